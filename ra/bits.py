@@ -9,8 +9,8 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Instruction:
-    """A machine instruction for kernels. uncompiled: its definition in Python; compiled: makes its code for numba, as
-    `numba.extending.intrinsic` requires.
+    """A machine instruction for kernels. uncompiled: its definition in Python; compiled: the function that generates its code,
+    as `numba.extending.intrinsic` requires.
     """
 
     uncompiled: Callable
@@ -30,7 +30,7 @@ class Instruction:
 
 
 def _lowest_bit(typingctx, word):
-    """Generate the instruction that returns the place of a word's lowest bit."""
+    """Generate the instruction that returns the position of a word's lowest set bit."""
     from llvmlite import ir
     from numba import types
 
@@ -68,15 +68,11 @@ def _prefetch(typingctx, data, at):
     return types.void(data, types.int64), codegen
 
 
-def _lowest_bit_place(word: int) -> np.uint64:
-    return np.uint64((word & -word).bit_length() - 1)
+# Return the position of the lowest set bit of a uint64 that is not zero.
+lowest_bit = Instruction(lambda word: np.uint64((int(word) & -int(word)).bit_length() - 1), _lowest_bit)
 
-
-# The position of the lowest set bit of a uint64 that is not zero.
-lowest_bit = Instruction(lambda word: _lowest_bit_place(int(word)), _lowest_bit)
-
-# How many bits of a uint64 are set.
+# Return the number of set bits of a uint64.
 count_bits = Instruction(lambda word: np.uint64(int(word).bit_count()), _count_bits)
 
-# Begin to fetch what stands in an array at a position from memory, for who reads it soon. The position may be beyond the end.
+# Begin to load data[at] from memory, because it is read soon. The position may be beyond the end.
 prefetch = Instruction(lambda data, at: None, _prefetch)

@@ -1,4 +1,4 @@
-"""Properties that are computed at their first use, and then stored."""
+"""Properties that are computed on first use and then stored."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -19,18 +19,17 @@ else:
         (3, 3)
         """
 
-        def __init__(self, made: Callable[[Any], Any]):
-            self.made, self.__doc__ = made, made.__doc__
+        def __init__(self, compute: Callable[[Any], Any]):
+            self.compute, self.__doc__ = compute, compute.__doc__
 
         def __set_name__(self, owner, name: str):
             self.name = name
 
         def __get__(self, instance, owner=None):
-            """Compute the value, and store it as an attribute of the instance, which is then found instead of this
-            descriptor."""
+            """Compute the value, and store it as an attribute of the instance: later accesses find that attribute."""
             if instance is None:
                 return self
-            value = vars(instance)[self.name] = self.made(instance)
+            value = vars(instance)[self.name] = self.compute(instance)
             return value
 
 

@@ -14,12 +14,12 @@ from semi_naive.ra.words import JIT, i64, seek_word, u64
 
 Chunks = tuple[np.ndarray, np.ndarray]  # keys, masks
 SIX = np.uint64(6)
-two = types.UniTuple(u64, 2)
+_chunks = types.UniTuple(u64, 2)
 
 
-@njit(two(u64), **JIT)
+@njit(_chunks(u64), **JIT)
 def chunked(words):
-    """The chunks of ascending words. 1.5 ns a word."""
+    """Return the (keys, masks) of ascending words. 1.5 ns a word."""
     count = 0
     for i in range(words.size):
         count += i == 0 or words[i] >> SIX != words[i - 1] >> SIX
@@ -37,7 +37,7 @@ def chunked(words):
 
 @njit(types.int64(u64), **JIT)
 def size_of(masks):
-    """Count the words of chunks."""
+    """Return the number of words of chunks."""
     total = np.uint64(0)
     for mask in masks:
         total += count_bits(mask)
@@ -46,7 +46,7 @@ def size_of(masks):
 
 @njit(u64(u64, u64, types.int64), **JIT)
 def words_of(keys, masks, size):
-    """The ascending words of chunks, `size` of them."""
+    """Return the ascending words of chunks. size: their number, see `size_of`."""
     out = np.empty(size, np.uint64)
     made = 0
     for i in range(keys.size):
@@ -60,7 +60,7 @@ def words_of(keys, masks, size):
 
 @njit(i64(u64, u64, types.int64, types.int64, types.uint64, types.uint64), **JIT)
 def field_of(keys, masks, size, shift, mask, low):
-    """The column that a field of the words holds: see `ra.blocks.kernels.field`."""
+    """Return the column (size,) stored in one field of the words of chunks: see `ra.blocks.kernels.field`."""
     out = np.empty(size, np.int64)
     bits, made = np.uint64(shift), 0
     for i in range(keys.size):
@@ -74,7 +74,7 @@ def field_of(keys, masks, size, shift, mask, low):
 
 @njit(u64(u64, u64, i64), **JIT)
 def words_at(keys, masks, positions):
-    """The words at some ascending positions. 0.5 ns a chunk, and some 30 a position."""
+    """Return the words at ascending positions (k,). 0.5 ns a chunk, and 30 ns a position."""
     out = np.empty(positions.size, np.uint64)
     i, before = -1, 0
     inside = 0  # words of chunk i
@@ -90,9 +90,9 @@ def words_at(keys, masks, positions):
     return out
 
 
-@njit(two(u64, u64, u64, u64), **JIT)
+@njit(_chunks(u64, u64, u64, u64), **JIT)
 def union(keys, masks, other_keys, other_masks):
-    """The chunks of words that are in either. 2 ns a chunk."""
+    """Return the (keys, masks) of the union of two sets of words. 2 ns a chunk."""
     out_keys = np.empty(keys.size + other_keys.size, np.uint64)
     out_masks = np.empty_like(out_keys)
     i = j = size = 0
@@ -114,7 +114,7 @@ def union(keys, masks, other_keys, other_masks):
     return out_keys[:size].copy(), out_masks[:size].copy()
 
 
-@njit(two(u64, u64, u64, u64), **JIT)
+@njit(_chunks(u64, u64, u64, u64), **JIT)
 def minus(keys, masks, known, known_masks):
     """Return the (keys, masks) of chunks without the words of other chunks. Uses galloping search if the others are many
     more."""
@@ -135,7 +135,7 @@ def minus(keys, masks, known, known_masks):
     return out_keys[:size].copy(), out_masks[:size].copy()
 
 
-@njit(two(u64, u64, u64), **JIT)
+@njit(_chunks(u64, u64, u64), **JIT)
 def minus_words(keys, masks, known):
     """Return the (keys, masks) of chunks without ascending words. Uses galloping search if the words are many more."""
     out_keys, out_masks = np.empty_like(keys), np.empty_like(keys)

@@ -1,7 +1,7 @@
 """Compile all kernels of the engine in advance: `python -m semi_naive.ra.compiling FOLDER` writes their machine code to a
 folder.
 
-It is what `setup.py` puts into a wheel. Takes 65 s of processor time, on all cores, for what this user's cache has not got.
+`setup.py` puts the folder into a wheel. Takes 65 s of processor time, on all cores, if this user's cache is empty.
 """
 
 import os
@@ -17,7 +17,7 @@ from semi_naive.host import jit
 from semi_naive.host.threads import cpus
 
 MAX_PROCESSES = 8  # each takes 150 MB and 2 s to start
-UNCOMPILED_MODULE = "semi_naive.ra.spark.daemon"  # it becomes a server of Spark's when it is imported
+NOT_IMPORTED = "semi_naive.ra.spark.daemon"  # it changes the module path of the process, and has no kernels
 
 
 def compile_into(folder: str) -> None:
@@ -34,15 +34,15 @@ def compile_into(folder: str) -> None:
             raise subprocess.CalledProcessError(process.returncode, process.args)
 
 
-def compile_share(folder: str, share: int, of: int) -> None:
-    """Compile every `of`-th kernel from number `share` on, unless this user's cache has it, and copy its machine code into the
-    folder."""
+def compile_share(folder: str, share: int, shares: int) -> None:
+    """Compile every `shares`-th kernel from number `share` on, unless this user's cache has it, and copy its machine code into
+    the folder."""
     from semi_naive.host import native
 
     for module in walk_packages(semi_naive.ra.__path__, "semi_naive.ra."):
-        if module.name != UNCOMPILED_MODULE:
+        if module.name != NOT_IMPORTED:
             import_module(module.name)
-    for kernel in jit.defined_kernels()[share::of]:
+    for kernel in jit.defined_kernels()[share::shares]:
         if not native.is_cached(kernel):
             kernel.compiled()
         for path in native.files(kernel):

@@ -18,7 +18,7 @@ from semi_naive.ra.nodes import node
 if TYPE_CHECKING:
     from semi_naive.language.errors import Span
 
-Order = tuple[int, ...]  # which column of a relation is in each place
+Order = tuple[int, ...]  # for each place of an index, the number of the relation's column stored there
 
 
 class Kind(StrEnum):
@@ -51,9 +51,10 @@ class Type:
     branches: tuple[Constructor, ...] = ()
 
     @property
-    def inner(self) -> tuple[str, ...]:
+    def field_types(self) -> tuple[str, ...]:
         """The names of the types of all fields, including those of branches."""
-        return tuple(name for fields in (self.fields, *(each.fields for each in self.branches)) for _, name in fields)
+        fields = [*self.fields, *(field for branch in self.branches for field in branch.fields)]
+        return tuple(type_name for _, type_name in fields)
 
 
 # -- terms
@@ -219,7 +220,8 @@ class Truth:
 
 @node
 class Range:
-    """result = range(start, stop[, step]), without the stop. The default step is 1 or -1, whichever leads to the stop."""
+    """result = range(start, stop[, step]): binds the result to each number from start on, without the stop. The default step is
+    1, or -1 if the stop is below the start."""
 
     result: Var
     start: Term
@@ -264,9 +266,9 @@ Literal = Atom | Not | Compare | Test | Truth | Range | Aggregate
 class Rule:
     """A rule head :- body. A fact has an empty body.
 
-    plan: {version: order of the positive atoms, from 0}, from .plan.
-    join: "multiway" or "binary", from .join.
-    span, text: where and how it was written.
+    plan: the order of the positive atoms for each delta version, both numbered from 0, from the directive .plan.
+    join: "multiway" or "binary", from the directive .join; "" without one.
+    span, text: the place in the source, and the source text.
     """
 
     head: Atom
@@ -280,8 +282,8 @@ class Rule:
         return f"{self.head}{' :- ' * bool(self.body)}{', '.join(map(str, self.body))}."
 
     @property
-    def told(self) -> str:
-        """The rule with its place, for a message."""
+    def description(self) -> str:
+        """The rule with its place in the source, for messages."""
         where = f" at {self.span.file}:{self.span.line}:{self.span.column}" if self.span is not None else ""
         return f"the rule{where}, {' '.join((self.text or str(self)).split())}"
 
@@ -293,13 +295,12 @@ class Relation:
     lattice: the aggregate of the last attribute in recursion, for relations whose heads have min(…) or max(…) there; the other
     attributes are the key, and each key has one tuple.
     joins: the least upper bounds of the last attributes, if these are of user-defined lattices (see `ra.reduce.upper_bounds`).
-    choice: keys, as places of attributes; no two derived tuples agree in one of them.
-    eqrel: the tuples are closed under reflexivity, symmetry and transitivity.
+    choice: the keys of a choice-domain, as places of attributes; no two derived tuples agree in one of them.
     summed: the heads aggregate, so no fact can be added.
-    dominated: the rules of `removal` remove tuples, by comparing tuples of `worse` with tuples of `better`.
-    watched: the numbers of its iterations are needed.
-    follows: for a relation without rules, the relations whose iterations it follows (`running.driver.iterations`).
-    rounded: the last attribute is a sum or a mean of floats, and no other aggregates (`ra.reduce.of_relation.rounded`).
+    dominated: the rules of the relation named `removal` delete tuples; they compare tuples of `worse` with tuples of `better`.
+    watched: rules read the numbers of the iterations in which its tuples are born.
+    follows: for a relation without rules, the relations whose iterations it records (`running.driver.iterations`).
+    rounded: the last attribute is a sum or a mean of floats, and the only aggregate (`ra.reduce.of_relation.rounded`).
     """
 
     name: str
@@ -325,11 +326,13 @@ class Relation:
 
     @property
     def eqrel(self) -> bool:
+        """True if the tuples are closed under reflexivity, symmetry and transitivity."""
         return "eqrel" in self.qualifiers
 
     @property
     def by_class(self) -> bool:
-        """True if the relation has the class of each value, not the pairs of an equivalence: `planning.rewriting.classes`."""
+        """True if the relation maps each value to its equivalence class, instead of listing the pairs of the equivalence: see
+        `planning.rewriting.classes`."""
         return "classes" in self.qualifiers
 
     @property
@@ -344,12 +347,13 @@ class Relation:
 
     @property
     def keys(self) -> tuple[tuple[int, ...], ...]:
-        """The keys in which no two tuples that rules make agree, as the places of attributes."""
-        values = len(self.joins) or int(bool(self.lattice))
-        return (tuple(range(self.arity - values)),) if values else self.choice
+        """The keys, as places of attributes: no two derived tuples agree in all attributes of a key."""
+        value_count = len(self.joins) or int(bool(self.lattice))
+        return (tuple(range(self.arity - value_count)),) if value_count else self.choice
 
     @property
     def removal(self) -> str:
+        """The name of the relation of tuples that subsumption rules delete."""
         return f"{self.name}@dominated"
 
     @property
@@ -378,7 +382,8 @@ class FileDirective:
 
 @node
 class Needs:
-    """A relation of the keys of one relation (`of`) that need keys of another (`on`), by the rule at a place."""
+    """The dependencies between keys that one rule of an aggregating recursion makes: `relation` holds the pairs (key of the
+    relation `of`, key of the relation `on` that it needs). span, rule: the place and the text of the rule."""
 
     relation: str
     of: str
@@ -389,15 +394,19 @@ class Needs:
 
 @node
 class Steps:
-    """The steps of a component (`language.stepping`). `step`: the relation that holds the number of the step; `begin`: the one
-    with the steps at which rules without an atom of the component may make tuples; `columns`: each relation that collects its
-    steps, with the place of the step; `oldest`: how many steps back the rules read; `last`: the relations of which only the
-    last step is kept, in r@final, and its number in r@end."""
+    """The steps of a component (`language.stepping`), which are evaluated one after the other.
+
+    step: the relation that holds the number of the current step.
+    entries: the relation of the steps at which rules without an atom of the component may make tuples.
+    columns: (name, place of the step number) for each relation of the component.
+    lookback: the number of earlier steps that the rules read.
+    last: the relations of which only the last step is kept: its tuples in r@final, its number in r@end.
+    """
 
     step: str
-    begin: str
+    entries: str
     columns: tuple[tuple[str, int], ...]
-    oldest: int
+    lookback: int
     last: tuple[str, ...] = ()
 
     @property
@@ -407,18 +416,19 @@ class Steps:
 
     @property
     def made(self) -> set[str]:
-        """The relations that have the tuples of the step that is being evaluated."""
+        """The relations with the tuples of the current step."""
         return {f"{name}@this" for name, _ in self.columns}
 
 
 @node
 class Loop:
-    """Relations that are evaluated in rounds. pairs: (name of the relation as known from earlier rounds, name of the relation).
+    """Relations that are evaluated in rounds. pairs: (name of the relation with the tuples of earlier rounds, name of the
+    relation).
 
-    Without `now` it is an alternating fixpoint: each round starts from the facts and reads the result of the round before
+    Without `now` it is an alternating fixpoint: each round starts from the facts and reads the result of the previous round
     (`language.wellfounded`). With `now`, a round evaluates the keys in the relations `now`, one for each pair, taken from
-    r@key, and adds to the known tuples (`language.reductions.recursive_sums`). With `steps`, a round evaluates one step, and
-    knows the tuples of the steps before; the oldest pairs come first (`language.stepping`).
+    r@key, and adds to the known tuples (`language.reductions.recursive_sums`). With `steps`, a round evaluates one step and
+    reads the tuples of earlier steps; the pairs of the oldest step come first (`language.stepping`).
     """
 
     pairs: tuple[tuple[str, str], ...]
@@ -428,35 +438,36 @@ class Loop:
 
     @property
     def carried(self) -> set[str]:
-        """The relations that no rule makes: a round has them from those before."""
-        final = [each for name in (self.steps.last if self.steps else ()) for each in (f"{name}@final", f"{name}@end")]
-        return {*self.turns, *(known for known, _ in self.pairs), *final}
+        """The relations that no rule derives: their tuples come from earlier rounds."""
+        last = self.steps.last if self.steps else ()
+        final = [f"{name}@{suffix}" for name in last for suffix in ("final", "end")]
+        return {*self.agenda, *(known for known, _ in self.pairs), *final}
 
     @property
-    def turns(self) -> tuple[str, ...]:
-        """The carried relations that say what a round evaluates."""
+    def agenda(self) -> tuple[str, ...]:
+        """The carried relations that select the step or the keys that a round evaluates."""
         return (self.steps.step,) if self.steps else self.now
 
     @property
     def made(self) -> set[str]:
-        """The relations that a round makes for the next one."""
+        """The relations that a round computes for the next one."""
         return self.steps.made if self.steps else {name for _, name in self.pairs}
 
     @property
     def collected(self) -> set[str]:
-        """The relations that a round adds to."""
+        """The relations to which each round adds tuples."""
         return self.steps.collected if self.steps else set()
 
     @property
     def read(self) -> set[str]:
         """The relations that the next round depends on."""
-        return {*self.before, *self.made}
+        return {*self.prerequisites, *self.made}
 
     @property
-    def before(self) -> list[str]:
-        """The relations that are to be complete before the first round."""
+    def prerequisites(self) -> list[str]:
+        """The relations that must be complete before the first round."""
         if self.steps:
-            return [self.steps.begin]
+            return [self.steps.entries]
         return [f"{name}@key" for _, name in self.pairs if self.now] + [each.relation for each in self.needs]
 
 
@@ -465,9 +476,11 @@ class Program:
     """A checked program.
 
     relations: in the order of their declarations.
-    typed: the statements that declare types and functors; functors: the functions of these.
-    sums: for each relation whose heads aggregate, the aggregate of each column and the heads as written
-    (`language.reductions.heads.Head`).
+    texts: the texts of the source files, for messages.
+    typed: the statements that declare types and functors.
+    functors: the Python functions of the declared functors.
+    sums: for each relation whose heads aggregate, (the aggregate of each column, the heads as
+    `language.reductions.heads.Head`).
     inlined: the statements of relations qualified `inline`.
     """
 
@@ -477,13 +490,14 @@ class Program:
     directives: list[FileDirective] = field(default_factory=list)
     pragmas: dict[str, str] = field(default_factory=dict)
     warnings: list = field(default_factory=list)
-    texts: dict[str, str] = field(default_factory=dict)  # the texts of the source files, for messages
+    texts: dict[str, str] = field(default_factory=dict)
     typed: list = field(default_factory=list)
     functors: Mapping | None = None
-    loops: tuple = ()  # `Loop`s
+    loops: tuple[Loop, ...] = ()
     sums: dict[str, tuple] = field(default_factory=dict)
     inlined: dict[str, list] = field(default_factory=dict)
 
     def lattice(self, name: str) -> str | None:
-        """Return "min" or "max", if a relation keeps the best value of each key; None for a table of the run alone."""
+        """Return "min" or "max" if a relation keeps the best value of each key, else None. The program need not declare it: a
+        run has tables of its own."""
         return self.relations[name].lattice if name in self.relations else None

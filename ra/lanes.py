@@ -1,8 +1,8 @@
-"""Kernels on sets of tuples that are several machine words wide: arrays of words (lanes, n), a lane for each word of a tuple,
-and of columns (arity, n).
+"""Kernels on sets of tuples of several machine words: arrays of words (lanes, n), a lane for each word of a tuple, and of
+columns (arity, n).
 
-"Sorted" means ascending in lexicographic order, the first row most significant. `ra.words` has the kernels for tuples of one
-word.
+"Sorted" means ascending in lexicographic order, the first row most significant, and without duplicates. `ra.words` has the
+kernels for tuples of one word.
 """
 
 import numpy as np
@@ -16,9 +16,9 @@ from semi_naive.ra.words import JIT, RADIX_BITS
 u64_rows = types.Array(types.uint64, 2, "C")
 
 
-@njit(**JIT)  # of tuples as words or as columns: compiled for either where it is called
+@njit(**JIT)  # without a signature: for words and for columns
 def _order(left, i, right, j):
-    """Compare tuple i of one block with tuple j of another: -1, 0 or 1."""
+    """Compare tuple i of one block with tuple j of another: return -1, 0 or 1."""
     for row in range(left.shape[0]):
         if left[row, i] != right[row, j]:
             return -1 if left[row, i] < right[row, j] else 1
@@ -28,8 +28,8 @@ def _order(left, i, right, j):
 @njit(u64_rows(u64_rows), uncompiled=lambda words: np.ascontiguousarray(words[:, np.lexsort(words[::-1])]), **JIT)
 def _sort_rows(words):
     """Return tuples of several words (lanes, n) in ascending order, duplicates included: a radix sort from the last lane to the
-    first, only over bits in which the words differ. Each pass moves all lanes. Tuples that ascend already, as
-    folded groups do, are returned as they are, in an eighth of the time."""
+    first, only over bits in which the words differ. Each pass moves all lanes. If the tuples ascend already, as folded groups
+    do, the array itself is returned, in an eighth of the time."""
     lanes, size = words.shape
     ascending = 1
     while ascending < size and _order(words, ascending - 1, words, ascending) <= 0:
@@ -74,7 +74,7 @@ def _unique_rows_uncompiled(words):
 
 @njit(u64_rows(u64_rows), uncompiled=_unique_rows_uncompiled, **JIT)
 def _unique_rows(words):
-    """Ascending tuples without their repetitions."""
+    """Return the distinct ones of ascending tuples (lanes, n)."""
     lanes, size = words.shape
     out = np.empty_like(words)
     made = 0
@@ -90,15 +90,15 @@ def _unique_rows(words):
 
 
 def sort_unique(words: np.ndarray, over: bool = False) -> np.ndarray:
-    """Words (lanes, n) in ascending order, without repetitions. 20 ns a tuple of one lane, some 50 of two. `over`: the array
-    may be overwritten."""
+    """Return the distinct tuples of words (lanes, n), ascending. 20 ns a tuple of one lane, 50 of two. over: the array may be
+    overwritten."""
     if words.shape[0] == 1:
         return single.sort_unique(words[0], over)[None]
     return _unique_rows(_sort_rows(np.ascontiguousarray(words)))
 
 
 def merge_all(blocks: list[np.ndarray], lanes: int) -> np.ndarray:
-    """The union of sorted blocks, sorted: merged in pairs of neighbours, as in `words.merge_all`."""
+    """Return the union of sorted blocks (lanes, n), sorted: see `words.merge_all`."""
     if lanes == 1:
         return single.merge_all([np.ascontiguousarray(block[0]) for block in blocks])[None]
     blocks = [np.ascontiguousarray(block) for block in blocks if block.shape[1]]
@@ -141,7 +141,8 @@ def _merge_rows(left, right):
 
 @njit(types.int64(u64_rows, types.int64, u64_rows, types.int64), **JIT)
 def _seek_row(known, start, words, i):
-    """The first position from `start` in `known` whose tuple is not below tuple i of `words`: as `words.seek_word`."""
+    """Return the first position from `start` on in `known` whose tuple is not below tuple i of `words`: see
+    `words.seek_word`."""
     size = known.shape[1]
     if start >= size or _order(known, start, words, i) >= 0:
         return start
@@ -161,7 +162,7 @@ def _seek_row(known, start, words, i):
 
 @njit(types.boolean[::1](u64_rows, u64_rows), **JIT)
 def _mark_in_lanes(left, right):
-    """Return booleans (n,): the tuples of a sorted block (lanes, n) that are in another one. Uses galloping search if `right`
+    """Return a mask (n,) of the tuples of a sorted block (lanes, n) that are in another one. Uses galloping search if `right`
     is much longer."""
     found = np.zeros(left.shape[1], np.bool_)
     i = j = 0
@@ -180,7 +181,7 @@ def _mark_in_lanes(left, right):
 
 
 def among(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Mark the tuples of a sorted block that are in another sorted block, booleans (n,).
+    """Return a mask (n,) of the tuples of a sorted block (lanes, n) that are in another sorted block.
 
     >>> among(np.array([[1, 2, 4]], "u8"), np.array([[2, 3]], "u8")).tolist()
     [False, True, False]
@@ -190,8 +191,8 @@ def among(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def combined(columns: np.ndarray) -> np.ndarray:
-    """Return one word for each tuple of columns (arity, n), to be hashed; the value itself for a single column. It depends only
-    on the values, not on their packing, so that equal keys of any two relations are sent to the same partition."""
+    """Return a word for each tuple (n,) of columns (arity, n), to be hashed; for a single column, the value itself. It depends
+    only on the values, not on their packing, so equal keys of any two relations are sent to the same partition."""
     word = np.zeros(columns.shape[1], np.uint64)
     for number, column in enumerate(columns):
         value = np.ascontiguousarray(column).view(np.uint64)

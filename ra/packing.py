@@ -15,16 +15,21 @@ from semi_naive.ra.cached import cached
 
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 WORD = (1 << 64) - 1
-Bounds = tuple[tuple[int, int], ...]  # of each column: the least and the greatest value it may hold
+Bounds = tuple[tuple[int, int], ...]  # for each column, the least and the greatest value that it may have
 
 
 class Field(NamedTuple):
-    """The place of a column: its lane, its lowest bit in it, its number of bits, and its minimum."""
+    """The place of a column in a word: its lane, its lowest bit there, its number of bits, and its minimum."""
 
     lane: int
     shift: int
     bits: int
     low: int
+
+    @property
+    def extraction(self) -> tuple[int, np.uint64, np.uint64]:
+        """(shift, mask, low): the arguments with which kernels extract the column, ((word >> shift) & mask) + low."""
+        return self.shift, np.uint64((1 << self.bits) - 1), np.uint64(self.low & WORD)
 
 
 @dataclass(frozen=True)
@@ -54,12 +59,13 @@ class Packing:
 
     @cached
     def lanes(self) -> int:
-        """Words a tuple takes; the empty tuple takes one, so that there can be one or none of it."""
+        """The number of words of a tuple. The empty tuple takes one, so that a block can have it or not."""
         return self.fields[-1].lane + 1 if self.fields else 1
 
     @cached
     def layout(self) -> np.ndarray:
-        """The fields as compiled kernels take them, (arity, 5): each with how far its greatest value is from its least."""
+        """The fields as an argument of kernels, int64 (arity, 5): (lane, shift, bits, low, span), where the span is the
+        distance of the greatest value from the least."""
         spans = (high - low for low, high in self.bounds)
         rows = [(*field[:3], field.low & WORD, span) for field, span in zip(self.fields, spans, strict=True)]
         return np.array(rows, np.uint64).reshape(-1, 5).view(np.int64)
@@ -75,7 +81,7 @@ class Packing:
         return self._orders[order]
 
     def pack(self, columns: np.ndarray) -> np.ndarray:
-        """The words, (lanes, n), of tuples given as int64 columns, (arity, n), all within the bounds."""
+        """Return the words (lanes, n) of tuples, given as int64 columns (arity, n) with all values within the bounds."""
         words = np.zeros((self.lanes, columns.shape[1]), np.uint64)
         for field, column in zip(self.fields, columns, strict=True):
             distance = np.asarray(column, np.int64).view(np.uint64) - np.uint64(field.low & WORD)
@@ -83,36 +89,29 @@ class Packing:
         return words
 
     def column(self, words: np.ndarray, number: int) -> np.ndarray:
-        """One column, int64, of words (lanes, n)."""
-        lane, shift, bits, low = self.fields[number]
-        if not bits:
-            return np.full(words.shape[1], low, np.int64)
-        distance = (words[lane] >> np.uint64(shift)) & np.uint64((1 << bits) - 1)
-        return (distance + np.uint64(low & WORD)).view(np.int64)
+        """Return one column (n,), int64, of words (lanes, n)."""
+        field = self.fields[number]
+        if not field.bits:
+            return np.full(words.shape[1], field.low, np.int64)
+        shift, mask, low = field.extraction
+        return (((words[field.lane] >> np.uint64(shift)) & mask) + low).view(np.int64)
 
     def unpack(self, words: np.ndarray) -> np.ndarray:
-        """The int64 columns, (arity, n), of words (lanes, n)."""
+        """Return the int64 columns (arity, n) of words (lanes, n)."""
         columns = np.empty((len(self.bounds), words.shape[1]), np.int64)
         for number in range(len(self.bounds)):
             columns[number] = self.column(words, number)
         return columns
 
 
-def tight_bounds(columns: np.ndarray) -> Bounds:
-    """Return the (minimum, maximum) of each int64 column (arity, n); (0, 0) if there are no tuples."""
-    if not columns.shape[1]:
-        return ((0, 0),) * columns.shape[0]
-    return tuple((int(column.min()), int(column.max())) for column in columns)
-
-
 def widen(left: Bounds, right: Bounds) -> Bounds:
-    """The bounds that cover both, column by column."""
+    """Return the least bounds that include both, column by column."""
     return tuple((min(a, c), max(b, d)) for (a, b), (c, d) in zip(left, right, strict=True))
 
 
 @lru_cache(1 << 10)
 def _fields(bounds: Bounds) -> tuple[Field, ...]:
-    """Return the place of each column, given its (minimum, maximum)."""
+    """Return the field of each column, given its (minimum, maximum)."""
     widths = [(high - low).bit_length() for low, high in bounds]
     lanes, used = [], [0]
     for width in widths:
@@ -120,7 +119,6 @@ def _fields(bounds: Bounds) -> tuple[Field, ...]:
             used.append(0)
         used[-1] += width
         lanes.append((len(used) - 1, used[-1]))
-    # Aligned to the lowest bit: then differences of neighbours, which is what is shipped, are small.
-    return tuple(
-        Field(lane, used[lane] - end, width, low) for (lane, end), width, (low, _) in zip(lanes, widths, bounds, strict=True)
-    )
+    # Fields are aligned to the lowest bit, so that the differences of consecutive words, which are sent, are small.
+    placed = zip(lanes, widths, bounds, strict=True)
+    return tuple(Field(lane, used[lane] - end, width, low) for (lane, end), width, (low, _) in placed)

@@ -22,7 +22,7 @@ MAX_INSERTION_SORTED_WORDS = 24  # arrays up to this size are sorted by insertio
 
 @njit(u64(u64), uncompiled=np.sort, **JIT)
 def sort_over(words):
-    """Sort as `sort` does, but overwrite the given array; needs one more of its size."""
+    """Return what `sort` returns, but overwrite the given array. Needs one more array of its size."""
     mask, ascending = np.uint64((1 << RADIX_BITS) - 1), True
     low = high = before = words[0] if words.size else np.uint64(0)
     for word in words:
@@ -56,15 +56,15 @@ def sort_over(words):
 
 @njit(u64(u64), uncompiled=np.sort, **JIT)
 def sort(words):
-    """Return words in ascending order, duplicates included: a radix sort of 11 bits a pass, from the highest bits in which
-    words differ. 20 ns a word for 44 significant bits against 68 ns for np.sort; 1 ns if they are in order already. Needs
-    two arrays of the same size."""
+    """Return words in ascending order, duplicates included: a radix sort of 11 bits a pass over the bits in which words differ,
+    from the lowest. 20 ns a word for 44 significant bits, against 68 ns for np.sort; 1 ns if they ascend already. Needs two
+    arrays of the same size."""
     return sort_over(words.copy())
 
 
 @njit(types.int64(u64), **JIT)
 def _unique(words):
-    """Move ascending words without their repetitions to the front; how many they are."""
+    """Move the distinct ones of ascending words to the front, and return their number."""
     size = 0
     for word in words:
         if size == 0 or word != words[size - 1]:
@@ -75,7 +75,7 @@ def _unique(words):
 
 @njit(types.int64(u64, types.int64, types.int64, types.uint64), inline="always", **JIT)
 def insert_word(words, begin, end, word):
-    """Insert a word into the ascending words[begin:end] unless it is there; return their end. For few words."""
+    """Insert a word into the ascending words[begin:end] unless they contain it, and return the new end. For few words."""
     place = end
     while place > begin and words[place - 1] > word:
         place -= 1
@@ -95,7 +95,7 @@ def _merge_uncompiled(left, right, out):
 
 @njit(types.int64(u64, u64, u64), scratch="out", uncompiled=_merge_uncompiled, **JIT)
 def _merge(left, right, out):
-    """Write the union of two sorted arrays to `out`; return its size."""
+    """Write the union of two sorted arrays to `out`, and return its size."""
     i = j = size = 0
     while i < left.size and j < right.size:
         a, b = left[i], right[j]
@@ -125,7 +125,8 @@ def merge(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 @njit(types.int64(u64, types.int64, types.uint64), **JIT)
 def seek_word(words, start, target):
-    """The first position from `start` whose word is not below `target`: doubling steps, then bisection (galloping)."""
+    """Return the first position from `start` on whose word is not below `target`, by galloping search: doubling steps, then
+    bisection."""
     if start >= words.size or words[start] >= target:
         return start
     step, low = 1, start
@@ -143,16 +144,16 @@ def seek_word(words, start, target):
 
 
 def search(words: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Return the position of each word, in any order, among sorted ones; -1 if it is not there. Bisects, without a kernel."""
+    """Return the position (n,) in the sorted `known` of each word, in any order; -1 if it is not there."""
     if not known.size:
         return np.full(words.size, -1)
-    at = np.minimum(np.searchsorted(known, words), known.size - 1)
-    return np.where(known[at] == words, at, -1)
+    positions = np.minimum(np.searchsorted(known, words), known.size - 1)
+    return np.where(known[positions] == words, positions, -1)
 
 
 @njit(types.boolean[::1](u64, u64), uncompiled=lambda words, known: search(words, known) >= 0, **JIT)
 def among(words, known):
-    """Return booleans (n,): the sorted words that are among other sorted words. One pass over both, without a branch to
+    """Return a mask (n,) of the sorted words that are in the sorted `known`. One pass over both, without a branch to
     mispredict."""
     found = np.zeros(words.size, np.bool_)
     i = j = 0
@@ -165,21 +166,22 @@ def among(words, known):
 
 
 @njit(types.int64(i64, u64, u64, i64), scratch="values", **JIT)
-def assign(values, words, some, given):
-    """Set the values of some sorted words, `some`, to `given`: one value for each, or one for all. Returns how many of them are
-    in `words`. `values`: one for each of the sorted `words`."""
-    place, known, each = 0, 0, given.size == some.size
-    for i in range(some.size):
-        place = seek_word(words, place, some[i])
-        if place < words.size and words[place] == some[i]:
-            values[place] = given[i] if each else given[0]
-            known += 1
-    return known
+def assign(values, words, keys, new_values):
+    """Set the values of those sorted `keys` that are in the sorted `words`, and return their number. values: one for each of
+    `words`; new_values: one for each key, or one for all."""
+    place, found, one_for_each = 0, 0, new_values.size == keys.size
+    for i in range(keys.size):
+        place = seek_word(words, place, keys[i])
+        if place < words.size and words[place] == keys[i]:
+            values[place] = new_values[i] if one_for_each else new_values[0]
+            found += 1
+    return found
 
 
 @njit(i64(u64, u64), uncompiled=search, **JIT)
 def places(words, known):
-    """Return the position of each sorted word among other sorted ones; -1 if it is not there. Gallops: O(n log(known ÷ n)).
+    """Return the position (n,) in the sorted `known` of each sorted word; -1 if it is not there. Galloping search: O(n
+    log(known ÷ n)).
 
     >>> places(np.array([1, 5, 9], "u8"), np.array([5, 7, 9], "u8")).tolist()
     [-1, 0, 2]
@@ -201,9 +203,9 @@ def _drop_uncompiled(words, known):
 def _drop(words, known):
     """Move the words that are not in `known` to the front, in order, and return their number.
 
-    Only the overlap of the two ranges is read: the inner iterations of one outer iteration derive heads in ascending order, so
-    a run of one has little in common with those of the others. There both are scanned without a branch to mispredict (1.5 ns a
-    step; usually half of the words are known). If `known` is much longer, galloping search is used: O(n log(known ÷ n)).
+    Only the overlap of the two ranges is read: the inner iterations of an outer iteration derive heads in ascending order, so
+    their runs overlap little. Both arrays are scanned without a branch to mispredict (1.5 ns a step; usually half of the words
+    are known). If `known` is much longer, galloping search is used: O(n log(known ÷ n)).
     """
     if not words.size or not known.size:
         return words.size
@@ -233,7 +235,7 @@ def _drop(words, known):
 
 
 def drop(words: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """The sorted words that are not among the sorted `known`: a view of `words`, which is overwritten.
+    """Return the sorted words that are not in the sorted `known`: a view of `words`, which is overwritten.
 
     >>> drop(np.array([1, 5, 9], "u8"), np.array([5, 7], "u8")).tolist()
     [1, 9]
@@ -242,7 +244,7 @@ def drop(words: np.ndarray, known: np.ndarray) -> np.ndarray:
 
 
 def distinct(numbers: np.ndarray) -> np.ndarray:
-    """The distinct numbers, ascending. (The first `np.unique` imports numpy.ma, 15 ms, and it hashes, which takes longer.)"""
+    """Return the distinct numbers, ascending. `np.unique` imports numpy.ma, in 15 ms, and hashes, which takes longer."""
     ordered, first = np.sort(numbers), np.ones(numbers.size, np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return ordered[first]
@@ -257,12 +259,12 @@ def _sorted_set(words, over):
 
 
 def sort_unique(words: np.ndarray, over: bool = False) -> np.ndarray:
-    """The words in ascending order, without repetitions. `over`: `words` may be overwritten, which takes less memory."""
+    """Return the distinct words, ascending. over: `words` may be overwritten, which takes less memory."""
     return _sorted_set(np.ascontiguousarray(words, dtype=np.uint64), over)
 
 
 def merge_all(arrays: list[np.ndarray]) -> np.ndarray:
-    """The union of sorted arrays, merged in pairs of neighbours: each word is copied log2(len(arrays)) times.
+    """Return the union of sorted arrays, sorted. They are merged in pairs, so each word is copied log2(len(arrays)) times.
 
     >>> merge_all([np.array([1, 4], "u8"), np.array([2, 4], "u8"), np.array([0], "u8")]).tolist()
     [0, 1, 2, 4]

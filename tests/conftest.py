@@ -158,10 +158,10 @@ def anew(monkeypatch):
 @pytest.fixture
 def thin(monkeypatch):
     """Blocks are not copied for what is gone, however small they are, and searched for however many bindings."""
-    monkeypatch.setattr("semi_naive.ra.blocks.thinned.LEAST", 0)
-    monkeypatch.setattr("semi_naive.ra.blocks.thinned.MOST", 1.0)
-    monkeypatch.setattr("semi_naive.ra.blocks.thinned.MANY", 0)
-    monkeypatch.setattr("semi_naive.ra.blocks.changes.NEAR", 0)
+    monkeypatch.setattr("semi_naive.ra.blocks.thinned.MIN_THINNED_SIZE", 0)
+    monkeypatch.setattr("semi_naive.ra.blocks.thinned.MAX_DROPPED_FRACTION", 1.0)
+    monkeypatch.setattr("semi_naive.ra.blocks.thinned.TUPLES_PER_SEARCH", 0)
+    monkeypatch.setattr("semi_naive.ra.blocks.changes.SEARCH_RATIO", 0)
 
 
 @pytest.fixture

@@ -23,8 +23,10 @@ def datalog(program: ir.Program, facts: dict | None = None) -> str:
     b(2).
     a(x), c(x) :- b(x).
     """
-    used = {name for each in program.relations.values() for _, type_ in each.attributes for name in (type_.name, *type_.inner)}
-    lines = [_type(each) for each in program.types.values() if each.inner and each.name in used]
+    used = {
+        name for each in program.relations.values() for _, type_ in each.attributes for name in (type_.name, *type_.field_types)
+    }
+    lines = [_type(each) for each in program.types.values() if each.field_types and each.name in used]
     lines += [_declaration(each) for each in program.relations.values() if "@" not in each.name]
     lines += [f".{each.kind} {each.relation}" for each in program.directives if facts is None or each.kind != "input"]
     lines += sorted(f"{name}({', '.join(map(_value, row))})." for name, rows in (facts or {}).items() for row in rows)

@@ -19,12 +19,12 @@ from semi_naive.ra.joins.unions import ROW, cells_of
 from semi_naive.ra.lanes import among, merge_all, sort_unique
 from semi_naive.ra.packing import HIGHEST, LOWEST, Bounds, Packing, widen
 
-EVERY = 64  # bits of a word
+WORD_BITS = 64
 HALVES = Packing(((0, (1 << 32) - 1),) * 2)  # pairs in words of two halves
-SAMPLED = 8  # if at most one word in 8 is read, single words are computed from the chunks instead of all
-SOUGHT = 512  # tuples indexed in a directory in the time of one search without it
-GROUP = 4  # tuples indexed in a directory in the time that one more entry of it takes
-CLOSE = 2  # tuples in a chunk, on average, at which chunks take as much memory as words
+SPARSE_READ = 8  # if at most one word in 8 is read, these words are computed from the chunks instead of all words
+TUPLES_PER_SEARCH = 512  # tuples indexed in a directory in the time of one search by bisection
+TUPLES_PER_ENTRY = 4  # tuples indexed in a directory in the time of one more directory entry
+MIN_TUPLES_PER_CHUNK = 2  # on average; with fewer, words take less memory than chunks
 
 
 def roomy(bounds: Bounds) -> Packing:
@@ -39,8 +39,8 @@ def roomy(bounds: Bounds) -> Packing:
     """
     arity = max(1, len(bounds))
     for lanes in range(1, arity + 1):
-        bits = EVERY // -(-arity // lanes)
-        if bits == EVERY:
+        bits = WORD_BITS // -(-arity // lanes)
+        if bits == WORD_BITS:
             break
         fields = tuple(_field(bits, low) for low, _ in bounds)
         if all(low >= least and high <= most for (low, high), (least, most) in zip(bounds, fields, strict=True)):
@@ -67,7 +67,7 @@ def snug(bounds: Bounds) -> Packing:
     if tight.lanes >= packing.lanes:
         return packing
     lanes = [[field.bits for field in tight.fields if field.lane == lane] for lane in range(tight.lanes)]
-    wide = [width + (EVERY - sum(lane)) // len(lane) for lane in lanes for width in lane]
+    wide = [width + (WORD_BITS - sum(lane)) // len(lane) for lane in lanes for width in lane]
     return _packing(tuple(_field(width, low) for width, (low, _) in zip(wide, bounds, strict=True)))
 
 
@@ -79,7 +79,7 @@ def _packing(bounds: Bounds) -> Packing:
 
 def _field(bits: int, least: int) -> tuple[int, int]:
     """Return the bounds of a field of `bits` bits: signed if `least` is negative or the field is a word, else unsigned."""
-    return (0, (1 << bits) - 1) if least >= 0 and bits < EVERY else (-1 << (bits - 1), (1 << (bits - 1)) - 1)
+    return (0, (1 << bits) - 1) if least >= 0 and bits < WORD_BITS else (-1 << (bits - 1), (1 << (bits - 1)) - 1)
 
 
 def fits(bounds: Bounds, packing: Packing) -> bool:
@@ -116,7 +116,7 @@ class Block:
     packing: Packing
     words: np.ndarray
     _directories: dict = field(default_factory=dict, repr=False)
-    sought = 0  # the number of keys searched so far without a directory
+    searched_keys = 0  # by bisection, without a directory, so far
 
     @classmethod
     def of(cls, columns: Columns, size: int, packing: Packing | None = None) -> "Block":
@@ -140,12 +140,12 @@ class Block:
 
     @cached
     def rows(self) -> tuple:
-        """The chunks' directory by the first column, and their `unions.cells_of`; for pairs in words first << 32 | second."""
+        """(The directory of the chunks by the first column, `cells`), for joins of pairs in words first << 32 | second."""
         return _directory(self.chunks[0], ROW), self.cells
 
     @cached
     def cells(self) -> int:
-        """The memory that joins of pairs take for this block's rows (`unions.cells_of`)."""
+        """The number of bitmap words that a join of pairs needs for this block's rows (`unions.cells_of`)."""
         return cells_of(self.chunks[0])
 
     @cached
@@ -155,7 +155,8 @@ class Block:
 
     @cached
     def described(self) -> ProcessLocal:
-        """A cache of the block's descriptions for the tuple-at-a-time machine, by the number of searched columns."""
+        """A cache of the block's descriptions for the tuple-at-a-time machine (`ra.tuple_at_a_time.described`), by the number
+        of searched columns."""
         return ProcessLocal()
 
     @property
@@ -165,21 +166,24 @@ class Block:
     @property
     def nbytes(self) -> int:
         """The bytes of the arrays computed so far: words (also if mapped from a file), chunks and directories."""
-        made = vars(self)
-        directories = [*list(self._directories.values()), *([made["rows"][0]] if "rows" in made else [])]
-        arrays = [*made.get("chunks", ()), *([made["words"]] if "words" in made else []), *made.get("present", ())[:1]]
-        return sum(each.nbytes for each in arrays) + sum(starts.nbytes for _, _, starts in directories)
+        computed = vars(self)
+        arrays = [*computed.get("chunks", ()), *computed.get("present", ())[:1]]
+        if "words" in computed:
+            arrays.append(computed["words"])
+        directories = list(self._directories.values())  # copied at once: another thread may add one
+        if "rows" in computed:
+            directories.append(computed["rows"][0])
+        return sum(array.nbytes for array in arrays) + sum(starts.nbytes for _, _, starts in directories)
 
     def column(self, number: int, positions: np.ndarray | None = None) -> np.ndarray:
-        """Return column `number`, of all tuples or of those at some positions (k,)."""
+        """Return column `number`: the values (n,) of all tuples, or (k,) of the tuples at `positions` (k,)."""
         layout_field = self.packing.fields[number]
         size = self.size if positions is None else positions.size
         if not layout_field.bits:
             return np.full(size, layout_field.low, np.int64)
-        mask, low = np.uint64((1 << layout_field.bits) - 1), np.uint64(layout_field.low & (1 << 64) - 1)
         if positions is None:
-            return kernels.field(self.words[layout_field.lane], layout_field.shift, mask, low)
-        return kernels.field_at(self.words[layout_field.lane], positions, layout_field.shift, mask, low)
+            return kernels.field(self.words[layout_field.lane], *layout_field.extraction)
+        return kernels.field_at(self.words[layout_field.lane], positions, *layout_field.extraction)
 
     def columns(self) -> list[np.ndarray]:
         """Return all columns, in the block's order."""
@@ -192,7 +196,8 @@ class Block:
         return self if packing == self.packing else Block(packing, self._words_as(packing, self.packing.layout))
 
     def _words_as(self, packing: Packing, fields: np.ndarray) -> np.ndarray:
-        """Return words under another packing with the values of some fields, rows of this packing's layout."""
+        """Return words (lanes, n) under another packing. fields: for each of its columns, the row of this packing's layout
+        whose values it gets."""
         return kernels.repack(np.ascontiguousarray(self.words_once()), fields, packing.layout, packing.lanes)
 
     def reordered(self, order: tuple[int, ...], packing: Packing | None = None) -> "Block":
@@ -207,10 +212,11 @@ class Block:
         return other.taken_from(self) if self.size and other.size else self
 
     def taken_from(self, block: "Block") -> "Block":
-        """Return another block of the same packing without the tuples of this one."""
+        """Return another block of the same packing without the tuples of this one. Subclasses override this half of
+        `without`."""
         if isinstance(block, Chunked):
-            known = isinstance(self, Chunked)
-            rest = minus(*block.chunks, *self.chunks) if known else minus_words(*block.chunks, self.words[0])
+            subtract = isinstance(self, Chunked)
+            rest = minus(*block.chunks, *self.chunks) if subtract else minus_words(*block.chunks, self.words[0])
             return Chunked(self.packing, rest).compact()
         if isinstance(self, Chunked):
             return Chunked(self.packing, minus(*chunked(block.words[0]), *self.chunks)).compact()
@@ -228,9 +234,9 @@ class Block:
             return np.zeros(size, np.int64), np.full(size, self.size, np.int64)
         if not self.size:
             return np.zeros(size, np.int64), np.zeros(size, np.int64)
-        within, prefix = _inside(keys, self.packing, size), pack_columns(keys, self.packing, size)
+        within, prefix = _within_bounds(keys, self.packing, size), pack_columns(keys, self.packing, size)
         last = self.packing.fields[len(keys) - 1]
-        if last.lane == 0:  # the first lane ascends in blocks of several, too
+        if last.lane == 0:  # also if there are more lanes: the first one is in ascending order
             rest = last.shift
             if rest < 64 and rest not in self._directories and self._directory_costs_more(rest, size):
                 return self._ranges_of_few(prefix[0], rest, within)
@@ -242,48 +248,49 @@ class Block:
         """Narrow ranges [low, high) of tuples to those whose column `number` is between least and greatest, both included; each
         argument is (m,). The tuples of a range agree in all columns before. Takes 0.1 µs a range."""
         layout_field = self.packing.fields[number]
-        mask, low = np.uint64((1 << layout_field.bits) - 1), np.uint64(layout_field.low & (1 << 64) - 1)
-        lane = np.ascontiguousarray(self.words[layout_field.lane])
-        return kernels.narrow(lane, layout_field.shift, mask, low, lows, highs, kernel_ready(least), kernel_ready(greatest))
+        words = np.ascontiguousarray(self.words[layout_field.lane])
+        return kernels.narrow(words, *layout_field.extraction, lows, highs, kernel_ready(least), kernel_ready(greatest))
 
     def _directory_costs_more(self, rest: int, keys: int) -> bool:
         """True if making a directory takes longer than searching for all keys so far, including `keys` more, by bisection."""
-        return (self.sought + keys) * SOUGHT < self.size + GROUP * _groups(self.words[0], rest)[2]
+        _, _, entries = _directory_layout(self.words[0], rest)
+        return (self.searched_keys + keys) * TUPLES_PER_SEARCH < self.size + TUPLES_PER_ENTRY * entries
 
     def _ranges_of_few(self, prefixes: np.ndarray, rest: int, within: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the ranges [low, high) of keys by bisection, 1 µs a key. prefixes (m,): keys as words with 0 in the lowest
         `rest` bits; within (m,): False for keys that cannot occur, whose range is empty."""
-        self.sought += prefixes.size
-        words, after = self.words[0], np.uint64((1 << rest) - 1)
-        lows, highs = np.searchsorted(words, prefixes), np.searchsorted(words, prefixes | after, "right")
+        self.searched_keys += prefixes.size
+        words, rest_mask = self.words[0], np.uint64((1 << rest) - 1)
+        lows, highs = np.searchsorted(words, prefixes), np.searchsorted(words, prefixes | rest_mask, "right")
         return lows * within, highs * within
 
     def _masks(self, keys: int) -> np.ndarray:
-        """Return a mask for each lane of the bits that the first columns occupy."""
+        """Return for each lane (lanes,) a mask of the bits of the first `keys` columns."""
         masks = [0] * self.packing.lanes
         for layout_field in self.packing.fields[:keys]:
             masks[layout_field.lane] |= ((1 << layout_field.bits) - 1) << layout_field.shift
         return np.array(masks, np.uint64)
 
-    def directory(self, rest: int):
+    def directory(self, rest: int) -> tuple[np.uint64, int, np.ndarray]:
         """Return the directory (base, coarse, starts) of the words by all but the lowest `rest` bits (see `kernels.directory`).
-        Made on first use; takes at most 8 to 16 bytes a tuple."""
+        Computed on first use; takes 16 bytes a tuple at most."""
         if rest not in self._directories:
             self._directories[rest] = _directory(self.words[0], rest)
         return self._directories[rest]
 
     @cached
     def present(self) -> tuple[np.ndarray, int, int, int]:
-        """A filter of the values of the first column: (bitmap, least, within, size). A value may occur if bit (value - least)
-        >> within is set. Takes at most 8 bytes a tuple."""
+        """A filter of the values of the first column: (bitmap, least, within, number of bits). A value may occur if bit (value
+        - least) >> within is set. Takes at most 8 bytes a tuple."""
         column = self.column(0)
         least, greatest = int(column[0]), int(column[-1])
-        within = max(0, (greatest - least).bit_length() - (EVERY * self.size).bit_length())
+        within = max(0, (greatest - least).bit_length() - (WORD_BITS * self.size).bit_length())
         cells = ((greatest - least) >> within) + 1
         return kernels.presence_bits(column, least, within, cells), least, within, cells
 
-    def by_first(self):
-        """Return the directory by the first column, and the greatest second value; for pairs in words first << 32 | second."""
+    def by_first(self) -> tuple[tuple, int]:
+        """Return (the directory by the first column, the greatest value of the second column), for pairs in words first << 32 |
+        second."""
         return self.directory(32), self._greatest_second
 
     @cached
@@ -291,8 +298,8 @@ class Block:
         return int((self.words[0] & np.uint64((1 << 32) - 1)).max(initial=0))
 
 
-def _inside(keys: Columns, packing: Packing, size: int) -> np.ndarray:
-    """Return a mask (n,) of the keys within the bounds of a packing's first columns."""
+def _within_bounds(keys: Columns, packing: Packing, size: int) -> np.ndarray:
+    """Return a mask (size,) of the keys that are within the bounds of a packing's first columns."""
     if (together := few(keys, size)) is not None:
         return kernels.mark_within_bounds(together, packing.layout)
     within = np.ones(size, np.bool_)
@@ -312,12 +319,12 @@ class Chunked(Block):
         return words_of(*self.chunks, self.size)[None]
 
     @property
-    def spelt(self) -> bool:
+    def has_words(self) -> bool:
         """True if the words have been computed and are cached."""
         return "words" in vars(self)
 
     def words_once(self) -> np.ndarray:
-        return self.words if self.spelt else words_of(*self.chunks, self.size)[None]
+        return self.words if self.has_words else words_of(*self.chunks, self.size)[None]
 
     @cached
     def size(self) -> int:
@@ -325,28 +332,28 @@ class Chunked(Block):
 
     def column(self, number: int, positions: np.ndarray | None = None) -> np.ndarray:
         """Return one column. It is computed from the chunks unless the words are cached."""
-        place = self.packing.fields[number]
-        if not place.bits or self.spelt:
+        layout_field = self.packing.fields[number]
+        if not layout_field.bits or self.has_words:
             return super().column(number, positions)
         if positions is not None:
-            if not self._few(positions):
+            if not self._is_sparse(positions):
                 return super().column(number, positions)
             words = words_at(*self.chunks, kernel_ready(positions))
             return Block(self.packing, words[None]).column(number)
-        mask, low = np.uint64((1 << place.bits) - 1), np.uint64(place.low & (1 << 64) - 1)
-        return field_of(*self.chunks, self.size, place.shift, mask, low)
+        return field_of(*self.chunks, self.size, *layout_field.extraction)
 
-    def _few(self, positions: np.ndarray) -> bool:
+    def _is_sparse(self, positions: np.ndarray) -> bool:
         """True if the positions are ascending and few, as in a sample. Then only their words are computed."""
-        return positions.size * SAMPLED <= self.size and bool((positions[1:] >= positions[:-1]).all())
+        return positions.size * SPARSE_READ <= self.size and bool((positions[1:] >= positions[:-1]).all())
 
     def compact(self) -> Block:
         """Return the block as words if these take less memory than the chunks."""
-        return self if self.size >= CLOSE * self.chunks[0].size else Block(self.packing, self.words_once())
+        return self if self.size >= MIN_TUPLES_PER_CHUNK * self.chunks[0].size else Block(self.packing, self.words_once())
 
 
-def _groups(words: np.ndarray, rest: int) -> tuple[int, int, int]:
-    """Return (base, coarse, number of entries) of a directory of words by all but the lowest `rest` bits."""
+def _directory_layout(words: np.ndarray, rest: int) -> tuple[int, int, int]:
+    """Return (base, coarse, number of entries) of a directory of sorted words by all but the lowest `rest` bits: see
+    `kernels.directory`."""
     base = int(words[0]) >> rest
     span = (int(words[-1]) >> rest) - base
     coarse = max(0, span.bit_length() - (2 * words.size + 64).bit_length())
@@ -356,8 +363,8 @@ def _groups(words: np.ndarray, rest: int) -> tuple[int, int, int]:
 def _directory(words: np.ndarray, rest: int) -> tuple[np.uint64, int, np.ndarray]:
     """Return the directory (base, coarse, starts) of sorted words; see `kernels.directory`. rest: the number of low bits of a
     word that are not part of the key."""
-    base, coarse, groups = _groups(words, rest)
-    return np.uint64(base), coarse, kernels.directory(words, rest, np.uint64(base), coarse, groups)
+    base, coarse, entries = _directory_layout(words, rest)
+    return np.uint64(base), coarse, kernels.directory(words, rest, np.uint64(base), coarse, entries)
 
 
 def has_half_words(packing: Packing) -> bool:
@@ -378,7 +385,7 @@ def merge_blocks(blocks: list[Block], packing: Packing) -> Block:
 
 
 def packing_of(blocks: list[Block], arity: int) -> Packing:
-    """Return a packing that holds the bounds of all packings of the blocks: one of these if possible, else a roomy one."""
+    """Return a packing whose bounds include those of all blocks' packings: one of these if possible, else a roomy one."""
     bounds = reduce(widen, [block.packing.bounds for block in blocks]) if blocks else ((0, 0),) * arity
     return next((block.packing for block in blocks if block.packing.bounds == bounds), None) or roomy(bounds)
 
@@ -388,9 +395,9 @@ def merged_as(blocks: list[Block], arity: int) -> Block:
     return merge_blocks(blocks, packing_of(blocks, arity))
 
 
-def stacked(blocks: list[Block], block: Block, most: int = 6) -> list[Block]:
-    """Add a block to a list of blocks, largest first. Neighbours are merged until each block is at least twice as large as the
-    next, so that few blocks are searched, and each tuple is copied O(log n) times. most: the greatest number of blocks.
+def stacked(blocks: list[Block], block: Block, max_blocks: int = 6) -> list[Block]:
+    """Return a list of blocks, largest first, with one more block. Neighbours are merged until there are at most `max_blocks`
+    and each is at least twice as large as the next. So few blocks are searched, and each tuple is copied O(log n) times.
 
     >>> ones = [Block.of([np.arange(i, i + 2)], 2) for i in range(0, 8, 2)]
     >>> log = []
@@ -399,13 +406,14 @@ def stacked(blocks: list[Block], block: Block, most: int = 6) -> list[Block]:
     [8]
     """
     log = [*blocks, block] if block.size else list(blocks)
-    while len(log) > 1 and (log[-2].size < 2 * log[-1].size or len(log) > most):
+    while len(log) > 1 and (log[-2].size < 2 * log[-1].size or len(log) > max_blocks):
         log[-2:] = [merge_blocks(log[-2:], log[-1].packing)]
     return log
 
 
 def group_begins(block: Block, keys: int) -> np.ndarray:
-    """Return the position of the first tuple of each group of tuples that agree in the first `keys` columns.
+    """Return the positions (groups,) of the first tuples of groups. A group is the tuples that agree in the first `keys`
+    columns.
 
     >>> group_begins(Block.of([np.array([1, 1, 2]), np.array([5, 6, 5])], 3), 1).tolist()
     [0, 2]

@@ -11,12 +11,12 @@ import numpy as np
 
 from semi_naive.ra.blocks.block import Block, bounds_of, fits, merge_blocks, pack_columns, packing_of
 from semi_naive.ra.blocks.table import Table, snapshot
-from semi_naive.ra.blocks.thinned import Thinned, parted, without_positions
+from semi_naive.ra.blocks.thinned import Thinned, whole_and_dropped, without_positions
 from semi_naive.ra.lanes import among
 from semi_naive.ra.packing import Packing
 from semi_naive.ra.words import places, search
 
-NEAR = 16  # a block so many times as large as another is searched for the tuples of the smaller one
+SEARCH_RATIO = 16  # if one block is so many times as large as another, the tuples of the smaller one are searched for in it
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class Change:
         return self.born.size + self.lost.size
 
     @property
-    def came(self) -> int:
+    def born_count(self) -> int:
         return self.born.size
 
     @property
-    def went(self) -> int:
+    def lost_count(self) -> int:
         return self.lost.size
 
 
@@ -51,18 +51,18 @@ def empty(arity: int) -> Block:
 
 
 def union_of_blocks(blocks: list[Block], arity: int) -> Block:
-    """Return the union of blocks of any packings. Merging copies a tuple once for each two blocks."""
+    """Return the union of blocks of any packings, as one block of a packing that one of them has, if possible."""
     blocks = [block for block in blocks if block.size]
     if len(blocks) < 2:
         return blocks[0] if blocks else empty(arity)
     return merge_blocks(blocks, common_packing(blocks, arity))
 
 
-def apart(left: Block, right: Block) -> Block:
-    """Return the tuples of `left` that `right`, a block of any packing, does not have.
+def block_minus(left: Block, right: Block) -> Block:
+    """Return the tuples of `left` that are not in `right`, a block of any packing.
 
     >>> few, many = (Block.of([np.array(column)], len(column)) for column in ([1, 5], [1, 2, 3]))
-    >>> apart(few, many).column(0).tolist(), common_tuples(few, many).column(0).tolist()
+    >>> block_minus(few, many).column(0).tolist(), common_tuples(few, many).column(0).tolist()
     ([5], [1])
     """
     return selected_tuples(left, ~_mark_common(left, right)) if left.size and right.size else left
@@ -74,8 +74,8 @@ def common_tuples(left: Block, right: Block) -> Block:
 
 
 def membership(block: Block, table: Table) -> np.ndarray:
-    """Return a mask (n,) of the tuples of a block, in the relation's own order, that a settled table has. Takes a few searches
-    a tuple."""
+    """Return a mask (n,) of the tuples of a block, in the relation's own order, that are in a settled table. Takes a few
+    searches a tuple."""
     return _in_any(block, table.blocks("all", own_order(table.arity))) if block.size else np.zeros(0, np.bool_)
 
 
@@ -89,10 +89,10 @@ def _in_any(block: Block, others: list[Block]) -> np.ndarray:
     return found
 
 
-def taken(block: Block, rows: np.ndarray) -> Block:
+def tuples_at(block: Block, positions: np.ndarray) -> Block:
     """Return the tuples of a block at ascending positions (k,). No other tuple is read."""
-    columns = [block.column(number, rows) for number in range(block.arity)]
-    return Block(block.packing, pack_columns(columns, block.packing, rows.size))
+    columns = [block.column(number, positions) for number in range(block.arity)]
+    return Block(block.packing, pack_columns(columns, block.packing, positions.size))
 
 
 def own_order(arity: int) -> tuple[int, ...]:
@@ -100,34 +100,34 @@ def own_order(arity: int) -> tuple[int, ...]:
     return tuple(range(arity))
 
 
-def selected_tuples(block: Block, rows: np.ndarray) -> Block:
-    """Return the tuples of a block that a mask `rows` (n,) selects, in the block's packing."""
-    return block if rows.all() else Block(block.packing, np.ascontiguousarray(block.words[:, rows]))
+def selected_tuples(block: Block, mask: np.ndarray) -> Block:
+    """Return the tuples of a block that a mask (n,) selects, in the block's packing."""
+    return block if mask.all() else Block(block.packing, np.ascontiguousarray(block.words[:, mask]))
 
 
 def common_packing(blocks: list[Block], arity: int) -> Packing:
-    """Return a packing for all of the blocks: the packing of one of them if it holds the values of the others."""
+    """Return a packing that holds the values of all blocks: the packing of one of them if possible."""
     packings = dict.fromkeys(block.packing for block in blocks)
     if len(packings) == 1:
         return blocks[0].packing
     bounds = [bounds_of(block.columns()) for block in blocks if block.size]
-    roomy = (packing for packing in packings if all(fits(value_bounds, packing) for value_bounds in bounds))
-    return next(roomy, None) or packing_of(blocks, arity)
+    sufficient = (packing for packing in packings if all(fits(value_bounds, packing) for value_bounds in bounds))
+    return next(sufficient, None) or packing_of(blocks, arity)
 
 
 def _mark_common(left: Block, right: Block) -> np.ndarray:
-    """Return a mask (n,) of the tuples of `left` that `right` has. Blocks of similar size are compared in one pass; else each
-    tuple of the smaller one is searched for, 50 ns each."""
+    """Return a mask (n,) of the tuples of `left` that are in `right`. Blocks of similar size are compared in one pass;
+    otherwise each tuple of the smaller one is searched for, 50 ns each."""
     found = np.zeros(left.size, np.bool_)
     if not left.size or not right.size:
         return found
-    if NEAR * min(left.size, right.size) > max(left.size, right.size):
+    if SEARCH_RATIO * min(left.size, right.size) > max(left.size, right.size):
         packing = common_packing([left, right], left.arity)
         return among(left.repacked(packing).words, right.repacked(packing).words)
     if left.size < right.size:
         return _search_positions(left, right) >= 0
-    at = _search_positions(right, left)
-    found[at[at >= 0]] = True
+    positions = _search_positions(right, left)
+    found[positions[positions >= 0]] = True
     return found
 
 
@@ -141,8 +141,8 @@ def _search_positions(few: Block, many: Block) -> np.ndarray:
 
 
 def positions_of(columns: list[np.ndarray], size: int, many: Block) -> np.ndarray:
-    """Return the position in a block of each of `size` tuples, given as columns in any order of rows; -1 if it is not there.
-    The block has all its words."""
+    """Return the position (size,) in the block `many` of each tuple, given as columns in any order of rows; -1 if it is not
+    there. The block is not `Thinned`."""
     if not many.size:
         return np.full(size, -1)
     if many.packing.lanes > 1:
@@ -163,31 +163,36 @@ def settled_copy(table) -> Table:
     if isinstance(table, Table) and table.home == home:
         settled = snapshot(table)
         settled.settle()
-        return Table(table.arity, home, settled.full, packing=settled.packing, most=settled.most)
+        return Table(table.arity, home, settled.full, packing=settled.packing, max_blocks=settled.max_blocks)
     columns = table.columns()
-    found = Table(table.arity)
-    found.insert(columns, table.count)
-    found.settle()
-    return found
+    settled = Table(table.arity)
+    settled.insert(columns, table.count)
+    settled.settle()
+    return settled
 
 
 def difference(before: Table, after: Table) -> Change:
     """Return the new and the lost tuples of a settled table since an earlier one. Takes 5 ns for each tuple of a block that the
     tables do not share. If both have the same block without a few of its tuples (`Thinned`), only those tuples are compared."""
-    both = (table.blocks("all", own_order(table.arity)) for table in (before, after))
-    olds, news = ({id(parted(block)[0]): block for block in blocks} for blocks in both)  # by what they are thinned from
-    old = [block for number, block in olds.items() if number not in news]
-    new = [block for number, block in news.items() if number not in olds]
-    for number in olds.keys() & news.keys():
-        (whole, left_out), (_, left_out_now) = parted(olds[number]), parted(news[number])
-        if left_out is not left_out_now:
-            old.append(taken(whole, _but(left_out_now, left_out)))
-            new.append(taken(whole, _but(left_out, left_out_now)))
-    born, lost = ([selected_tuples(b, ~_in_any(b, others)) for b in blocks] for blocks, others in ((new, old), (old, new)))
+    old, new = _blocks_by_whole(before), _blocks_by_whole(after)
+    only_old = [block for key, block in old.items() if key not in new]
+    only_new = [block for key, block in new.items() if key not in old]
+    for key in old.keys() & new.keys():
+        (whole, dropped_before), (_, dropped_now) = whole_and_dropped(old[key]), whole_and_dropped(new[key])
+        if dropped_before is not dropped_now:
+            only_old.append(tuples_at(whole, _positions_minus(dropped_now, dropped_before)))
+            only_new.append(tuples_at(whole, _positions_minus(dropped_before, dropped_now)))
+    born = [selected_tuples(block, ~_in_any(block, only_old)) for block in only_new]
+    lost = [selected_tuples(block, ~_in_any(block, only_new)) for block in only_old]
     return Change(union_of_blocks(born, before.arity), union_of_blocks(lost, before.arity))
 
 
-def _but(positions: np.ndarray, others: np.ndarray) -> np.ndarray:
+def _blocks_by_whole(table: Table) -> dict[int, Block]:
+    """Return the blocks of a table by the identity of the block itself or, if it is thinned, of its whole block."""
+    return {id(whole_and_dropped(block)[0]): block for block in table.blocks("all", own_order(table.arity))}
+
+
+def _positions_minus(positions: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Return the positions (k,) that are not among `others` (l,); both ascend."""
     return positions[places(positions.view(np.uint64), others.view(np.uint64)) < 0]
 
@@ -205,8 +210,8 @@ def is_compact(table: Table) -> bool:
     return not table.delta_size and all(len(blocks) < 2 for blocks in table.full.values())
 
 
-def at_home(table: Table) -> Table:
-    """Return a settled table without its other indexes. They are rebuilt when they are searched."""
+def only_home_index(table: Table) -> Table:
+    """Return a settled table with its home index only. Other indexes are rebuilt when they are searched."""
     other = snapshot(table)
     other.full = {other.home: other.full[other.home]}
     return other
@@ -215,7 +220,7 @@ def at_home(table: Table) -> Table:
 def grown(table: Table, new_tuples: Block) -> Table:
     """Return a settled table with a block of unknown tuples as its delta."""
     other = snapshot(table)
-    other.begin_with(new_tuples)
+    other.set_delta(new_tuples)
     return other
 
 
@@ -239,26 +244,26 @@ def table_without(table: Table, lost: Block) -> Table:
     other = snapshot(table)
     for order, blocks in table.full.items():
         lost_in_order = lost.reordered(order)
-        other.full[order] = [rest for block in blocks if (rest := _difference_of_blocks(block, lost_in_order)).size]
+        other.full[order] = [rest for block in blocks if (rest := _without_tuples(block, lost_in_order)).size]
     return other
 
 
-def take_out(table: Table, lost: Block) -> None:
-    """Remove tuples, a block in home order, from full and delta in place, possibly between two iterations."""
-    if not lost.size:
+def remove_tuples(table: Table, removed: Block) -> None:
+    """Remove tuples, a block in home order, from full and delta in place, also between two iterations."""
+    if not removed.size:
         return
-    gone = {order: table.from_home(lost, order) for order in {*table.full, *table.delta}}
+    by_order = {order: table.from_home(removed, order) for order in {*table.full, *table.delta}}
     for order, blocks in table.full.items():
-        table.full[order] = [rest for block in blocks if (rest := _difference_of_blocks(block, gone[order])).size]
-    delta = {order: _difference_of_blocks(block, gone[order]) for order, block in table.delta.items()}
+        table.full[order] = [rest for block in blocks if (rest := _without_tuples(block, by_order[order])).size]
+    delta = {order: _without_tuples(block, by_order[order]) for order, block in table.delta.items()}
     table.delta = {order: block for order, block in delta.items() if block.size}
 
 
-def _difference_of_blocks(block: Block, removed: Block) -> Block:
-    """Return a block without some tuples, or the block itself if it has none of them. removed: these tuples."""
-    if removed.size * NEAR <= block.size:
-        at = _search_positions(removed, block)
-        return without_positions(block, at[at >= 0])
+def _without_tuples(block: Block, removed: Block) -> Block:
+    """Return a block without the tuples of another: thinned if these are few, the block itself if it has none of them."""
+    if removed.size * SEARCH_RATIO <= block.size:
+        positions = _search_positions(removed, block)
+        return without_positions(block, positions[positions >= 0])
     if removed.packing == block.packing or fits(bounds_of(removed.columns()), block.packing):
         return block.without(removed.repacked(block.packing))
     return selected_tuples(block, ~_mark_common(block, removed))

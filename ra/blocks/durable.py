@@ -12,11 +12,6 @@ from semi_naive.ra.storage.checksum import checksum_of_file
 from semi_naive.ra.storage.runs import Run, write_run
 
 
-def copied(run: Run, target: str) -> None:
-    """Copy a run to `target` atomically. A damaged run is not copied."""
-    write_run(target, run.open(), run.lanes)
-
-
 def fault(path: str, checksum: int) -> str:
     """Return a description of what is wrong with a file, or "" if its checksum matches. Reads the whole file."""
     try:
@@ -27,22 +22,21 @@ def fault(path: str, checksum: int) -> str:
 
 @dataclass
 class CopyRuns:
-    """A task that copies runs of its partition, given as (run, target path) pairs for each partition."""
+    """A task that copies runs of its partition, given as (run, target path) for each partition. Each file is written completely
+    or not at all. Raises RunMissing if a run is missing or damaged.
+    """
 
     runs: list[list[tuple[Run, str]]]
 
     def __call__(self, partition, records):
-        """Copy the runs of this partition."""
         for run, target in self.runs[partition]:
-            copied(run, target)
+            write_run(target, run.open(), run.lanes)
         return []
 
 
 @dataclass
 class Verify:
-    """A task that verifies a partition's share of files, given as (path, checksum) pairs, and yields descriptions of the faults
-    found.
-    """
+    """A task that verifies a partition's share of files, given as (path, checksum), and yields a description of each fault."""
 
     files: list[tuple[str, int]]
     partitions: int
@@ -52,25 +46,26 @@ class Verify:
 
 
 @dataclass
-class Gone:
-    """A task that yields the names of the relations whose runs of this partition are missing or damaged."""
+class FindLostRuns:
+    """A task that yields the names of the relations of which a run of this partition is missing or damaged. stored: for each
+    relation, its blocks by partition.
+    """
 
-    runs: dict[str, list[list[StoredBlock]]]
+    stored: dict[str, list[list[StoredBlock]]]
 
     def __call__(self, partition, records):
-        """Yield the names of relations that have lost a run of this partition."""
-        for name, parts in self.runs.items():
+        for name, parts in self.stored.items():
             if any(stored.run.lost() for stored in parts[partition]):
                 yield name
 
 
 def to_json(stored: StoredBlock, path: str) -> dict:
-    """Return the manifest's entry for a copy of a block."""
+    """Return the entry in a checkpoint's manifest for the copy of a block at `path`."""
     run = stored.run
     return {"path": path, "words": run.words, "lanes": run.lanes, "bounds": stored.bounds, "checksum": run.checksum}
 
 
 def from_json(record: dict, path: str) -> StoredBlock:
-    """Return the handle of a block from its entry in a manifest; `path`: where the copy is now."""
+    """Return the handle of a block from its entry in a manifest. path: the present path of the copy."""
     bounds = tuple((low, high) for low, high in record["bounds"])
     return StoredBlock(Run(path, record["words"], record["lanes"], record["checksum"]), bounds)

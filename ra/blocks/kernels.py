@@ -26,7 +26,7 @@ Columns = Sequence[np.ndarray]  # also an array (columns, n)
 
 
 def kernel_ready(column: np.ndarray) -> np.ndarray:
-    """A column as a writable, contiguous int64 array, copied only if it is not one.
+    """Return a column as a writable, contiguous int64 array; it is copied only if it is not one.
 
     >>> column = np.arange(3)
     >>> kernel_ready(column) is column, kernel_ready(np.broadcast_to(np.int64(5), 2)).tolist()
@@ -56,8 +56,8 @@ LANE, SHIFT, BITS, LOW, SPAN = range(5)  # the columns of `Packing.layout`, whic
 
 
 def _pack_uncompiled(words, columns, layout):
-    """The numpy version of packing, for small arrays: write columns (arity, n) to words (lanes, n). layout (arity, 5): lane,
-    shift, bits, minimum, span of each column."""
+    """The numpy version of `pack_fields`, for small arrays. layout (arity, 5): (lane, shift, bits, minimum, span) of each
+    column."""
     for column, (lane, shift, bits, low, _) in zip(columns, layout, strict=False):
         if bits:
             words[lane] |= (column.view(np.uint64) - low.view(np.uint64)) << shift.view(np.uint64)
@@ -80,7 +80,7 @@ def field_uncompiled(words, shift, mask, low):
 
 
 def _unpack_uncompiled(words, layout):
-    """The numpy version of unpacking, for small arrays: return the columns (arity, n) of words (lanes, n)."""
+    """The numpy version of `unpack`, for small arrays."""
     columns = np.empty((layout.shape[0], words.shape[1]), np.int64)
     for column, (lane, shift, bits, low, _) in zip(columns, layout, strict=True):
         column[:] = field_uncompiled(words[lane], shift, np.uint64((1 << int(bits)) - 1), low.view(np.uint64))
@@ -100,7 +100,7 @@ def unpack(words, layout):
 
 
 def _repack_uncompiled(words, source, target, lanes):
-    """The numpy version of repacking, for small arrays: return words (lanes, n) in another layout."""
+    """The numpy version of `repack`, for small arrays."""
     out = np.zeros((lanes, words.shape[1]), np.uint64)
     _pack_uncompiled(out, _unpack_uncompiled(words, source), target)
     return out
@@ -137,11 +137,7 @@ def mark_within_bounds(columns, layout):
     return out
 
 
-def _bounds_uncompiled(columns):
-    return np.stack([columns.min(axis=1), columns.max(axis=1)], axis=1)
-
-
-@njit(i64_rows(i64_rows), uncompiled=_bounds_uncompiled, **JIT)
+@njit(i64_rows(i64_rows), uncompiled=lambda columns: np.stack([columns.min(axis=1), columns.max(axis=1)], axis=1), **JIT)
 def bounds(columns):
     """Return the least and the greatest value of each of the columns (k, n), n > 0, as an array (k, 2)."""
     out = np.empty((columns.shape[0], 2), np.int64)
@@ -163,11 +159,11 @@ def field(words, shift, mask, low):
     return out
 
 
-def _field_at_uncompiled(words, positions, shift, mask, low):
-    return field_uncompiled(words[positions], shift, mask, low)
-
-
-@njit(i64(u64, i64, types.int64, types.uint64, types.uint64), uncompiled=_field_at_uncompiled, **JIT)
+@njit(
+    i64(u64, i64, types.int64, types.uint64, types.uint64),
+    uncompiled=lambda words, positions, *field: field_uncompiled(words[positions], *field),
+    **JIT,
+)
 def field_at(words, positions, shift, mask, low):
     """Return the column (m,) stored in one field of the words at some positions (m,)."""
     bits = np.uint64(shift)
@@ -184,8 +180,8 @@ def _directory_uncompiled(words, rest, base, coarse, size):
 
 @njit(i64(u64, types.int64, types.uint64, types.int64, types.int64), uncompiled=_directory_uncompiled, **JIT)
 def directory(words, rest, base, coarse, size):
-    """Return where the groups of equal keys begin among sorted words (n,), as an array (size + 1,). The key of a word is word
-    >> rest.
+    """Return a directory of sorted words (n,): the positions (size + 1,) at which groups of equal keys begin. The key of a word
+    is word >> rest.
 
     Entry h is the position of the first word with (key - base) >> coarse ≥ h. With coarse = 0 every key has its own entry, and
     searching for a key is one access.
@@ -281,8 +277,8 @@ def narrow(words, shift, mask, low, lows, highs, least, greatest):
 
 @njit(types.int64(u64_rows, u64_rows, types.int64, u64, types.boolean), **JIT)
 def _bound(words, keys, i, masks, after):
-    """Return the position of the first tuple that is not below key i on the bits in `masks` (lanes,); with `after`, of the
-    first tuple above it."""
+    """Return the position of the first tuple that is not below key i, comparing the bits in `masks` (lanes,); with `after`, of
+    the first tuple above the key."""
     low, high = 0, words.shape[1]
     while low < high:
         middle = (low + high) >> 1
@@ -322,14 +318,14 @@ def _expand_some_uncompiled(lows, highs, row, skip, most):
         last = int(np.searchsorted(ends, most))  # the row of the last pair
         used = most - int(ends[last] - sizes[last])
         begins, ends = begins[: last + 1], ends[: last + 1]
-        at, begun = last + row, skip if last == 0 else 0
-        more = (at + 1, 0) if used == sizes[last] else (at, begun + used)
+        last_row, skipped = last + row, skip if last == 0 else 0
+        next_start = (last_row + 1, 0) if used == sizes[last] else (last_row, skipped + used)
         sizes, total = np.append(sizes[:last], used), most
     else:
-        more = lows.size, 0
+        next_start = lows.size, 0
     firsts = np.cumsum(sizes) - sizes
     rows = np.repeat(np.arange(sizes.size), sizes)
-    return rows + row, np.arange(total) + (begins - firsts)[rows], *more
+    return rows + row, np.arange(total) + (begins - firsts)[rows], *next_start
 
 
 @njit(
@@ -341,7 +337,7 @@ def expand_some(lows, highs, row, skip, most):
     """List (row, position) pairs: for each row, every position of its range [lows[row], highs[row]). Return at most `most`
     pairs, from pair number `skip` of row `row` on.
 
-    Returns (rows, positions, row, skip): two arrays of the pairs, and the row and skip at which the next call continues.
+    Returns (rows, positions, row, skip): the pairs as two arrays, and the row and skip at which the next call continues.
     """
     total, last = -skip, row
     while last < lows.size and total < most:
@@ -367,14 +363,14 @@ def _mix_in_uncompiled(hashes, column):
 
 @njit(types.void(u64, i64), uncompiled=_mix_in_uncompiled, **JIT)
 def mix_in(hashes, column):
-    """Update the hashes (n,) of rows with one more column (n,)."""
+    """Combine the hashes (n,) of rows with one more column (n,), in place."""
     for i in range(hashes.size):
         hashes[i] = _mix(hashes[i] ^ np.uint64(column[i]))
 
 
 def sampled_hashes(columns: Columns, size: int, share: float) -> np.ndarray:
-    """Return the hashes of a sample of the rows: those below `share` of the greatest hash. Equal rows are all in the sample, or
-    none is. Takes 2 ns a row and column."""
+    """Return the hashes of a sample of the rows: the hashes below `share` (0 to 1) of the greatest hash. Either all of several
+    equal rows are in the sample, or none. Takes 2 ns a row and column."""
     hashes = np.zeros(size, np.uint64)
     for column in columns:
         mix_in(hashes, kernel_ready(column))
@@ -390,8 +386,8 @@ def _bits_set_uncompiled(column, low, bits, size):
 
 @njit(types.int64(i64, types.int64, types.int64, types.int64), uncompiled=_bits_set_uncompiled, **JIT)
 def bits_set(column, low, bits, size):
-    """Count the distinct values of a column by a bitmap of `size` bits. A value sets the bit of its distance from `low`; if
-    `bits` is not 0, the bit of a hash with that many bits."""
+    """Return the number of bits that the values of a column set in a bitmap of `size` bits, to estimate the distinct values. If
+    `bits` is 0, a value sets the bit of its distance from `low`, else the bit of a hash of that many bits."""
     cells = np.zeros((size + 63) >> 6, np.uint64)
     shift, count = np.uint64(64 - bits), 0
     for value in column:
@@ -426,7 +422,7 @@ def _equal_pairs_uncompiled(left, right):
 
 @njit(types.int64(u64, u64), uncompiled=_equal_pairs_uncompiled, **JIT)
 def equal_pairs(left, right):
-    """Count the pairs of equal words that two ascending arrays have."""
+    """Count the pairs (i, j) with left[i] == right[j] of two ascending arrays."""
     i = j = pairs = 0
     while i < left.size and j < right.size:
         word = left[i]

@@ -13,8 +13,8 @@ from semi_naive.ra.storage.runs import Run, write_run
 
 @dataclass(frozen=True)
 class StoredBlock:
-    """A handle of a block on disk. run: a file of words (lanes, n), lane after lane; bounds: of its packing; broadcast: the
-    words as a Spark broadcast, for hosts that do not have the file yet.
+    """A handle of a block on disk. run: a file of words (lanes, n), lane after lane; bounds: those of its packing; broadcast: a
+    Spark broadcast of the words, for hosts without the file.
     """
 
     run: Run
@@ -26,20 +26,16 @@ class StoredBlock:
         return self.run.tuples
 
     def open(self) -> Block:
-        """Map the block into memory, loading pages on access. Writes a broadcast run to disk first if this host lacks it."""
+        """Map the block into memory. If this host has no file, it is written from the broadcast first."""
         packing = Packing(self.bounds)
         if self.broadcast is not None and not os.path.exists(self.run.path):
             write_run(self.run.path, self.broadcast.value, packing.lanes)
         return Block(packing, self.run.open().reshape(packing.lanes, -1))
 
+    @functools.lru_cache(maxsize=64)  # noqa: B019
     def share(self) -> Block:
         """Return the block from this process's cache of open blocks, with its directories; for a block that many tasks read."""
-        return _open_cached(self)
-
-
-@functools.lru_cache(maxsize=64)
-def _open_cached(stored: StoredBlock) -> Block:
-    return stored.open()
+        return self.open()
 
 
 def store(path: str, block: Block) -> list[StoredBlock]:

@@ -8,6 +8,7 @@ The life of a tuple, as on disk (`ra.partitions.partitioned`): `insert` drops kn
 import copy
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, Self
 
 import numpy as np
@@ -16,8 +17,8 @@ from semi_naive.ra.blocks.block import Block, bounds_of, fits, merge_blocks, pac
 from semi_naive.ra.ir import Order
 from semi_naive.ra.packing import Bounds, Packing, widen
 
-FEW = 6  # blocks of a part before some are merged
-NOBODY = nullcontext()  # the lock of a table that only one thread uses
+MAX_BLOCKS = 6  # of a part; more are merged
+NO_LOCK = nullcontext()  # for a table that only one thread uses
 
 
 def snapshot(table):
@@ -33,10 +34,10 @@ class Table:
     """A relation in memory: tuples of `arity` columns.
 
     home: the column order in which new tuples are compared with known ones. With a reduction, its key comes first.
-    full, delta: the blocks of a part, by column order; a missing order is made when a join asks for it.
+    full, delta: the known tuples and those of the last iteration, by column order. A join that needs another order adds it.
     new: the tuples of this iteration, in home order.
-    packing: the packing of the columns in their own order; None until the first insert.
-    most: the number of blocks in a part before some are merged.
+    packing: the packing of the columns in the relation's own order; None until the first insert.
+    max_blocks: if full has more blocks of one order, some are merged.
     """
 
     arity: int
@@ -45,7 +46,7 @@ class Table:
     delta: dict[Order, Block] = field(default_factory=dict)
     new: list[Block] = field(default_factory=list)
     packing: Packing | None = None
-    most: int = FEW
+    max_blocks: int = MAX_BLOCKS
     reduction: Any = None  # a `ra.reduce.reduction.Reduction`, which imports this module
 
     is_spelt = True  # False in subclasses whose tuples are computed when they are read
@@ -62,14 +63,14 @@ class Table:
 
     @classmethod
     def of(cls, arity: int, home: Order, full: dict[Order, list[Block]], delta: list[Block], **more) -> Self:
-        """Make a table of blocks, given by column order, and delta blocks in home order. more: further attributes."""
+        """Make a table of the blocks of full, by column order, and of the delta, in home order. more: further attributes."""
         table = cls(arity, home, **more)
         packing = packing_of(full[home] + delta, arity)
         table.packing = packing.ordered(tuple(home.index(i) for i in range(arity)))
         for order, blocks in full.items():
             ordered = table.packing.ordered(order)
             table.full[order] = sorted((block.repacked(ordered) for block in blocks), key=lambda block: -block.size)
-            table.most = max(table.most, len(blocks) + FEW)
+            table.max_blocks = max(table.max_blocks, len(blocks) + MAX_BLOCKS)
         if any(block.size for block in delta):
             table.delta[home] = merge_blocks([block.repacked(packing) for block in delta], packing)
         return table
@@ -79,20 +80,20 @@ class Table:
         if self.packing is not None and fits(bounds, self.packing):
             return
         if self.packing is not None and self.count:
-            bounds = widen(bounds, self._used())
+            bounds = widen(bounds, self._value_bounds())
         self.packing = snug(bounds)
         for order, blocks in self.full.items():
             self.full[order] = [block.repacked(self.packing.ordered(order)) for block in blocks]
         self.delta = {order: block.repacked(self.packing.ordered(order)) for order, block in self.delta.items()}
         self.new = [block.repacked(self.packing.ordered(self.home)) for block in self.new]
 
-    def _used(self) -> Bounds:
-        """Return the bounds of all values, in the columns' own order."""
-        blocks = self._known()
-        bounds = None
-        for block in (block for block in blocks if block.size):
-            own = bounds_of(block.columns())
-            bounds = own if bounds is None else widen(bounds, own)
+    def _value_bounds(self) -> Bounds:
+        """Return the bounds of all values, in the relation's own order. The table may not be empty."""
+        bounds = reduce(widen, [bounds_of(block.columns()) for block in self._all_blocks() if block.size])
+        return self._in_own_order(bounds)
+
+    def _in_own_order(self, bounds: Bounds) -> Bounds:
+        """Return bounds, given in home order, in the relation's own order."""
         return tuple(bounds[self.home.index(i)] for i in range(self.arity))
 
     @property
@@ -102,11 +103,12 @@ class Table:
 
     @property
     def target(self):
-        """The object into which the heads of one rule are inserted in one iteration."""
+        """The object into which one rule's heads of an iteration are inserted: the table, or a buffer of its reduction."""
         return self.reduction.target(self) if self.reduction else self
 
     def end_rule(self) -> int:
-        """End a rule's heads in an iteration. Return the number of new tuples beyond those that its inserts returned."""
+        """Note that a rule has made all its heads of an iteration. Return the number of new tuples that its inserts did not
+        count."""
         return self.reduction.end_rule() if self.reduction else 0
 
     @property
@@ -129,65 +131,63 @@ class Table:
     def nbytes(self) -> int:
         """The bytes of all blocks, in every order. May be read from any thread."""
         full = [block for blocks in list(self.full.values()) for block in blocks]
-        apart = self.reduction.nbytes if self.reduction else 0
-        return apart + sum(block.nbytes for block in [*full, *list(self.delta.values()), *self.new])
+        outside = self.reduction.nbytes if self.reduction else 0
+        return outside + sum(block.nbytes for block in [*full, *list(self.delta.values()), *self.new])
 
-    def insert(self, columns: list[np.ndarray], size: int, alone=NOBODY) -> int:
-        """Insert tuples, given as columns (size,) in any order of rows, duplicates allowed, and return the number of new ones,
-        which are then in `new`.
+    def insert(self, columns: list[np.ndarray], size: int, lock=NO_LOCK) -> int:
+        """Add the unknown ones of some tuples to `new`, and return their number. The tuples are given as columns (size,) in the
+        relation's own order; rows may be in any order and repeated.
 
-        alone: the lock that concurrent threads hold while they change the table. They sort, and drop the tuples known before
-        the iteration, without it.
+        lock: held while the table changes, if several threads insert. It is not held while tuples are sorted and compared with
+        those known before the iteration.
         """
         if self.reduction:
-            with alone:
+            with lock:
                 columns, size = self.reduction.expanded(columns, size)
-        return self.add(self.fresh(columns, size, alone), alone) if size else 0
+        return self.add(self.fresh(columns, size, lock), lock) if size else 0
 
-    def insert_block(self, block: Block, alone=NOBODY) -> int:
+    def insert_block(self, block: Block, lock=NO_LOCK) -> int:
         """Insert a block in home order, and return the number of new tuples."""
         if self.reduction:
-            return self.insert(block.columns(), block.size, alone)
-        return self.add(self.fresh_block(block, alone), alone)
+            return self.insert(block.columns(), block.size, lock)
+        return self.add(self.fresh_block(block, lock), lock)
 
-    def fresh(self, columns: list[np.ndarray], size: int, alone=NOBODY) -> Block:
+    def fresh(self, columns: list[np.ndarray], size: int, lock=NO_LOCK) -> Block:
         """Return the tuples that were unknown when the iteration began, as a block for `add`: the first half of `insert`."""
         if self.reduction:
             columns, size = self.reduction.thinned(columns, size)
         bounds = bounds_of(columns)
-        with alone:
+        with lock:
             self._make_room(bounds)
-            packing, before = self.packing.ordered(self.home), self._before()
-        return self._sifted(Block.of([columns[i] for i in self.home], size, packing), before)
+            packing, known = self.packing.ordered(self.home), self._blocks_before_iteration()
+        return self._sifted(Block.of([columns[i] for i in self.home], size, packing), known)
 
-    def fresh_block(self, block: Block, alone=NOBODY) -> Block:
+    def fresh_block(self, block: Block, lock=NO_LOCK) -> Block:
         """Return the tuples of a block in home order that were unknown when the iteration began."""
         bounds = self._bounds_of(block)
-        with alone:
+        with lock:
             self._make_room_for(block, bounds)
-            packing, before = self.packing.ordered(self.home), self._before()
-        return self._sifted(block.repacked(packing), before)
+            packing, known = self.packing.ordered(self.home), self._blocks_before_iteration()
+        return self._sifted(block.repacked(packing), known)
 
     def _bounds_of(self, block: Block) -> Bounds | None:
-        """Return the bounds of a block in home order, in the columns' own order; None if it has the table's packing."""
+        """Return the bounds of a block in home order, in the relation's own order; None if it has the table's packing."""
         if self.packing is not None and block.packing == self.packing.ordered(self.home):
             return None
-        bounds = bounds_of(block.columns())
-        return tuple(bounds[self.home.index(i)] for i in range(self.arity))
+        return self._in_own_order(bounds_of(block.columns()))
 
     def _make_room_for(self, block: Block, bounds: Bounds | None = None) -> None:
-        """Make room for the values of a block in home order. Another thread may have changed the packing since `bounds` were
-        computed."""
+        """Widen the packing, if necessary, for the values of a block in home order. bounds: of the block, if they are known."""
         bounds = self._bounds_of(block) if bounds is None else bounds
         if bounds is not None:
             self._make_room(bounds)
 
-    def add(self, block: Block, alone=NOBODY) -> int:
-        """Add tuples that `fresh` returned to `new`, and return how many are new: the second half of `insert`. Other threads
-        may have added some of them since."""
+    def add(self, block: Block, lock=NO_LOCK) -> int:
+        """Add tuples that `fresh` returned to `new`, except for tuples that another thread has added meanwhile, and return the
+        number of added tuples: the second half of `insert`."""
         if not block.size:
             return 0
-        with alone:
+        with lock:
             self._make_room_for(block)  # another thread may have needed another packing
             block = self._sifted(block.repacked(self.packing.ordered(self.home)), self.new)
             if block.size:
@@ -202,8 +202,8 @@ class Table:
             block = block.without(other)
         return block
 
-    def begin_with(self, block: Block) -> None:
-        """Make a block of unknown tuples in home order the delta, without comparing it with full."""
+    def set_delta(self, block: Block) -> None:
+        """Replace the delta by a block of unknown tuples in home order. It is not compared with full."""
         self.delta = {}
         if block.size:
             if self.packing is None:
@@ -223,7 +223,7 @@ class Table:
         self.reduce()
         for order, blocks in self.full.items():
             if self.delta_size:
-                self.full[order] = stacked(blocks, self._delta(order), self.most)
+                self.full[order] = stacked(blocks, self._delta(order), self.max_blocks)
         self.delta = {}
         if self.new:
             self.delta[self.home] = merge_blocks(self.new, self.packing.ordered(self.home))
@@ -231,7 +231,7 @@ class Table:
         return self.delta_size
 
     def reduce(self) -> None:
-        """Reduce the candidates in `new` to the tuples that are born."""
+        """With a reduction, replace the candidates in `new` by the tuples that are born."""
         if self.reduction:
             self.reduction.reduce(self)
 
@@ -240,12 +240,12 @@ class Table:
         while self.advance():
             pass
 
-    def _known(self) -> list[Block]:
-        """Return all blocks in home order: full, delta and new."""
-        return [*self._before(), *self.new]
+    def _all_blocks(self) -> list[Block]:
+        """Return the blocks of full, delta and new, in home order."""
+        return [*self._blocks_before_iteration(), *self.new]
 
-    def _before(self) -> list[Block]:
-        """Return the blocks of full and delta in home order, which were known before this iteration."""
+    def _blocks_before_iteration(self) -> list[Block]:
+        """Return the blocks of full and delta, in home order."""
         return [*self.full[self.home], *([self.delta[self.home]] if self.delta else [])]
 
     def mark(self) -> list[Block]:
@@ -287,7 +287,7 @@ class Table:
         return Block.of(columns, rows.shape[0], self.packing.ordered(self.home))
 
     def _delta(self, order: Order) -> Block:
-        """Return the delta in a column order, which is made on first use."""
+        """Return the delta in a column order, sorted on first use."""
         if order not in self.delta:
             self.delta[order] = self.from_home(self.delta[self.home], order)
         return self.delta[order]
@@ -297,8 +297,8 @@ class Table:
         return block.reordered(tuple(self.home.index(i) for i in order), self.packing.ordered(order))
 
     def blocks(self, part: str, order: Order) -> list[Block]:
-        """Return the blocks of part "full", "delta" or "all" (both) in a column order. A missing index is made and kept."""
-        order = self._as_sorted(order)
+        """Return the blocks of part "full", "delta" or "all" (both) in a column order. A missing index is built and kept."""
+        order = self._equivalent_order(order)
         if part != "delta" and order not in self.full:
             self.full[order] = [self.from_home(block, order) for block in self.full[self.home]]
         found = [] if part == "delta" else list(self.full[order])
@@ -306,15 +306,15 @@ class Table:
             found.append(self._delta(order))
         return found
 
-    def _as_sorted(self, order: Order) -> Order:
-        """Return a column order in which the blocks are the same words: home, if the relation is symmetric."""
+    def _equivalent_order(self, order: Order) -> Order:
+        """Return a column order in which the blocks have the same words: home, if the relation is symmetric, else `order`."""
         symmetric = self.reduction is not None and self.reduction.symmetric and self.packing is not None
         return self.home if symmetric and len(set(self.packing.bounds)) == 1 else order
 
     def columns(self) -> list[np.ndarray]:
         """Return all tuples as columns in the relation's own order."""
         self.reduce()
-        blocks = self._known()
+        blocks = self._all_blocks()
         if not blocks:
             return [np.empty(0, np.int64) for _ in range(self.arity)]
         return [np.concatenate([block.column(self.home.index(i)) for block in blocks]) for i in range(self.arity)]

@@ -14,131 +14,128 @@ from semi_naive.ra.lanes import u64_rows
 from semi_naive.ra.packing import Bounds
 from semi_naive.ra.words import JIT, i64
 
-MOST = 1 / 64  # the greatest fraction of dropped tuples: with more of them, searches take longer than the copy would
-MANY = 64  # tuples copied in the time of one search
-LEAST = 1 << 12  # tuples in the smallest block that is thinned: a smaller one is copied in 20 µs
-NOTHING = np.zeros(0, np.int64)  # no positions
+MAX_DROPPED_FRACTION = 1 / 64  # with more dropped tuples, searches take longer than copying the rest would
+TUPLES_PER_SEARCH = 64  # tuples copied in the time of one search
+MIN_THINNED_SIZE = 1 << 12  # tuples of a block; a smaller one is copied in 20 µs
+NO_POSITIONS = np.zeros(0, np.int64)
 
 
 class Thinned(Block):
-    """The block `whole` without the tuples at the positions `gone` (k,), ascending. Takes 16 bytes a dropped tuple, and shares
-    the words of `whole` until its own are computed.
+    """The block `whole` without the tuples at the positions `dropped` (k,), ascending. Takes 16 bytes a dropped tuple, and
+    shares the words of `whole` until its own are computed.
     """
 
-    def __init__(self, whole: Block, gone: np.ndarray):
-        self.packing, self.whole, self.gone, self._directories = whole.packing, whole, gone, {}
-        self._before = gone - np.arange(gone.size)  # for each dropped tuple, the number of remaining tuples before it
+    def __init__(self, whole: Block, dropped: np.ndarray):
+        self.packing, self.whole, self.dropped, self._directories = whole.packing, whole, dropped, {}
+        self._remaining_before = dropped - np.arange(dropped.size)  # remaining tuples before each dropped one
 
     @property
     def size(self) -> int:
-        return self.whole.size - self.gone.size
+        return self.whole.size - self.dropped.size
 
     def words_once(self) -> np.ndarray:
-        return self.words if self.spelt else left_over(self.whole.words, self.gone)
+        return self.words if self.has_words else words_without(self.whole.words, self.dropped)
 
     @cached
     def words(self) -> np.ndarray:
-        return left_over(self.whole.words, self.gone)
+        return words_without(self.whole.words, self.dropped)
 
     @cached
     def bounds(self) -> Bounds:
-        """The bounds of the whole block; narrowing them to the remaining tuples is not worth a pass."""
+        """The bounds of the whole block, which include those of the remaining tuples."""
         return self.whole.bounds
 
     @property
-    def spelt(self) -> bool:
+    def has_words(self) -> bool:
         """True if the words have been computed and are cached."""
         return "words" in vars(self)
 
     @property
     def nbytes(self) -> int:
-        return self.whole.nbytes + self.gone.nbytes + self._before.nbytes + super().nbytes
+        return self.whole.nbytes + self.dropped.nbytes + self._remaining_before.nbytes + super().nbytes
 
     def ranges(self, keys: list[np.ndarray], size: int) -> tuple[np.ndarray, np.ndarray]:
-        """See `Block.ranges`: positions do not count removed tuples."""
+        """See `Block.ranges`. Dropped tuples have no positions."""
         if not keys:
             return super().ranges(keys, size)
         lows, highs = self.whole.ranges(keys, size)
-        return lows - np.searchsorted(self.gone, lows), highs - np.searchsorted(self.gone, highs)
+        return lows - np.searchsorted(self.dropped, lows), highs - np.searchsorted(self.dropped, highs)
 
     def column(self, number: int, positions: np.ndarray | None = None) -> np.ndarray:
-        """See `Block.column`: positions do not count removed tuples."""
+        """See `Block.column`. Dropped tuples have no positions."""
         if positions is not None:
-            return self.whole.column(number, positions + np.searchsorted(self._before, positions, "right"))
-        return super().column(number) if self.spelt else np.delete(self.whole.column(number), self.gone)
+            return self.whole.column(number, positions + np.searchsorted(self._remaining_before, positions, "right"))
+        return super().column(number) if self.has_words else np.delete(self.whole.column(number), self.dropped)
 
     def taken_from(self, block: Block) -> Block:
-        """Return another block without the tuples of this one. If few tuples are compared, this block is searched, and its
-        words are not computed."""
+        """See `Block.taken_from`. If the other block is small, the words of this one are not computed."""
         if not is_searched(self, block.size):
             return super().taken_from(block)
-        left = block.without(self.whole)
-        gone = Block(self.packing, np.ascontiguousarray(self.whole.words[:, self.gone]))
-        return merge_blocks([left, block.without(block.without(gone))], self.packing)
+        dropped = Block(self.packing, np.ascontiguousarray(self.whole.words[:, self.dropped]))
+        not_in_whole, in_dropped = block.without(self.whole), block.without(block.without(dropped))
+        return merge_blocks([not_in_whole, in_dropped], self.packing)
 
-    def places(self, at: np.ndarray) -> np.ndarray:
-        """Return the positions in this block of the tuples at positions (k,) of whole; -1 for dropped tuples."""
-        before = np.searchsorted(self.gone, at)
-        there = self.gone[np.minimum(before, self.gone.size - 1)] != at
-        return np.where(there, at - before, -1)
+    def places(self, positions: np.ndarray) -> np.ndarray:
+        """Return the positions in this block of the tuples at some positions (k,) of `whole`; -1 for dropped tuples."""
+        dropped_before = np.searchsorted(self.dropped, positions)
+        remains = self.dropped[np.minimum(dropped_before, self.dropped.size - 1)] != positions
+        return np.where(remains, positions - dropped_before, -1)
 
 
-def left_over(words: np.ndarray, gone: np.ndarray) -> np.ndarray:
-    """Return words (lanes, n) without those at the ascending positions `gone` (k,). The words between them are copied, 3 ns
+def words_without(words: np.ndarray, dropped: np.ndarray) -> np.ndarray:
+    """Return words (lanes, n) without those at the ascending positions `dropped` (k,). The words between them are copied, 3 ns
     each.
 
-    >>> left_over(np.array([[5, 6, 7, 8]], np.uint64), np.array([0, 2])).tolist()
+    >>> words_without(np.array([[5, 6, 7, 8]], np.uint64), np.array([0, 2])).tolist()
     [[6, 8]]
     """
-    found = np.empty((words.shape[0], words.shape[1] - gone.size), np.uint64)  # not by the kernel: see `words.merge`
-    _copy_without(np.ascontiguousarray(words), gone, found)
-    return found
+    remaining = np.empty((words.shape[0], words.shape[1] - dropped.size), np.uint64)  # not by the kernel: see `words.merge`
+    _copy_without(np.ascontiguousarray(words), dropped, remaining)
+    return remaining
 
 
-def _leave_uncompiled(words, gone, found):
-    found[:] = np.delete(words, gone, axis=1)
+def _copy_without_uncompiled(words, dropped, remaining):
+    remaining[:] = np.delete(words, dropped, axis=1)
 
 
-@njit(types.void(u64_rows, i64, u64_rows), scratch="found", uncompiled=_leave_uncompiled, **JIT)
-def _copy_without(words, gone, found):
-    """Copy the words of each lane without the positions `gone` into `found`."""
+@njit(types.void(u64_rows, i64, u64_rows), scratch="remaining", uncompiled=_copy_without_uncompiled, **JIT)
+def _copy_without(words, dropped, remaining):
+    """Copy the words of each lane, except those at the positions `dropped`, to `remaining`."""
     for lane in range(words.shape[0]):
         begin = 0
-        for k in range(gone.size + 1):
-            end = gone[k] if k < gone.size else words.shape[1]
+        for k in range(dropped.size + 1):
+            end = dropped[k] if k < dropped.size else words.shape[1]
             for i in range(begin, end):
-                found[lane, i - k] = words[lane, i]
+                remaining[lane, i - k] = words[lane, i]
             begin = end + 1
 
 
-def parted(block: Block) -> tuple[Block, np.ndarray]:
-    """Return (whole, gone): for a thinned block its whole block and the positions of the dropped tuples; for any other, the
-    block itself and no positions."""
-    return (block.whole, block.gone) if isinstance(block, Thinned) else (block, NOTHING)
+def whole_and_dropped(block: Block) -> tuple[Block, np.ndarray]:
+    """Return the whole block and the dropped positions of a thinned block; any other block itself, and no positions."""
+    return (block.whole, block.dropped) if isinstance(block, Thinned) else (block, NO_POSITIONS)
 
 
 def is_searched(block: Block, bindings: int) -> bool:
-    """True if a block is thinned, and so few bindings are joined with it that searching takes less time than computing its
-    words."""
-    return isinstance(block, Thinned) and not block.spelt and bindings * MANY < block.size
+    """True if a block is thinned, and searching it for so many bindings takes less time than computing its words."""
+    return isinstance(block, Thinned) and not block.has_words and bindings * TUPLES_PER_SEARCH < block.size
 
 
-def without_positions(block: Block, gone: np.ndarray) -> Block:
-    """Return a block without the tuples at the ascending positions `gone` (k,): thinned if few of many are dropped, else a
+def without_positions(block: Block, dropped: np.ndarray) -> Block:
+    """Return a block without the tuples at the ascending positions `dropped` (k,): thinned if few of many are dropped, else a
     copy.
 
     >>> block = Block.of([np.arange(10_000)], 10_000)
     >>> few = without_positions(block, np.array([3, 5]))
-    >>> few = without_positions(few, np.array([3]))      # which is the tuple 4
+    >>> few = without_positions(few, np.array([3]))  # the tuple (4,)
     >>> few.size, few.column(0, np.array([2, 3])).tolist(), [int(each[0]) for each in few.ranges([np.array([6])], 1)]
     (9997, [2, 6], [3, 4])
     """
-    if not gone.size:
+    if not dropped.size:
         return block
-    whole, dropped = block, gone
+    whole = block
     if isinstance(block, Thinned):
-        whole, added = block.whole, gone + np.searchsorted(block._before, gone, "right")
-        dropped = np.sort(np.concatenate([block.gone, added]))
-    if isinstance(whole, Chunked) or whole.size < LEAST or dropped.size > MOST * whole.size:
-        return Block(block.packing, left_over(whole.words_once(), dropped))
+        whole, positions_in_whole = block.whole, dropped + np.searchsorted(block._remaining_before, dropped, "right")
+        dropped = np.sort(np.concatenate([block.dropped, positions_in_whole]))
+    if isinstance(whole, Chunked) or whole.size < MIN_THINNED_SIZE or dropped.size > MAX_DROPPED_FRACTION * whole.size:
+        return Block(block.packing, words_without(whole.words_once(), dropped))
     return Thinned(whole, dropped)

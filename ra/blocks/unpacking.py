@@ -11,7 +11,7 @@ from semi_naive.ra.blocks.kernels import field_uncompiled
 from semi_naive.ra.blocks.table import snapshot
 from semi_naive.ra.chunks import Chunks, size_of, words_of
 from semi_naive.ra.ir import Order
-from semi_naive.ra.packing import WORD, Packing
+from semi_naive.ra.packing import Packing
 from semi_naive.ra.words import JIT, i64, u64
 
 ROWS = 1 << 20  # tuples of a part, at most
@@ -19,11 +19,11 @@ ROWS = 1 << 20  # tuples of a part, at most
 _rows = types.Array(types.int64, 2, "C")
 
 
-def _unpacked(words, shift, mask, low, out):
+def _unpack_uncompiled(words, shift, mask, low, out):
     out[:] = field_uncompiled(words, shift, mask, low)
 
 
-@njit(types.void(u64, types.int64, types.uint64, types.uint64, i64), uncompiled=_unpacked, **JIT)
+@njit(types.void(u64, types.int64, types.uint64, types.uint64, i64), uncompiled=_unpack_uncompiled, **JIT)
 def _unpack(words, shift, mask, low, out):
     """Unpack one field of words (n,) into `out` (n,)."""
     bits = np.uint64(shift)
@@ -31,15 +31,11 @@ def _unpack(words, shift, mask, low, out):
         out[i] = np.int64(((words[i] >> bits) & mask) + low)
 
 
-def _unpacked_rows(words, shift, mask, low, rows, place):
-    _unpacked(words, shift, mask, low, rows[:, place])
+def _unpack_rows_uncompiled(words, shift, mask, low, rows, place):
+    _unpack_uncompiled(words, shift, mask, low, rows[:, place])
 
 
-@njit(
-    types.void(u64, types.int64, types.uint64, types.uint64, types.Array(types.int64, 2, "C"), types.int64),
-    uncompiled=_unpacked_rows,
-    **JIT,
-)
+@njit(types.void(u64, types.int64, types.uint64, types.uint64, _rows, types.int64), uncompiled=_unpack_rows_uncompiled, **JIT)
 def _unpack_rows(words, shift, mask, low, rows, place):
     """Unpack one field of words (n,) into column `place` of rows (n, arity)."""
     bits = np.uint64(shift)
@@ -76,11 +72,10 @@ class Part:
             _unpack_rows(words, *field, rows[begin : begin + words.size], place)
 
     def _fields(self) -> Iterator[tuple]:
-        """Yield for each field the relation's column stored in it, and (words, shift, mask, low), the arguments of the
-        kernels."""
+        """Yield (the relation's column, (words, shift, mask, low)) for each field: the latter are arguments of the kernels."""
         words = words_of(*self.words, self.size)[None] if isinstance(self.words, tuple) else self.words
         for place, field in zip(self.order, self.packing.fields, strict=True):
-            yield place, (words[field.lane], field.shift, np.uint64((1 << field.bits) - 1), np.uint64(field.low & WORD))
+            yield place, (words[field.lane], *field.extraction)
 
 
 def columns_of_parts(parts: list[Part]) -> np.ndarray:
@@ -93,7 +88,7 @@ def columns_of_parts(parts: list[Part]) -> np.ndarray:
 
 
 def neighbouring_parts(parts: list[Part]) -> Iterator[list[Part]]:
-    """Group consecutive parts such that a group has at most `ROWS` tuples, as there may be many small blocks."""
+    """Yield groups of consecutive parts, each of at most `ROWS` tuples, as there may be many small blocks."""
     group: list[Part] = []
     for part in parts:
         if group and sum(member.size for member in group) + part.size > ROWS:
@@ -104,9 +99,9 @@ def neighbouring_parts(parts: list[Part]) -> Iterator[list[Part]]:
         yield group
 
 
-def resting(table) -> tuple[list[Block], Order]:
-    """Return all tuples of a table as disjoint blocks, and their column order: the relation's own order if the table has an
-    index in it."""
+def disjoint_blocks(table) -> tuple[list[Block], Order]:
+    """Return all tuples of a table as disjoint blocks, and their column order: the relation's own order if the table is settled
+    and has an index in it."""
     table = snapshot(table)
     table.reduce()
     own_order = tuple(range(table.arity))
@@ -122,8 +117,8 @@ def parts_of(blocks: list[Block], order: Order) -> list[Part]:
 
 
 def _parts(block: Block, order: Order) -> Iterator[Part]:
-    """Yield the parts of a block of about ROWS tuples, each of which is unpacked at once."""
-    if isinstance(block, Chunked) and not block.spelt:
+    """Yield the tuples of a block as parts of about `ROWS` tuples."""
+    if isinstance(block, Chunked) and not block.has_words:
         keys, masks = block.chunks
         step = max(1, ROWS * keys.size // max(1, block.size))
         for begin in range(0, keys.size, step):

@@ -93,11 +93,11 @@ class Side:
         keys = [evaluate(term, batch.columns, batch.size, context.values) for term in join.keys]
         words, gone, lows, highs = [], [], [], []
         for block in blocks:
-            whole = block.whole if isinstance(block, Thinned) and not block.spelt else block
+            whole = block.whole if isinstance(block, Thinned) and not block.has_words else block
             low, high = whole.ranges(keys, batch.size)
             if not np.array_equal(low, high):
                 words.append(_words(whole))
-                gone.append(NOTHING[1] if whole is block else block.gone)
+                gone.append(NOTHING[1] if whole is block else block.dropped)
                 lows.append(low)
                 highs.append(high)
         shape = len(words), batch.size

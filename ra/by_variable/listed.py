@@ -18,7 +18,7 @@ from semi_naive.balance.hashing import bucket_of
 from semi_naive.ra.by_variable.lists import Lists, concatenate_lists
 from semi_naive.ra.ir import Compare, Kind, Var
 from semi_naive.ra.lanes import combined
-from semi_naive.ra.partitions.parcels import partitions_of
+from semi_naive.ra.partitions.parcels import receiving_partitions
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.columns import Columns
 from semi_naive.ra.rules.steps import START, Context
@@ -115,7 +115,7 @@ def lists_to_bucket(batch: Listed, key: list[str], rest: list[str], placement: B
     else:
         bucket, select = _bucket([batch.listed(name) for name in key], placement), batch.lists.chosen
     split = placement.subbuckets[bucket] > 1 if rest else np.zeros(bucket.size, np.bool_)
-    for part, wanted in enumerate(partitions_of(placement, here)):
+    for part, wanted in enumerate(receiving_partitions(placement, here)):
         chosen = wanted[bucket] & ~split
         if chosen.any():
             yield part, ListParcel.of(batch.with_lists(select(chosen)), names, tag, place)

@@ -156,7 +156,7 @@ class Shelf:
             boxes = warn_of_many_boxes(self.boxes(budget, 1.0 if sc is None else 1 / (TASKS_PER_CORE * cores(sc))))
             parts = list(self.on_spark(sc, list(boxes), keep) if sc else self.here(boxes, keep, threads, sink, most))
         except Exception as error:  # Spark's own, in which what a task said is a text
-            if told := RunMissing.told(str(error)):
+            if told := RunMissing.parse(str(error)):
                 raise RunsLost(f"{told[0]}: {told[1]} on {told[2]}: ask again") from None
             raise
         return self.result(budget, keep, parts, time.perf_counter() - begun, sink)

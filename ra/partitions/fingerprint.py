@@ -29,17 +29,13 @@ class Fingerprint:
     values: object  # the symbols and records that the ids denote
 
     def __call__(self, columns: np.ndarray) -> int:
-        """Return the sum of the hashes of tuples, columns (arity, n); the order of tuples does not matter. Equal symbols and
-        records have equal hashes, whatever their ids."""
-        contents = [
-            self._contents(column, type_.name, type_.kind)
-            for column, (_, type_) in zip(columns, self.relation.attributes, strict=True)
-        ]
+        types = [type_ for _, type_ in self.relation.attributes]
+        contents = [self._contents(column, type_.name, type_.kind) for column, type_ in zip(columns, types, strict=True)]
         words = combined(np.array(contents, np.int64).reshape(columns.shape))
         return (int(mix(words).sum()) + words.size) % (1 << 64)
 
     def _contents(self, column: np.ndarray, type_: str, kind: Kind) -> np.ndarray:
-        """Return the column with each id replaced by the hash of its contents."""
+        """Return a column with the id of each symbol or record replaced by the hash of its contents."""
         if kind == Kind.SYMBOL:
             ids, places = distinct_with_inverse(column)
             return hash_strings(self.values.arrow(ids)).view(np.int64)[places]
@@ -52,56 +48,55 @@ class Fingerprint:
         then hashed from the deepest to the outermost."""
         levels, hashes = [{type_: np.unique(column)}], {}
         while levels[-1]:
-            levels.append(self._fields(levels[-1]))
+            levels.append(self._inner_records(levels[-1]))
         for level in reversed(levels[:-1]):
-            hashes = {name: (ids, self._hashed(name, ids, hashes)) for name, ids in level.items()}
+            hashes = {name: (ids, self._hash_records(name, ids, hashes)) for name, ids in level.items()}
         ids, hashed = hashes[type_]
         return hashed[np.searchsorted(ids, column)]
 
-    def _fields(self, level: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the ids of the records in the fields of records, by type. level: ids by type."""
+    def _inner_records(self, level: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the ids of the records in the fields of records. Both are given by the name of their type."""
         ids_by_type: dict[str, list] = {}
         for name, ids in level.items():
-            for part in self._open(name, ids):
-                for values, inner in part.fields:
+            for branch in self._branches(name, ids):
+                for values, inner in branch.fields:
                     if values.size and self.types[inner].kind == Kind.RECORD:
                         ids_by_type.setdefault(inner, []).append(values)
         return {name: np.unique(np.concatenate(parts)) for name, parts in ids_by_type.items()}
 
-    def _open(self, name: str, ids: np.ndarray) -> list["_Part"]:
+    def _branches(self, name: str, ids: np.ndarray) -> list["_Branch"]:
         """Return the fields of records of type `name`, separately for each branch of an algebraic data type."""
         type_, is_record = self.types[name], ids != 0
         if not type_.branches:
             columns = self.values.fields(ids[is_record], len(type_.fields))
-            return [_Part(is_record, [(column, inner) for column, (_, inner) in zip(columns, type_.fields, strict=True)])]
-        tags, payloads = branches.open_(ids, self.values)
-        parts = []
+            return [_Branch(is_record, [(column, inner) for column, (_, inner) in zip(columns, type_.fields, strict=True)])]
+        tags, payloads = branches.tags_and_payloads(ids, self.values)
+        found = []
         for tag in np.unique(tags).tolist():
-            kinds = [inner for _, inner in type_.branches[tag].fields]
-            columns = branches.fields(payloads[tags == tag], len(kinds), self.values)
-            parts.append(_Part(tags == tag, list(zip(columns, kinds, strict=True)), tag))
-        return parts
+            field_types = [inner for _, inner in type_.branches[tag].fields]
+            columns = branches.fields(payloads[tags == tag], len(field_types), self.values)
+            found.append(_Branch(tags == tag, list(zip(columns, field_types, strict=True)), tag))
+        return found
 
-    def _hashed(self, name: str, ids: np.ndarray, below: dict) -> np.ndarray:
-        """Return the hash of each record of a type. below: for each type, the (ids, hashes) of the records one level deeper."""
+    def _hash_records(self, name: str, ids: np.ndarray, inner_hashes: dict) -> np.ndarray:
+        """Return the hash of each record of a type. inner_hashes: for each type, the (ids, hashes) of the records one level
+        deeper."""
         hashed = np.zeros(ids.size, np.int64)  # nil stays 0
-        for part in self._open(name, ids):
-            contents = [] if part.tag is None else [np.full(np.count_nonzero(part.rows), part.tag)]
-            for values, inner in part.fields:
+        for branch in self._branches(name, ids):
+            contents = [] if branch.tag is None else [np.full(np.count_nonzero(branch.rows), branch.tag)]
+            for values, inner in branch.fields:
                 if self.types[inner].kind == Kind.RECORD:
-                    known, known_hashes = below.get(inner, (values, values))
+                    known, known_hashes = inner_hashes.get(inner, (values, values))
                     contents.append(known_hashes[np.searchsorted(known, values)])
                 else:
                     contents.append(self._contents(values, inner, self.types[inner].kind))
-            hashed[part.rows] = hash_rows(np.array(contents, np.int64).reshape(len(contents), -1)).view(np.int64)
+            hashed[branch.rows] = hash_rows(np.array(contents, np.int64).reshape(len(contents), -1)).view(np.int64)
         return hashed
 
 
 @dataclass
-class _Part:
-    """The records of a type that have one branch: a mask `rows` of them, their fields as (column, type name), and the branch's
-    tag.
-    """
+class _Branch:
+    """The records of one branch of a type: a mask `rows` of them, their fields as (column, type name), and the branch's tag."""
 
     rows: np.ndarray
     fields: list[tuple[np.ndarray, str]]

@@ -27,13 +27,13 @@ from semi_naive.ra.rules.context import TaskContext, World
 from semi_naive.ra.rules.derive import Derivation, Sink
 from semi_naive.ra.values.values import Made
 
-ROOM = 1 << 24  # tuples that a piece may have in memory, 8 bytes or more each, before it is split: 0.5 GB a core
-SAMPLE = 1 << 10  # tuples of a block in the sample that determines where a piece is split
+MAX_PIECE_TUPLES = 1 << 24  # a piece with more is split; at 8 bytes or more a tuple, 0.5 GB a core
+SAMPLED_TUPLES = 1 << 10  # of a block, in the sample that determines where a piece is split
 
 
 @dataclass
 class Home:
-    """The home order of a relation of the stratum: the `keys` carried columns first, then the others."""
+    """The home order of a relation of the stratum: first the columns that all rules carry, `keys` of them."""
 
     arity: int
     order: Order
@@ -47,7 +47,8 @@ class Home:
 
 @dataclass
 class DealtPieces:
-    """The tuples of one relation, in a block that every host has. Piece p has the rows begins[p] to begins[p + 1] - 1."""
+    """The tuples of one relation, in one stored block that every host has. Piece p has the rows begins[p] to begins[p + 1] -
+    1."""
 
     stored: list[StoredBlock]
     begins: np.ndarray
@@ -71,20 +72,25 @@ class Delta:
 
 
 @dataclass
-class Finished:
-    """The report of a task on a piece. births: the number of new tuples of each step; costs: (seconds, heads made, new tuples)
-    of each rule.
+class PieceReport:
+    """The report of a task on a piece, whose result belongs to `partition`.
+
+    births: the number of new tuples of each step.
+    blocks, sizes: for each relation, its stored tuples, and their number in each slot of the bucket map.
+    costs: (seconds, heads made, new tuples) of each rule, by its number.
+    made: new symbols and records.
+    error: (number of the rule, message) of an evaluation error.
     """
 
     partition: int
     groups: int = 0
     births: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))
     blocks: dict[str, list[StoredBlock]] = field(default_factory=dict)
-    sizes: dict[str, np.ndarray] = field(default_factory=dict)  # for each relation, its tuples in each slot of the map
+    sizes: dict[str, np.ndarray] = field(default_factory=dict)
     costs: dict[int, np.ndarray] = field(default_factory=dict)
     seconds: float = 0.0
-    made: Made | None = None  # new symbols and records
-    error: tuple[int, str] | None = None  # (number of the rule, message)
+    made: Made | None = None
+    error: tuple[int, str] | None = None
 
     @property
     def tuples(self) -> int:
@@ -93,7 +99,7 @@ class Finished:
 
 @dataclass
 class PieceState:
-    """The tables of a piece, or of a part of one, after `step` steps."""
+    """The tables of a piece, or of one half of a split piece, after `step` steps."""
 
     step: int
     tables: dict[str, Table]
@@ -109,9 +115,8 @@ class PieceState:
 
 @dataclass
 class PieceContext(TaskContext):
-    """The context of rules on a piece: the stratum's relations are those of the piece, and all other relations are completely
-    on every host.
-    """
+    """The context of rules on a piece: the stratum's relations have the piece's tuples; every host has all others
+    completely."""
 
     tables: dict = field(default_factory=dict)
 
@@ -122,8 +127,9 @@ class PieceContext(TaskContext):
 
 @dataclass
 class RunGroups:
-    """A task that evaluates pieces, given as (partition that stores the result, piece number), to the fixpoint or for `steps`
-    steps.
+    """A task that evaluates pieces to the fixpoint, or for `steps` steps. full, delta: the tuples of each relation at the
+    begin;
+    map: the bucket map of the results; root, label: the directory and the names of the runs written.
     """
 
     world: World
@@ -137,31 +143,30 @@ class RunGroups:
     label: str
 
     def __call__(self, partition, pieces):
-        """Evaluate pieces, given as (partition where the results belong, number), to their fixpoints, and yield a report for
-        each."""
+        """Evaluate pieces, given as (partition to which the result belongs, number), and yield a `PieceReport` for each."""
         for home, number in pieces:
-            begun, finished = time.perf_counter(), Finished(home)
+            begun, report = time.perf_counter(), PieceReport(home)
             try:
-                self._run(number, finished)
+                self._run(number, report)
             except EvaluationError as error:
-                finished.error = self._rule, str(error)
-            finished.seconds = time.perf_counter() - begun
-            finished.made = self.world.values.made() if hasattr(self.world.values, "made") else None
-            yield finished
+                report.error = self._evaluated_rule, str(error)
+            report.seconds = time.perf_counter() - begun
+            report.made = self.world.values.made() if hasattr(self.world.values, "made") else None
+            yield report
 
-    def _run(self, number: int, finished: Finished) -> None:
+    def _run(self, number: int, report: PieceReport) -> None:
         """Evaluate a piece, and store its tuples. If it is split, each part is stored separately."""
-        waiting, written = [self._opened(number)], 0
-        finished.births[0] = waiting[0].size
+        waiting, stored_parts = [self._open_piece(number)], 0
+        report.births[0] = waiting[0].size
         while waiting:
             state = waiting.pop()
-            halves = self._fixpoint(state, finished)
+            halves = self._fixpoint(state, report)
             if not halves:
-                self._store(state, f"{self.label}-{number}-{written}", finished)
-                written += 1
+                self._store(state, f"{self.label}-{number}-{stored_parts}", report)
+                stored_parts += 1
             waiting += halves
 
-    def _opened(self, number: int) -> PieceState:
+    def _open_piece(self, number: int) -> PieceState:
         """Return the tables of a piece before the first step."""
         tables = {}
         for name, home in self.homes.items():
@@ -169,42 +174,43 @@ class RunGroups:
             tables[name] = home.table(full, delta)
         return PieceState(0, tables)
 
-    def _fixpoint(self, state: PieceState, finished: Finished) -> list[PieceState]:
-        """Run steps until the fixpoint. If the piece becomes too large, stop and return its two halves."""
+    def _fixpoint(self, state: PieceState, report: PieceReport) -> list[PieceState]:
+        """Run steps until the fixpoint and return []. If the piece becomes too large, stop and return its two halves."""
         while state.delta and (self.steps is None or state.step < self.steps):
-            halves = split_piece(state, self.homes) if state.size > ROOM else []
-            if halves or (halves := self._step(state, finished)):
+            halves = split_piece(state, self.homes) if state.size > MAX_PIECE_TUPLES else []
+            if halves or (halves := self._step(state, report)):
                 return halves
             state.step += 1
-            if state.step == finished.births.size:
-                finished.births = np.append(finished.births, np.zeros(state.step, np.int64))
-            finished.births[state.step] += state.delta
+            if state.step == report.births.size:
+                report.births = np.append(report.births, np.zeros(state.step, np.int64))
+            report.births[state.step] += state.delta
         return []
 
-    def _step(self, state: PieceState, finished: Finished) -> list[PieceState]:
-        """Run one step. If it makes too many tuples, drop them and return the two halves of the piece, which repeat the step.
-        state: the piece."""
-        born, tried = 0, False
-        context = PieceContext(self.world, finished.partition, self.map.partitions, tables=state.tables)
+    def _step(self, state: PieceState, report: PieceReport) -> list[PieceState]:
+        """Run one step and return []. If it makes too many tuples, drop them and return the two halves of the piece, which
+        repeat the step."""
+        born, tried_to_split = 0, False
+        context = PieceContext(self.world, report.partition, self.map.partitions, tables=state.tables)
         for version in (version for version in self.versions if state.tables[version.relation].delta_size):
-            self._rule, begun = version.rule, time.perf_counter()
+            self._evaluated_rule, begun = version.rule, time.perf_counter()
             sink = Sink(state.tables[version.derivation.relation])
             for heads in version.derivation.heads(context, sink.table.home):
                 sink.take(heads)
-                if born + sink.born > ROOM and not tried:
-                    tried, halves = True, split_piece(state, self.homes)
+                if born + sink.born > MAX_PIECE_TUPLES and not tried_to_split:
+                    tried_to_split, halves = True, split_piece(state, self.homes)
                     if halves:
                         return halves
             sink.flush()
             born += sink.born
-            cost = finished.costs.setdefault(version.rule, np.zeros(3))
+            cost = report.costs.setdefault(version.rule, np.zeros(3))
             cost += time.perf_counter() - begun, sink.made, sink.born
         for table in state.tables.values():
             table.advance()
         return []
 
-    def _store(self, state: PieceState, label: str, finished: Finished) -> None:
-        """Store the tuples of a piece at its fixpoint as one block for each relation, and count its groups."""
+    def _store(self, state: PieceState, label: str, report: PieceReport) -> None:
+        """Store the tuples of a piece at its fixpoint, one block for each relation; add the blocks, sizes and groups to the
+        report."""
         groups = 0
         for name, home in self.homes.items():
             state.tables[name].settle()
@@ -212,69 +218,63 @@ class RunGroups:
             if not blocks:
                 continue
             block = merged_as(blocks, home.arity)
-            path = os.path.join(self.root, str(finished.partition), f"{name}-{label}")
-            finished.blocks.setdefault(name, []).extend(store(path, block))
+            path = os.path.join(self.root, str(report.partition), f"{name}-{label}")
+            report.blocks.setdefault(name, []).extend(store(path, block))
             begins = group_begins(block, home.keys)
-            keys = Block(block.packing, np.ascontiguousarray(block.words[:, begins]))
             group_sizes = np.diff(begins, append=block.size)
-            sizes = np.bincount(
-                parcels.slots_of_block(keys, home.keys, self.map), weights=group_sizes, minlength=self.map.buckets
-            )
-            finished.sizes[name] = finished.sizes.get(name, 0) + sizes.astype(np.int64)
+            first_tuples = Block(block.packing, np.ascontiguousarray(block.words[:, begins]))
+            slots = parcels.slots_of_block(first_tuples, home.keys, self.map)
+            sizes = np.bincount(slots, weights=group_sizes, minlength=self.map.buckets)
+            report.sizes[name] = report.sizes.get(name, 0) + sizes.astype(np.int64)
             groups = max(groups, begins.size)
-        finished.groups += groups
-
-
-# -- cutting a piece in two
+        report.groups += groups
 
 
 def split_piece(state: PieceState, homes: dict[str, Home]) -> list[PieceState]:
     """Split a piece before a group near its middle, dropping the tuples of an unfinished step. Return [] if a sample shows only
-    one group. state: the piece."""
-    key = middle(state, homes)
+    one group."""
+    key = _median_key(state, homes)
     if key is None:
         return []
-    return [
-        PieceState(state.step, {n: part(t, homes[n], key, first) for n, t in state.tables.items()}) for first in (True, False)
-    ]
+    halves = []
+    for before in (True, False):
+        tables = {name: _half_table(table, homes[name], key, before) for name, table in state.tables.items()}
+        halves.append(PieceState(state.step, tables))
+    return halves
 
 
-def middle(state: PieceState, homes: dict[str, Home]) -> tuple | None:
-    """Return the carried columns of a group such that about half of the tuples are in groups before it; None if there is only
-    one group."""
+def _median_key(state: PieceState, homes: dict[str, Home]) -> tuple | None:
+    """Return the carried columns of a group such that about half of the tuples are in groups before it; None if the sampled
+    tuples are of one group."""
     samples = []
     for name, table in state.tables.items():
-        for block in blocks_of_table(table):
-            at = np.arange(0, block.size, max(1, block.size // SAMPLE))
-            rows = np.array([block.column(place, at) for place in range(homes[name].keys)])
-            samples.append((rows, block.size / at.size))
+        for block in table.blocks("all", table.home):
+            if block.size:
+                positions = np.arange(0, block.size, max(1, block.size // SAMPLED_TUPLES))
+                rows = np.array([block.column(place, positions) for place in range(homes[name].keys)])
+                samples.append((rows, block.size / positions.size))
     keys = np.concatenate([rows for rows, _ in samples], axis=1)
     weights = np.concatenate([np.full(rows.shape[1], weight) for rows, weight in samples])
     order = np.lexsort(keys[::-1])
-    keys, weights = keys[:, order], np.cumsum(weights[order])
+    keys, cumulated = keys[:, order], np.cumsum(weights[order])
     after_first_group = np.flatnonzero((keys != keys[:, :1]).any(axis=0))
     if not after_first_group.size:
         return None
-    return tuple(keys[:, max(after_first_group[0], np.searchsorted(weights, weights[-1] / 2))].tolist())
+    median = np.searchsorted(cumulated, cumulated[-1] / 2)
+    return tuple(keys[:, max(after_first_group[0], median)].tolist())
 
 
-def blocks_of_table(table: Table) -> list[Block]:
-    """Return the blocks of full and delta in home order."""
-    delta = [table.delta[table.home]] if table.delta else []
-    return [block for block in table.full[table.home] + delta if block.size]
+def _half_table(table: Table, home: Home, key: tuple, before_key: bool) -> Table:
+    """Return a table of the groups before `key` if `before_key`, else of the groups from it on."""
 
-
-def part(table: Table, home: Home, key: tuple, first: bool) -> Table:
-    """Return a table of the groups before `key` if `first`, else of the groups from it on."""
-
-    def chosen(block: Block) -> Block:
+    def selected(block: Block) -> Block:
         before = np.zeros(block.size, np.bool_)
         is_equal = np.ones(block.size, np.bool_)
         for place, value in enumerate(key):
             column = block.column(place)
             before |= is_equal & (column < value)
             is_equal &= column == value
-        return Block(block.packing, np.ascontiguousarray(block.words[:, before if first else ~before]))
+        return Block(block.packing, np.ascontiguousarray(block.words[:, before if before_key else ~before]))
 
-    full, delta = [chosen(block) for block in table.full[table.home]], table.delta.get(table.home)
-    return home.table(full, [] if delta is None else [chosen(delta)])
+    full, delta = [selected(block) for block in table.full[table.home]], table.delta.get(table.home)
+    return home.table(full, [] if delta is None else [selected(delta)])

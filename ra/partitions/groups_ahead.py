@@ -35,8 +35,8 @@ LOW = np.uint64((1 << 32) - 1)  # the mask of y
 def _take_groups(delta, at, lanes, front, todo):
     """Read the next (at most 64) groups of the delta, sorted words (x, y), from position `at` on.
 
-    Sets lanes[g] to the x of group g, bit g of front[y] for each of its y, and lists these y in `todo`. Returns the number of
-    groups, the number of y in `todo`, and the position after the groups. A y that is no node has no successors and is left out.
+    Sets lanes[g] to the x of group g, sets bit g of front[y] for each of its y, and lists these y in `todo`. Returns (number of
+    groups, number of entries of `todo`, position after the groups). A y that is no node has no successors and is left out.
     """
     count = listed = 0
     while at < delta.size:
@@ -56,12 +56,12 @@ def _take_groups(delta, at, lanes, front, todo):
 
 
 @njit(types.UniTuple(types.int64, 2)(u64, types.int64, u64, types.int64, u64, i64, types.int64), **JIT)
-def _know(words, at, lanes, count, seen, touched, entries):
+def _mark_known(words, at, lanes, count, seen, touched, entries):
     """Set the bits of the known tuples of the first `count` groups in `seen`, from sorted words (x, z), starting at position
     `at`.
 
-    Appends each z that is seen for the first time to `touched`, which has `known` entries. Returns the position after the
-    groups and the number of entries.
+    Appends each z that is seen for the first time to `touched`, which has `entries` entries. Returns (position after the
+    groups, number of entries).
     """
     for lane in range(count):
         at = seek_word(words, at, lanes[lane] << HALF)
@@ -80,12 +80,12 @@ def _know(words, at, lanes, count, seen, touched, entries):
     types.int64(i64, types.int64, i64, i64, u64, u64, u64, u64, i64, i64, types.int64, i64, types.int64),
     **JIT,
 )
-def _steps(todo, waiting, indptr, targets, seen, front, fresh, born, later, touched, entries, levels, steps):
-    """Run up to `steps` iterations from `front`, the new tuples of each group by node.
+def _run_steps(todo, waiting, indptr, targets, seen, front, fresh, born, later, touched, entries, levels, steps):
+    """Run up to `steps` iterations from `front`: for each node, the bits of the groups with a new tuple that ends there.
 
-    Sets `born` to the bits of all new tuples, and `front` to those of the last iteration; levels[k] grows by the tuples of
-    iteration k. todo[:waiting]: the nodes with a bit in front; fresh, later: work space. Returns the number of entries in
-    `touched`.
+    Sets `born` to the bits of all new tuples, and `front` to those of the last iteration; levels[k] grows by the number of
+    tuples of iteration k. todo[:waiting]: the nodes with a bit in front; fresh, later: work space. Returns the number of
+    entries in `touched`.
     """
     step = 0
     while waiting and step < steps:
@@ -110,10 +110,10 @@ def _steps(todo, waiting, indptr, targets, seen, front, fresh, born, later, touc
 @njit(types.UniTuple(types.int64, 2)(u64, types.int64, u64, u64, u64, i64, types.int64, u64, u64, i64, i64), **JIT)
 def _harvest(lanes, count, seen, born, front, touched, entries, settled, fresh, sizes, ends):
     """Write the new tuples of the first `count` groups as sorted words (x, z): those of the last iteration to `fresh`, all
-    others to `settled`, which are large enough.
+    others to `settled`. Both arrays must have room for all.
 
-    Clears seen, born and front. sizes, ends: work space, one entry a group. Returns the number of words in `settled` and in
-    `fresh`.
+    Clears seen, born and front. sizes, ends: work space, one entry a group. Returns (number of words in `settled`, number of
+    words in `fresh`).
     """
     dense = 32 * entries > seen.size
     if not dense:
@@ -160,29 +160,32 @@ class Workspace:
         self.sizes, self.ends = np.empty(LANES, np.int64), np.empty(LANES, np.int64)
 
 
-def advanced(delta: np.ndarray, known: list[np.ndarray], indptr, targets, steps: int, levels: np.ndarray, begin: int = 0):
-    """Run up to `steps` iterations from the delta, 64 groups at a time, and yield (settled, fresh, next) for each 64 groups.
+def iterate_groups(delta: np.ndarray, known: list[np.ndarray], indptr, targets, steps: int, levels: np.ndarray, begin: int = 0):
+    """Run up to `steps` iterations from the delta, 64 groups at a time, and yield (settled, fresh, end) for each 64 groups.
 
     delta: sorted words (x, y), read from position `begin` on.
     known: sorted arrays of all known words, the delta included.
-    indptr, targets: the graph's adjacency.
-    settled, fresh: sorted words (x, z) of the new tuples; those of the last iteration are in `fresh`.
-    next: the position in the delta after these groups.
+    indptr, targets: the graph; the successors of node y are targets[indptr[y] : indptr[y + 1]].
     levels: levels[k] grows by the number of tuples of iteration k.
+    settled, fresh: sorted words (x, z) of the new tuples; those of the last iteration are in `fresh`.
+    end: the position in the delta after these groups.
 
     >>> words = lambda *pairs: np.array([x << 32 | y for x, y in pairs], "u8")
     >>> edges, levels = (np.array([0, 1, 2, 3, 3]), np.array([1, 2, 3])), np.zeros(2, np.int64)
-    >>> [(a.tolist(), b.tolist()) for a, b, _ in advanced(words((0, 1)), [words((0, 1))], *edges, 2, levels)], levels.tolist()
+    >>> found = list(iterate_groups(words((0, 1)), [words((0, 1))], *edges, 2, levels))
+    >>> [(settled.tolist(), fresh.tolist()) for settled, fresh, _ in found], levels.tolist()
     ([([2], [3])], [1, 1])
     """
-    space, places = Workspace(indptr.size - 1), [0] * len(known)
+    space, positions = Workspace(indptr.size - 1), [0] * len(known)
     while begin < delta.size:
         count, waiting, begin = _take_groups(delta, begin, space.lanes, space.front, space.todo)
         touched = 0
         for number, words in enumerate(known):
-            places[number], touched = _know(words, places[number], space.lanes, count, space.seen, space.touched, touched)
+            positions[number], touched = _mark_known(
+                words, positions[number], space.lanes, count, space.seen, space.touched, touched
+            )
         before = int(levels.sum())
-        touched = _steps(
+        touched = _run_steps(
             space.todo, waiting, indptr, targets, space.seen, space.front, space.fresh, space.born, space.later,
             space.touched, touched, levels, steps,
         )  # fmt: skip
@@ -200,9 +203,9 @@ class GroupsAhead:
     """A task that runs up to `steps` iterations of the groups in its partition's delta. It stops after more than
     `threshold` new tuples.
 
-    The next inner iteration continues from cursors[partition], a position in the delta; None: the partition has finished. It
-    reads the known tuples of the delta's groups once, writes the new tuples once, and shuffles nothing. It takes 72 bytes a
-    node and 8 bytes a new tuple in memory.
+    It begins at cursors[partition], a position in the delta (None: the partition has finished), and reports the cursor from
+    which the next inner iteration continues. It reads the known tuples of the delta's groups once, writes the new tuples once,
+    and shuffles nothing. It takes 72 bytes a node and 8 bytes a new tuple in memory.
     """
 
     relation: PartitionedRelation  # its home keyed by the carried column alone, unrefined, in words of two halves
@@ -214,44 +217,43 @@ class GroupsAhead:
     label: str
 
     def __call__(self, partition, records):
-        """Run on one partition; returns its report and the `Born` of its new tuples."""
+        """Run on one partition; return its report and the `Born` of its new tuples."""
         begun, home = time.perf_counter(), self.relation.home
         report = Report("run-ahead", partition, facts={"cursor": None, "births": []})
         full, new = list(home.full[partition]), list(home.new[partition])
         path = os.path.join(self.root, str(partition), f"{self.relation.name}-0-{self.label}")
-        sizes, later, pairs, count = np.zeros_like(home.sizes), np.zeros_like(home.sizes), 0.0, 0
+        sizes, fresh_sizes, pairs, count = np.zeros_like(home.sizes), np.zeros_like(home.sizes), 0.0, 0
         if self.cursors[partition] is not None:
-            settled, fresh = self._made(partition, report)
-            old, later = (np.bincount(self._slots(words), minlength=sizes.size) for words in (settled, fresh))
-            sizes, pairs = old + later, self._pairs(fresh)
+            settled, fresh = self._run_groups(partition, report)
+            settled_sizes, fresh_sizes = (np.bincount(self._slots(words), minlength=sizes.size) for words in (settled, fresh))
+            sizes, pairs = settled_sizes + fresh_sizes, self._pairs(fresh)
             count = settled.size + fresh.size
             full = merge_small_blocks(full + _store_halves(path + "-settled", settled), path + "-full")
             new += _store_halves(path, fresh)
             report.sent = count
         report.seconds, report.clock = time.perf_counter() - begun, time.time()
-        return [report, Born(self.relation.name, 0, partition, full, new, sizes, count, report, pairs, later)]
+        return [report, Born(self.relation.name, 0, partition, full, new, sizes, count, report, pairs, fresh_sizes)]
 
     def _slots(self, words: np.ndarray) -> np.ndarray:
         return codec.slots_of_words(words, 32, self.relation.home.map.tables()[0])
 
     def _pairs(self, fresh: np.ndarray) -> np.ndarray:
-        """Return for each slot the number of edges that start at the ends of new tuples: the pairs that the next join
-        compares."""
+        """Return for each slot the number of edges from the last nodes of fresh tuples: the pairs that the next join makes."""
         indptr = self.adjacency[0].open()
         ends = np.minimum(fresh & LOW, np.uint64(indptr.size - 2)).astype(np.int64)
         weights = indptr[ends + 1] - indptr[ends]
         return np.bincount(self._slots(fresh), weights, minlength=self.relation.home.sizes.size)
 
-    def _made(self, partition: int, report: Report) -> tuple[np.ndarray, np.ndarray]:
-        """Return the new words of the groups up to the threshold, as (settled, fresh): those of the last iteration are in
-        `fresh`."""
+    def _run_groups(self, partition: int, report: Report) -> tuple[np.ndarray, np.ndarray]:
+        """Run the groups from the cursor up to the threshold, and return their new words (settled, fresh): those of the last
+        iteration are in `fresh`. Adds the births, the tuples read, and the next cursor to the report."""
         home, levels = self.relation.home, np.zeros(self.steps, np.int64)
         delta = [_words(stored) for stored in home.delta[partition]]
         known = [_words(stored) for stored in home.full[partition]] + delta
         whole = merge_all(delta)
         begin = self.cursors[partition]
         parts, made = [], 0
-        for settled, fresh, end in advanced(
+        for settled, fresh, end in iterate_groups(
             whole, known, *(replica.open() for replica in self.adjacency), self.steps, levels, begin
         ):
             parts.append((settled, fresh))
@@ -262,8 +264,9 @@ class GroupsAhead:
                 report.facts["cursor"] = end
                 break
         report.facts["births"] = np.trim_zeros(levels, "b").tolist()
-        nothing = np.empty(0, np.uint64)
-        return tuple(np.concatenate([nothing, *arrays]) for arrays in zip(*parts, strict=True)) if parts else (nothing, nothing)
+        empty = np.empty(0, np.uint64)
+        settled_parts, fresh_parts = zip(*parts, strict=True) if parts else ((), ())
+        return np.concatenate([empty, *settled_parts]), np.concatenate([empty, *fresh_parts])
 
 
 def _words(stored: StoredBlock) -> np.ndarray:

@@ -1,6 +1,4 @@
-"""Tasks that distribute tuples to the partitions, build further indexes from an existing one, and write copies that every host
-reads.
-"""
+"""Tasks that distribute tuples to the partitions, build further indexes, and write tuples in another order for every host."""
 
 import os
 from collections.abc import Container, Iterator, Mapping
@@ -18,7 +16,7 @@ Shared = tuple[list[StoredBlock], Order]  # blocks that every host has, and thei
 
 
 def tuples_of(source: PartitionedRelation | Shared, partition: int, partitions: int, order: Order) -> Iterator[Block]:
-    """Yield a partition's tuples of a relation in a column order; of blocks that every host has, an equal share."""
+    """Yield a partition's tuples of a relation as blocks in a column order; of blocks that every host has, an equal share."""
     if not isinstance(source, PartitionedRelation):
         stored, known = source
         for whole in (one.open() for one in stored):
@@ -29,16 +27,18 @@ def tuples_of(source: PartitionedRelation | Shared, partition: int, partitions: 
         yield from blocks_of(source, partition, order)
 
 
-def blocks_of(source: PartitionedRelation, partition: int, order: Order, passed: Container[str] = ()) -> Iterator[Block]:
-    """Yield a partition's blocks of a relation in a column order, except the runs at the paths in `passed`."""
+def blocks_of(source: PartitionedRelation, partition: int, order: Order, skipped: Container[str] = ()) -> Iterator[Block]:
+    """Yield a partition's blocks of a relation in a column order, except the runs at the paths in `skipped`."""
     places = tuple(source.home.order.index(i) for i in order)
-    yield from (one.open().reordered(places) for one in source.home.full[partition] if one.run.path not in passed)
+    for stored in source.home.full[partition]:
+        if stored.run.path not in skipped:
+            yield stored.open().reordered(places)
 
 
 @dataclass
 class DealHome:
     """A task that sends a partition's tuples of some relations, or its share of blocks that every host has, to their home
-    partitions.
+    partitions. It yields (partition, parcel).
     """
 
     relations: dict[str, PartitionedRelation]
@@ -46,7 +46,6 @@ class DealHome:
     partitions: int
 
     def __call__(self, partition, records):
-        """Yield this partition's share of tuples as parcels for their home partitions."""
         for name, shared in self.blocks.items():
             relation, streams = self.relations[name], parcels.Streams(partition)
             home = relation.home
@@ -55,15 +54,16 @@ class DealHome:
 
 
 @dataclass
-class Reorder:
-    """A task that sends a partition's tuples of some relations to the buckets of new indexes, sorted for each index."""
+class SendToIndexes:
+    """A task that sends a partition's tuples of some relations to the buckets of new indexes, sorted for each index. It yields
+    (partition, parcel).
+    """
 
     sources: dict[str, PartitionedRelation | Shared]
     indexes: dict[str, list[PartitionedIndex]]
     partitions: int
 
     def __call__(self, partition, records):
-        """Yield this partition's tuples as parcels for each further index."""
         for name, source in self.sources.items():
             for number, index in enumerate(self.indexes[name]):
                 streams = parcels.Streams(partition)
@@ -72,15 +72,14 @@ class Reorder:
 
 
 @dataclass
-class Settle:
-    """A task that stores the tuples sent by `Reorder` as one block of each index."""
+class StoreIndexes:
+    """A task that stores the tuples sent by `SendToIndexes`, one block for each index, and yields a `Born` for each."""
 
     indexes: dict[str, list[PartitionedIndex]]
     label: str
     root: str
 
     def __call__(self, partition, records):
-        """Store the tuples that arrived as the indexes of their relations, and yield a report for each."""
         for name, indexes in self.indexes.items():
             for number, index in enumerate(indexes):
                 if (arrived := parcels.received_block(records, f"{name}/{number}")) is not None:
@@ -90,8 +89,8 @@ class Settle:
 
 
 @dataclass
-class Relocate:
-    """A task that writes its partition's tuples of a relation in another column order, as one block that all tasks read."""
+class WriteReordered:
+    """A task that writes its partition's tuples of a relation in another column order, and returns [list of stored blocks]."""
 
     relation: PartitionedRelation
     order: Order
@@ -99,11 +98,10 @@ class Relocate:
     label: str
 
     def __call__(self, partition, records):
-        """Return [the blocks of this partition's tuples in another order]."""
         if self.relation.home.order == self.order:
             return [self.relation.home.full[partition]]
         blocks = list(tuples_of(self.relation, partition, 1, self.order))
         if not blocks:
             return [[]]
         path = os.path.join(self.root, str(partition), f"{self.relation.name}-{self.label}")
-        return [store(path, merged_as(blocks, len(self.order)))]  # they may have been packed when values were smaller
+        return [store(path, merged_as(blocks, len(self.order)))]  # older blocks may have narrower packings

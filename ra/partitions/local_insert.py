@@ -12,18 +12,18 @@ from semi_naive.ra.blocks.block import Block, merged_as, packing_of
 from semi_naive.ra.blocks.stored import StoredBlock, store
 from semi_naive.ra.partitions import parcels
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
-from semi_naive.ra.partitions.weighing import Meetings, pairs_of
+from semi_naive.ra.partitions.weighing import FirstJoins, expected_pairs
 from semi_naive.ra.rules.context import reduced_table
 from semi_naive.ra.spark.reports import Report, reports
 from semi_naive.ra.storage.runs import merge_arrays, write_run
 from semi_naive.ra.words import drop
 
-FEW = 6  # blocks of a part before some are merged
+MAX_BLOCKS = 6  # of a part; more are merged
 
 
 @dataclass
 class Born:
-    """The result of an insert into one index on one partition: the runs on disk, and the number of new tuples."""
+    """The result of an insert into one index on one partition. full, new: the blocks of these parts after the insert."""
 
     relation: str
     index: int
@@ -31,22 +31,22 @@ class Born:
     full: list[StoredBlock]
     new: list[StoredBlock]
     sizes: np.ndarray  # the number of new tuples in each slot
-    count: int
+    count: int  # of new tuples
     report: Report
     pairs: np.ndarray | float = 0.0  # for each slot, the expected number of pairs that the next iteration's join compares
     fresh: np.ndarray | None = None  # the number of tuples in the next delta, for each slot; None: all new tuples
 
 
-def inserts(relations: list[PartitionedRelation], label: str, root: str, meetings: Meetings | None = None) -> list:
+def insert_tasks(relations: list[PartitionedRelation], label: str, root: str, first_joins: FirstJoins | None = None) -> list:
     """Return the last tasks of a job that brings tuples to relations. label: for the names of the runs written; root: the
-    directory of the runs on each host; meetings: the first joins of new tuples, to estimate their work."""
-    others, meetings = any(len(relation.indexes) > 1 for relation in relations), meetings or {}
-    further = [InsertOthers(relations, label, root, meetings)] if others else []
-    return [Insert(relations, label, root, others, meetings), *further]
+    directory of the runs on each host; first_joins: the first joins of new tuples, to estimate their work."""
+    has_others, first_joins = any(len(relation.indexes) > 1 for relation in relations), first_joins or {}
+    others = [InsertOthers(relations, label, root, first_joins)] if has_others else []
+    return [Insert(relations, label, root, has_others, first_joins), *others]
 
 
 def absorb(relations: dict[str, PartitionedRelation], results) -> None:
-    """Add the runs that the insert tasks wrote, the `Born` among the results of a job, to the relations' `new`."""
+    """Update relations with the runs that the insert tasks of a job wrote: the `Born` among its results."""
     for born in (result for result in results if isinstance(result, Born)):
         index = relations[born.relation].indexes[born.index]
         index.full[born.partition], index.new[born.partition] = born.full, born.new
@@ -61,10 +61,11 @@ class Insert:
     label: str
     root: str
     forward: bool  # True if a task for the other indexes follows
-    meetings: Meetings = field(default_factory=dict)
+    first_joins: FirstJoins = field(default_factory=dict)
 
     def __call__(self, partition, records):
-        """Insert into all relations on one partition. Yields parcels for the other indexes, and a `Born` for each relation."""
+        """Insert into all relations on one partition. Yields (partition, parcel) for the other indexes, the reports of earlier
+        tasks, and a `Born` for each relation; the latter two as (partition, record) if they are forwarded."""
         results = reports(records, partition)
         for relation in self.relations:
             begun, clock = time.perf_counter(), time.time()
@@ -76,16 +77,18 @@ class Insert:
                     yield destination, parcel
             born.report.seconds, born.report.clock = time.perf_counter() - begun, clock
             results.append(born)
-        yield from ((partition, result) for result in results) if self.forward else results
+        if self.forward:
+            results = [(partition, result) for result in results]
+        yield from results
 
     def _insert(self, relation: PartitionedRelation, partition: int, records) -> tuple[Born, dict[str, Block | None]]:
-        """Insert the tuples that arrived for one relation. Returns the result, and the new tuples that are sent to the other
-        indexes, by the suffix of their parcels' tag."""
+        """Insert the tuples that arrived for one relation. Return the result, and the new tuples for the other indexes, by the
+        suffix of their parcels' tag."""
         arrived = parcels.received_block(records, relation.name)
         path = os.path.join(self.root, str(partition), f"{relation.name}-0-{self.label}")
-        report = Report("insert", partition, parcels.arriving(records, relation.name))
+        report = Report("insert", partition, parcels.arrived_count(records, relation.name))
         if relation.reduction:
-            return self._reduce(relation, partition, arrived, path, report)
+            return self._insert_reduced(relation, partition, arrived, path, report)
         home = relation.home
         full, delta, new = (list(getattr(home, part)[partition]) for part in ("full", "delta", "new"))
         full, new = merge_small_blocks(full, path + "-full"), merge_small_blocks(new, path + "-new", 32)
@@ -93,13 +96,13 @@ class Insert:
             arrived = unknown_tuples(arrived, [stored.open() for stored in full + delta + new])
             new = new + store(path, arrived)
             report.sent = arrived.size
-        sizes, pairs = count_by_slot(arrived, home, self.meetings.get((relation.name, 0), []), partition)
+        sizes, pairs = count_by_slot(arrived, home, self.first_joins.get((relation.name, 0), []), partition)
         return Born(relation.name, 0, partition, full, new, sizes, report.sent, report, pairs), {"": arrived}
 
     @staticmethod
-    def _reduce(relation: PartitionedRelation, partition: int, arrived, path: str, report: Report):
-        """Insert as `_insert` does, into a relation with a reduction. All its tuples are written again to full; the new and
-        improved ones are also written to new."""
+    def _insert_reduced(relation: PartitionedRelation, partition: int, arrived, path: str, report: Report):
+        """See `_insert`; for a relation with a reduction. All its tuples are written again to full; the new and improved ones
+        are also written to new."""
         home, table = relation.home, reduced_table(relation, partition)
         if arrived is None or not table.insert(arrived.columns(), arrived.size):
             sizes = np.zeros_like(home.sizes)
@@ -130,7 +133,9 @@ def unknown_tuples(block: Block, known: list[Block]) -> Block:
 
 def forwarded(relation: PartitionedRelation, block: Block | None, partition: int, tag: str):
     """Yield the parcels that send a block of new tuples, in home order, to the relation's other indexes."""
-    for number, index in enumerate(relation.indexes[1:], 1) if block is not None and block.size else ():
+    if block is None or not block.size:
+        return
+    for number, index in enumerate(relation.indexes[1:], 1):
         order = tuple(relation.home.order.index(i) for i in index.order)
         streams = parcels.Streams(partition)
         yield from parcels.to_home(block.reordered(order), index.keys, index.map, f"{relation.name}/{number}{tag}", streams)
@@ -143,7 +148,7 @@ class InsertOthers:
     relations: list[PartitionedRelation]
     label: str
     root: str
-    meetings: Meetings = field(default_factory=dict)
+    first_joins: FirstJoins = field(default_factory=dict)
 
     def __call__(self, partition, records):
         """Insert into all indexes except home on one partition, and yield a `Born` for each."""
@@ -160,33 +165,33 @@ class InsertOthers:
                 size = sum(block.size for block in (arrived, settled) if block is not None)
                 report = Report("insert", partition, size, size, seconds=time.perf_counter() - begun, clock=clock)
                 report.facts["arrived"] = size
-                fresh, pairs = count_by_slot(arrived, index, self.meetings.get((relation.name, number), []), partition)
+                fresh, pairs = count_by_slot(arrived, index, self.first_joins.get((relation.name, number), []), partition)
                 sizes = fresh + count_by_slot(settled, index)[0]
                 yield Born(relation.name, number, partition, full, new, sizes, size, report, pairs, fresh)
 
 
 def count_by_slot(
-    block: Block | None, index: PartitionedIndex, meetings=(), partition: int = 0
+    block: Block | None, index: PartitionedIndex, first_joins=(), partition: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the number of a block's tuples in each slot of an index, and for each slot the expected number of pairs that the
-    next join of these tuples compares."""
+    """Return for each slot of an index the number of a block's tuples in it, and the expected number of pairs that the next
+    joins of these tuples compare."""
     size = int(index.map.subbuckets.sum())
     if block is None or not block.size:
         return np.zeros(size, np.int64), np.zeros(size)
     slots = parcels.slots_of_block(block, index.keys, index.map)
-    return np.bincount(slots, minlength=size), pairs_of(block, slots, size, meetings, partition)
+    return np.bincount(slots, minlength=size), expected_pairs(block, slots, size, first_joins, partition)
 
 
-def merge_small_blocks(blocks: list[StoredBlock], path: str, most: int = FEW) -> list[StoredBlock]:
-    """Merge stored blocks if there are more than `most`: the largest half of `most` stay, the others become one.
+def merge_small_blocks(blocks: list[StoredBlock], path: str, max_blocks: int = MAX_BLOCKS) -> list[StoredBlock]:
+    """Return stored blocks, the smallest merged if there are more than `max_blocks`: half of `max_blocks` stay as they are.
 
     The old files stay on disk until the iteration ends, as tasks may still read them. Blocks of one packing and one word a
     tuple are merged in pieces of half a megabyte.
     """
-    if len(blocks) <= most:
+    if len(blocks) <= max_blocks:
         return blocks
     ordered = sorted(blocks, key=lambda stored: -stored.size)
-    large, small = ordered[: most // 2], [stored.open() for stored in ordered[most // 2 :]]
+    large, small = ordered[: max_blocks // 2], [stored.open() for stored in ordered[max_blocks // 2 :]]
     if len({block.packing for block in small}) > 1 or small[0].packing.lanes > 1:
         return large + store(path, merged_as(small, small[0].arity))
     run = write_run(path, merge_arrays([np.ascontiguousarray(block.words[0]) for block in small]))

@@ -18,15 +18,13 @@ from semi_naive.ra.storage import codec
 
 
 class Parcel(NamedTuple):
-    """A part of a block, encoded. tag: the relation or segment that it is for. The parcels of one stream, in their order, are
-    one sorted sequence.
-    """
+    """A part of a block, encoded. The parcels of one stream, by ascending `order`, are one sorted sequence."""
 
-    tag: str
-    bounds: Bounds
+    tag: str  # names the relation or the segment that gets the tuples
+    bounds: Bounds  # of the packing
     stream: tuple[int, ...]
     order: int
-    count: int
+    count: int  # of tuples
     data: bytes
 
 
@@ -36,51 +34,46 @@ def slots_of_block(block: Block, keys: int, placement: BucketMap) -> np.ndarray:
     first, _ = placement.tables()
     if has_half_words(block.packing) and keys == 1:
         return codec.slots_of_words(block.words[0], 32, first)
-    bucket = bucket_of(combined_key(block, keys), np.uint64(placement.buckets)).astype(np.int64)
+    bucket = bucket_of(combined_key(block, range(keys)), np.uint64(placement.buckets)).astype(np.int64)
     subs = placement.subbuckets
     if subs.max() == 1:
         return first[bucket]
-    rest = _key(block, range(keys, block.arity))
+    rest = combined_key(block, range(keys, block.arity))
     return first[bucket] + subbucket_of(rest, subs[bucket].astype(np.uint64)).astype(np.int64)
 
 
-def combined_key(block: Block, keys: int) -> np.ndarray:
-    """Return one word (n,) that combines the first `keys` columns of each tuple."""
-    return _key(block, range(keys))
-
-
-def _key(block: Block, places) -> np.ndarray:
-    """Return one word (n,) that combines the columns at some places of each tuple."""
+def combined_key(block: Block, places: Iterable[int]) -> np.ndarray:
+    """Return a word for each tuple (n,), to be hashed, that combines its columns at some places."""
     columns = [block.column(place) for place in places]
     return combined(np.array(columns, np.int64).reshape(len(columns), block.size))
 
 
 class Streams:
-    """Numbers the blocks that one task sends under one tag. A block that begins after the end of the previous one belongs to
-    the same stream.
+    """A numbering of the blocks that one task sends under one tag. A block that begins after the end of the previous one
+    continues its stream; any other block begins a new one. name: numbers that identify the task.
     """
 
     def __init__(self, *name: int):
         self.name, self.number, self.order = name, 0, 0
-        self.last: tuple | None = None  # the packing and the last word of the previous block
+        self.previous: tuple | None = None  # the packing and the last word of the previous block
 
     def next(self) -> tuple[tuple[int, ...], int]:
         """Return the (stream, order) of a parcel that is not a block: a new stream, and 0."""
-        self.number, self.last = self.number + 1, None
+        self.number, self.previous = self.number + 1, None
         return (*self.name, self.number), 0
 
     def place(self, block: Block) -> tuple[tuple[int, ...], int]:
         """Return the (stream, order) of the next block."""
-        same = self.last is not None and self.last[0] == block.packing  # words of two packings do not compare
-        follows = same and self.last[1] < block.words[0, 0]
+        packing, last_word = self.previous or (None, None)
+        follows = packing == block.packing and last_word < block.words[0, 0]  # words of two packings are not compared
         self.number, self.order = (self.number, self.order + 1) if follows else (self.number + 1, 0)
-        self.last = (block.packing, block.words[0, -1]) if block.packing.lanes == 1 else None
+        self.previous = (block.packing, block.words[0, -1]) if block.packing.lanes == 1 else None
         return (*self.name, self.number), self.order
 
 
 def parcels(block: Block, destination: np.ndarray, parts: int, tag: str, place=((0, 0), 0)):
     """Yield (partition, parcel) for each partition that receives tuples of the block. destination (n,): the partition of each
-    tuple; place: the block's (stream, order)."""
+    tuple; parts: the number of partitions; place: the block's (stream, order)."""
     if not block.size:
         return
     if block.packing.lanes == 1:
@@ -112,17 +105,16 @@ def to_bucket(block: Block, key: Iterable[int], placement: BucketMap, tag: str, 
     shuffle (*Load-balancing Parallel Relational Algebra*, section 3).
 
     key: the places of the key's columns.
-    here: (partition, buckets): the sending partition and the buckets of which it has a complete copy; their bindings stay on
-    it.
+    here: (sending partition, buckets of which it has a complete copy). Bindings of these buckets stay on it.
     """
     if not block.size:
         return
-    bucket = bucket_of(_key(block, key), np.uint64(placement.buckets)).astype(np.int64)
+    bucket = bucket_of(combined_key(block, key), np.uint64(placement.buckets)).astype(np.int64)
     place = streams.place(block)
-    for part, wanted in enumerate(partitions_of(placement, here)):
-        chosen = wanted[bucket]
-        if chosen.any():
-            selected = Block(block.packing, np.ascontiguousarray(block.words[:, chosen]))
+    for part, wanted_buckets in enumerate(receiving_partitions(placement, here)):
+        is_sent = wanted_buckets[bucket]
+        if is_sent.any():
+            selected = Block(block.packing, np.ascontiguousarray(block.words[:, is_sent]))
             yield from parcels(selected, np.full(selected.size, part), placement.partitions, tag, place)
 
 
@@ -130,28 +122,30 @@ def to_subbucket(block: Block, key, rest, placement: BucketMap, tag: str, stream
     """Yield the parcels that send each binding to the partition of one subbucket: the columns at the places `key` determine the
     bucket, those at `rest` the subbucket. here: see `to_bucket`."""
     if block.size:
-        words = _key(block, key)
-        destination = placement.tables()[1][placement.slots_of(words, _key(block, rest))]
+        words, (_, homes) = combined_key(block, key), placement.tables()
+        destination = homes[placement.slots_of(words, combined_key(block, rest))]
         if here:
-            stays = np.isin(bucket_of(words, np.uint64(placement.buckets)), here[1])
-            destination = np.where(stays, here[0], destination)
+            partition, copied_buckets = here
+            stays = np.isin(bucket_of(words, np.uint64(placement.buckets)), copied_buckets)
+            destination = np.where(stays, partition, destination)
         yield from parcels(block, destination, placement.partitions, tag, streams.place(block))
 
 
-def partitions_of(placement: BucketMap, here=()) -> np.ndarray:
+def receiving_partitions(placement: BucketMap, here=()) -> np.ndarray:
     """Return a mask (partitions, buckets) of the partitions to which the bindings of each bucket are sent. here: see
     `to_bucket`."""
-    wanted = np.zeros((placement.partitions, placement.buckets), np.bool_)
-    for number, homes in enumerate(placement.homes):
-        wanted[list(homes), number] = True
+    receives = np.zeros((placement.partitions, placement.buckets), np.bool_)
+    for bucket, homes in enumerate(placement.homes):
+        receives[list(homes), bucket] = True
     if here:
-        wanted[:, here[1]] = False
-        wanted[here] = True
-    return wanted
+        partition, copied_buckets = here
+        receives[:, copied_buckets] = False
+        receives[partition, copied_buckets] = True
+    return receives
 
 
 def to_each(block: Block, partitions: Iterable[int], tag: str, streams: Streams):
-    """Yield the parcels that send each binding to all of some partitions."""
+    """Yield the parcels that send each binding to all given partitions."""
     place = streams.place(block)
     for part in partitions:
         yield from parcels(block, np.full(block.size, part), part + 1, tag, place)
@@ -168,15 +162,16 @@ def received_block(records, tag: str, tight: bool = False) -> Block | None:
     return merge_blocks(blocks, snug(reduce(widen, [bounds_of(block.columns()) for block in blocks])))
 
 
-def arriving(records, tag: str) -> int:
+def arrived_count(records, tag: str) -> int:
     """Return the number of tuples that arrived under a tag, duplicates included."""
     return sum(record.count for record in records if isinstance(record, Parcel) and record.tag == tag)
 
 
 def _streams(records, tag: str) -> list[list[Parcel]]:
-    """Return the parcels that arrived under a tag, grouped by stream and in order."""
+    """Return the parcels that arrived under a tag, grouped by stream and in order. Parcels of several lanes are not grouped."""
     streams: dict = {}
-    for parcel in sorted((r for r in records if isinstance(r, Parcel) and r.tag == tag), key=lambda r: (r.stream, r.order)):
+    arrived = [record for record in records if isinstance(record, Parcel) and record.tag == tag]
+    for parcel in sorted(arrived, key=lambda parcel: (parcel.stream, parcel.order)):
         if Packing(parcel.bounds).lanes == 1:
             streams.setdefault((parcel.stream, parcel.bounds), []).append(parcel)
         else:

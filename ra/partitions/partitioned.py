@@ -1,7 +1,7 @@
 """Handles of relations on the partitions. A relation has an index for each column order that joins need, and each index is
 divided into buckets of its own.
 
-Every index holds all tuples. The first is the relation's home: arriving tuples are compared with known ones there, and born
+Every index has all tuples. The first is the relation's home: arriving tuples are compared with known ones there, and born
 tuples are sent to the other indexes.
 
 The life of a tuple:
@@ -22,13 +22,13 @@ from semi_naive.ra.blocks.stored import StoredBlock
 from semi_naive.ra.ir import Order
 from semi_naive.ra.reduce.best import Best
 
-Parts = list[list[StoredBlock]]  # for each partition its blocks
+Parts = list[list[StoredBlock]]  # for each partition, its blocks
 
 
 @dataclass
 class PartitionedIndex:
-    """All tuples of a relation, sorted with their columns in `order`. A hash of the first `keys` of them determines the bucket,
-    a hash of the others the subbucket; `map` assigns those to partitions. A slot is a subbucket's number in the map.
+    """All tuples of a relation, sorted with their columns in `order`. A hash of the first `keys` columns determines the bucket,
+    a hash of the others the subbucket; `map` assigns subbuckets to partitions. A slot is a subbucket's number in the map.
     """
 
     order: Order
@@ -38,16 +38,13 @@ class PartitionedIndex:
     delta: Parts = field(default_factory=list)
     new: Parts = field(default_factory=list)
     sizes: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))  # the number of tuples in each slot
-    work: np.ndarray | None = None  # the expected work of the next iteration in each slot, without the compared pairs
+    work: np.ndarray | None = None  # the expected work of the next iteration in each slot, without `pairs`
     pairs: np.ndarray | float = 0.0  # the expected number of pairs that the next join compares in each slot
     fresh: np.ndarray | float = 0.0  # the number of delta tuples in each slot
-    copies: dict[int, frozenset[int]] = field(
-        default_factory=dict
-    )  # for each bucket that several partitions have completely: these partitions
-    copied: Parts = field(default_factory=list)  # the tuples of such buckets on the partitions that are not their home
+    copies: dict[int, frozenset[int]] = field(default_factory=dict)  # for each copied bucket, the partitions with all of it
+    copied: Parts = field(default_factory=list)  # the tuples of copied buckets on partitions that are not their home
 
     def __post_init__(self):
-        """Begin with no blocks, unless some are given."""
         for part in ("full", "delta", "new", "copied"):
             if not getattr(self, part):
                 setattr(self, part, [[] for _ in range(self.map.partitions)])
@@ -60,8 +57,8 @@ class PartitionedIndex:
         self.delta, self.new = self.new, [[] for _ in range(self.map.partitions)]
 
     def weigh(self, results) -> None:
-        """Estimate the work of the next iteration in each slot from the inserts of this one (`local_insert.Born`): the size of
-        the delta, the tuples that will arrive for each of its tuples, and the pairs that its join compares."""
+        """Estimate the work of the next iteration in each slot: the size of the delta, the tuples that will arrive for each of
+        its tuples, and the pairs that its join compares. results: the inserts of this iteration, `local_insert.Born`."""
         fresh, pairs = np.zeros_like(self.sizes), np.zeros(self.sizes.size)
         received, born = np.zeros((2, self.map.partitions), np.int64)
         for result in results:
@@ -72,30 +69,31 @@ class PartitionedIndex:
         self.fresh, self.pairs = np.maximum(fresh, 0), pairs
         self.work = expected(self.fresh, self.map.tables()[1], received, born)
 
-    def meets(self, mover: BucketMap) -> bool:
-        """True if tuples placed by the bucket map `mover` are on partitions that have all of this index's bucket of the same
-        number."""
+    def joins_in_place(self, placement: BucketMap) -> bool:
+        """True if each tuple that `placement` assigns to a bucket is on a partition that has all of this index's bucket of the
+        same number. Then both can be joined without a shuffle."""
         if (self.map.subbuckets > 1).any():
             return False
-        every = zip(mover.homes, self.map.homes, strict=True)
-        return mover.homes == self.map.homes or all(
-            self.copies.get(bucket, frozenset(own)).issuperset(homes) for bucket, (homes, own) in enumerate(every)
-        )
+        if placement.homes == self.map.homes:
+            return True
+        for bucket, (partitions, own) in enumerate(zip(placement.homes, self.map.homes, strict=True)):
+            if not self.copies.get(bucket, frozenset(own)).issuperset(partitions):
+                return False
+        return True
 
     def delta_size(self) -> int:
         return sum(block.size for blocks in self.delta for block in blocks)
 
 
 def only_full(index: PartitionedIndex) -> PartitionedIndex:
-    """Copy an index with only its full tuples."""
+    """Return an index that has only the full tuples of another."""
     return PartitionedIndex(index.order, index.keys, index.map, list(index.full), sizes=index.sizes)
 
 
 @dataclass
 class PartitionedRelation:
-    """A relation on the partitions, as the driver refers to it. lasting: True if no tuples will be added. reduction: for a
-    relation that keeps the best value of each key; its full then has all best tuples, and those improved last are also its
-    delta.
+    """The driver's handle of a relation on the partitions. lasting: True if no tuples will be added. reduction: for a relation
+    that keeps the best value of each key; full then has all best tuples, and those improved last are also the delta.
     """
 
     name: str
@@ -133,13 +131,12 @@ class PartitionedRelation:
         """Yield the paths of all runs of a partition."""
         return (stored.run.path for stored in self._stored(partition))
 
-    def held(self, partition: int) -> int:
+    def stored_tuples(self, partition: int) -> int:
         """Return the number of tuples stored on a partition, in all indexes and with copies."""
         return sum(stored.size for stored in self._stored(partition))
 
-    def as_read(self) -> "PartitionedRelation":
-        """Return a copy of the relation for the joins of an outer iteration, which do not see the inserts of its inner
-        iterations."""
+    def snapshot(self) -> "PartitionedRelation":
+        """Return a copy for the joins of an outer iteration. It does not change when inner iterations insert tuples."""
         indexes = [replace(index, full=list(index.full), delta=list(index.delta), new=[]) for index in self.indexes]
         return replace(self, indexes=indexes)
 
@@ -149,10 +146,10 @@ class PartitionedRelation:
             pass
 
     def advance(self) -> int:
-        """End the outer iteration in all indexes, and return the size of the new delta. With a reduction, full has the delta
-        already."""
+        """End the outer iteration in all indexes, and return the size of the new delta."""
         for index in self.indexes:
             full = index.full
             index.advance()
-            index.full = full if self.reduction else index.full
+            if self.reduction:
+                index.full = full  # it has the delta already
         return self.home.delta_size()

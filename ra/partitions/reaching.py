@@ -20,20 +20,21 @@ from semi_naive.ra.blocks.stored import store
 from semi_naive.ra.closures.bitset_bfs import LANES, concatenate_slices, harvest, reach
 from semi_naive.ra.packing import Packing
 from semi_naive.ra.partitions import parcels
-from semi_naive.ra.partitions.groups import Finished
+from semi_naive.ra.partitions.groups import PieceReport
 from semi_naive.ra.spark.replica import Replica
 
-ROWS = 1 << 20  # tuples yielded at a time, about
-WRITTEN = 1 << 23  # tuples sorted and written at a time, about: 24 bytes each in memory
+YIELDED_TUPLES = 1 << 20  # at a time, about
+STORED_TUPLES = 1 << 23  # sorted and stored as one block, about: 24 bytes each in memory
 
 
 @dataclass
 class Reachability:
-    """The groups of a binary relation, and the graph whose edges their rule follows. Picklable.
+    """The groups of a binary relation, and the graph whose edges its recursive rule follows. Picklable.
 
     Nodes and groups are dense numbers; `nodes` and `carried` are their values. Group g starts from the nodes bases[firsts[g] :
-    firsts[g + 1]]. Partition p has the groups `groups[begins[p] : begins[p + 1]]`. A piece is (partition, number): every
-    `pieces`-th batch of 64 of the partition's groups. Neighbours in breadth-first order take similar time, so pieces do, too.
+    firsts[g + 1]]. The successors of node y are targets[indptr[y] : indptr[y + 1]]. Partition p has the groups
+    `groups[begins[p] : begins[p + 1]]`, in breadth-first order. A piece is (partition, number): every `pieces`-th batch of 64
+    of the partition's groups, from batch `number` on. Neighbouring batches take similar time, so pieces do, too.
     """
 
     indptr: Replica
@@ -49,15 +50,17 @@ class Reachability:
     column: int  # the number of the carried column, 0 or 1
     arity: int = 2
 
-    def room(self) -> np.ndarray:
-        """Return an array of zeros, one entry a step, for counting tuples."""
+    def empty_levels(self) -> np.ndarray:
+        """Return zeros, one for each possible step, in which `batches` counts tuples."""
         return np.zeros(min(self.steps, self.indptr.run.words) + 1, np.int64)
 
     def batches(self, piece: tuple[int, int], levels: np.ndarray):
-        """Yield (groups, seen, touched) for each 64 groups of a piece, evaluated to the fixpoint. seen[node] has a bit for each
-        group that reaches the node; touched: these nodes. The caller resets `seen` to zeros. levels[k] grows by the tuples
-        of step k."""
-        indptr, targets, firsts, bases = (one.open() for one in (self.indptr, self.targets, self.firsts, self.bases))
+        """Evaluate each 64 groups of a piece to the fixpoint, and yield (groups, seen, touched).
+
+        seen[node] has a bit for each of these groups that reaches the node; touched: the nodes that a group reaches. The caller
+        resets `seen` to zeros. levels[k] grows by the number of tuples of step k.
+        """
+        indptr, targets, firsts, bases = (array.open() for array in (self.indptr, self.targets, self.firsts, self.bases))
         size = indptr.size - 1
         seen, front, fresh = (np.zeros(size, np.uint64) for _ in range(3))
         todo, later, touched = (np.empty(size, np.int64) for _ in range(3))
@@ -65,29 +68,22 @@ class Reachability:
         groups = self.groups.open()[self.begins[partition] : self.begins[partition + 1]]
         for begin in range(number * LANES, groups.size, self.pieces * LANES):
             batch = groups[begin : begin + LANES].copy()
-            args = (batch, firsts, bases, indptr, targets, seen, front, fresh, todo, later, touched, levels, self.steps)
-            known = reach(*args)
-            yield batch, seen, touched[:known]
+            reached = reach(
+                batch, firsts, bases, indptr, targets, seen, front, fresh, todo, later, touched, levels, self.steps
+            )  # fmt: skip
+            yield batch, seen, touched[:reached]
 
-    def count(self, piece: tuple[int, int]) -> Finished:
-        """Evaluate a piece and return its report, with the number of new tuples of each step, but not its tuples."""
-        begun, finished, levels = time.perf_counter(), Finished(piece[0]), self.room()
-        for batch, seen, touched in self.batches(piece, levels):
-            seen[touched] = 0
-            finished.groups += batch.size
-        finished.births, finished.seconds = np.trim_zeros(levels, "b"), time.perf_counter() - begun
-        return finished
-
-    def found(self, piece: tuple[int, int]):
-        """Compute the tuples of a piece again, and yield them as columns (2, n) of about `ROWS` tuples."""
+    def tuples(self, piece: tuple[int, int]):
+        """Compute the tuples of a piece, and yield them as columns (2, n) of about `YIELDED_TUPLES` tuples."""
         nodes, carried = self.nodes.open(), self.carried.open()
         waiting, rows = [], 0
-        for batch, seen, touched in self.batches(piece, self.room()):
-            ends, others = harvest(seen, np.sort(touched))
-            xs = np.repeat(carried[batch], np.diff(ends, prepend=0)[: batch.size])
-            waiting.append((xs, nodes[others])[:: 1 - 2 * self.column])
-            rows += others.size
-            if rows >= ROWS:
+        for batch, seen, touched in self.batches(piece, self.empty_levels()):
+            ends, reached = harvest(seen, np.sort(touched))
+            group_values = np.repeat(carried[batch], np.diff(ends, prepend=0)[: batch.size])
+            columns = group_values, nodes[reached]
+            waiting.append(columns if self.column == 0 else columns[::-1])
+            rows += reached.size
+            if rows >= YIELDED_TUPLES:
                 yield np.concatenate(waiting, axis=1)
                 waiting, rows = [], 0
         if rows:
@@ -96,13 +92,18 @@ class Reachability:
 
 @dataclass
 class CountGroups:
-    """A task that evaluates its pieces, and keeps only the number of new tuples of each step."""
+    """A task that evaluates pieces, and yields their reports, with the number of new tuples of each step but without tuples."""
 
     reached: Reachability
 
     def __call__(self, partition, pieces):
         for piece in pieces:
-            yield self.reached.count(piece)
+            begun, report, levels = time.perf_counter(), PieceReport(piece[0]), self.reached.empty_levels()
+            for batch, seen, touched in self.reached.batches(piece, levels):
+                seen[touched] = 0
+                report.groups += batch.size
+            report.births, report.seconds = np.trim_zeros(levels, "b"), time.perf_counter() - begun
+            yield report
 
 
 @dataclass
@@ -121,39 +122,38 @@ class WriteGroups:
 
     def __call__(self, partition, pieces):
         for piece in pieces:
-            yield self._written(piece)
+            yield self._write(piece)
 
-    def _written(self, piece) -> Finished:
-        """Evaluate a piece and store its tuples as blocks."""
-        begun, finished, levels = time.perf_counter(), Finished(piece[0]), self.reached.room()
-        finished.blocks[self.name], finished.sizes[self.name] = [], np.zeros(self.map.buckets, np.int64)
+    def _write(self, piece: tuple[int, int]) -> PieceReport:
+        """Evaluate a piece, store its tuples as blocks, and return its report."""
+        begun, report, levels = time.perf_counter(), PieceReport(piece[0]), self.reached.empty_levels()
+        report.blocks[self.name], report.sizes[self.name] = [], np.zeros(self.map.buckets, np.int64)
         ascending = self.ascending.open()
         ranks, waiting, rows = np.empty_like(ascending), [], 0
         ranks[ascending] = np.arange(ascending.size)
         for batch, seen, touched in self.reached.batches(piece, levels):
-            ends, others = harvest(seen, ascending[np.sort(ranks[touched])])
-            waiting.append((batch, np.diff(ends, prepend=0)[: batch.size], others))
-            finished.groups, rows = finished.groups + batch.size, rows + others.size
-            if rows >= WRITTEN:
-                self._store(waiting, piece, finished)
+            ends, reached = harvest(seen, ascending[np.sort(ranks[touched])])
+            waiting.append((batch, np.diff(ends, prepend=0)[: batch.size], reached))
+            report.groups, rows = report.groups + batch.size, rows + reached.size
+            if rows >= STORED_TUPLES:
+                self._store(waiting, piece, report)
                 waiting, rows = [], 0
         if rows:
-            self._store(waiting, piece, finished)
-        finished.births, finished.seconds = np.trim_zeros(levels, "b"), time.perf_counter() - begun
-        return finished
+            self._store(waiting, piece, report)
+        report.births, report.seconds = np.trim_zeros(levels, "b"), time.perf_counter() - begun
+        return report
 
-    def _store(self, batches, piece, finished: Finished) -> None:
-        """Store the tuples of some batches as one block, sorted by the carried column, and count them by bucket. batches:
-        (groups, number of tuples of each group, other nodes)."""
-        groups, sizes, others = (np.concatenate(arrays) for arrays in zip(*batches, strict=True))
+    def _store(self, batches, piece: tuple[int, int], report: PieceReport) -> None:
+        """Store the tuples of some batches as one block, sorted by the carried column; add the block and its sizes to the
+        report. batches: (groups, number of tuples of each group, reached nodes)."""
+        groups, sizes, reached = (np.concatenate(arrays) for arrays in zip(*batches, strict=True))
         values = self.reached.carried.open()[groups]
         order = np.argsort(values)
         begins, sizes = (np.cumsum(sizes) - sizes)[order], sizes[order]
-        columns = [np.repeat(values[order], sizes), self.reached.nodes.open()[concatenate_slices(others, begins, sizes)]]
-        block = Block(self.packing, pack_columns(columns, self.packing, others.size))
-        written = finished.blocks[self.name]
-        path = os.path.join(self.root, str(piece[0]), f"{self.name}-{self.label}-{piece[1]}-{len(written)}")
-        written += store(path, block)
-        keys = Block(self.packing, np.ascontiguousarray(block.words[:, np.cumsum(sizes) - sizes]))
-        bucket_sizes = np.bincount(parcels.slots_of_block(keys, 1, self.map), weights=sizes, minlength=self.map.buckets)
-        finished.sizes[self.name] += bucket_sizes.astype(np.int64)
+        columns = [np.repeat(values[order], sizes), self.reached.nodes.open()[concatenate_slices(reached, begins, sizes)]]
+        block = Block(self.packing, pack_columns(columns, self.packing, reached.size))
+        (partition, number), written = piece, report.blocks[self.name]
+        written += store(os.path.join(self.root, str(partition), f"{self.name}-{self.label}-{number}-{len(written)}"), block)
+        first_tuples = Block(self.packing, np.ascontiguousarray(block.words[:, np.cumsum(sizes) - sizes]))
+        slots = parcels.slots_of_block(first_tuples, 1, self.map)
+        report.sizes[self.name] += np.bincount(slots, weights=sizes, minlength=self.map.buckets).astype(np.int64)

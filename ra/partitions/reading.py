@@ -1,7 +1,7 @@
 """Read a relation on the partitions as columns, a chunk at a time.
 
-A chunk is a unit that is read independently: some rows of a run, or one piece of groups whose tuples are computed again. Chunks
-are read in any order, by tasks on the host of their partition, or by threads if that is this host.
+A chunk is the unit of reading: some rows of a run, or one piece of groups whose tuples are computed again. Chunks are read in
+any order, by tasks on the host of their partition, or by threads if that is this host.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,8 @@ Source = PartitionedRelation | Reachability | Signed
 
 
 def chunks_of(relation: Source, partition: int) -> list:
-    """Return the chunks of one partition, for `read_columns`. For a `Reachability`, `partition` is the number of a piece."""
+    """Return the chunks of one partition, as arguments of `read_columns`: (stored block, first row), with the sign for a
+    `Signed`. For a `Reachability`, `partition` is the number of a piece, and the only chunk."""
     if isinstance(relation, Signed):
         signed_blocks = relation.stored(partition)
         return [(stored, begin, sign) for stored, sign in signed_blocks for begin in range(0, stored.size, ROWS)]
@@ -34,7 +35,7 @@ def chunks_of(relation: Source, partition: int) -> list:
 def read_columns(relation: Source, chunk):
     """Yield the tuples of a chunk as columns (arity, n), in the relation's own order."""
     if isinstance(relation, Reachability):
-        yield from relation.found((0, chunk))
+        yield from relation.tuples((0, chunk))
     elif isinstance(relation, Signed):
         stored, begin, sign = chunk
         columns = _columns(stored, begin, relation.order)

@@ -1,5 +1,5 @@
 """The tasks that move the tuples of changed buckets to their new partitions after a refinement or consolidation, and the tasks
-that copy buckets.
+that copy buckets to further partitions.
 """
 
 import os
@@ -12,7 +12,6 @@ from semi_naive.balance.hashing import bucket_of
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.stored import StoredBlock, store
 from semi_naive.ra.partitions import parcels
-from semi_naive.ra.partitions.parcels import combined_key
 from semi_naive.ra.partitions.partitioned import PartitionedIndex
 
 PARTS = ("full", "delta")
@@ -20,8 +19,8 @@ PARTS = ("full", "delta")
 
 @dataclass
 class Moved:
-    """The blocks of an index on one partition after the move. sizes: tuples in each slot; arrived: the number of tuples moved
-    here.
+    """The blocks of an index on one partition after the move. sizes: the number of its tuples in each slot; arrived: the number
+    of tuples moved to it.
     """
 
     partition: int
@@ -38,21 +37,21 @@ class Leave:
     """
 
     index: PartitionedIndex  # with the new map
-    changed: np.ndarray  # (buckets,) booleans
+    changed: np.ndarray  # (buckets,) booleans: True for buckets that move
     root: str
     label: str
 
     def __call__(self, partition, records):
-        """Yield the parcels of leaving tuples, and at last the blocks that stay, by part."""
+        """Yield the parcels of leaving tuples, and at last the staying blocks, a dictionary by part."""
         staying = {part: [] for part in PARTS}
         _, homes = self.index.map.tables()
         for part in PARTS:
             for number, stored in enumerate(getattr(self.index, part)[partition]):
                 block = stored.open()
-                key = combined_key(block, self.index.keys)
-                touched = self.changed[bucket_of(key, np.uint64(self.index.map.buckets)).astype(np.int64)]
+                key = parcels.combined_key(block, range(self.index.keys))
+                in_changed_bucket = self.changed[bucket_of(key, np.uint64(self.index.map.buckets)).astype(np.int64)]
                 target = homes[parcels.slots_of_block(block, self.index.keys, self.index.map)]
-                leaves = touched & (target != partition)
+                leaves = in_changed_bucket & (target != partition)
                 if not leaves.any():
                     staying[part].append(stored)
                     continue
@@ -73,7 +72,7 @@ class Arrive:
     label: str
 
     def __call__(self, partition, records):
-        """Store the tuples that arrived next to those that stayed, and yield the new blocks and sizes."""
+        """Return [the `Moved` of the partition], given the parcels and the dictionary of staying blocks that `Leave` sent."""
         (blocks,) = (record for record in records if isinstance(record, dict))
         sizes, count = np.zeros(int(self.index.map.subbuckets.sum()), np.int64), 0
         for part in PARTS:
@@ -82,24 +81,24 @@ class Arrive:
                 count += arrived.size
                 blocks[part] += store(os.path.join(self.root, str(partition), f"{self.label}-{part}"), arrived)
             for stored in blocks[part]:
-                sizes += np.bincount(
-                    parcels.slots_of_block(stored.open(), self.index.keys, self.index.map), minlength=sizes.size
-                )
+                slots = parcels.slots_of_block(stored.open(), self.index.keys, self.index.map)
+                sizes += np.bincount(slots, minlength=sizes.size)
         return [Moved(partition, blocks["full"], blocks["delta"], sizes, count)]
 
 
 @dataclass
 class CopyBuckets:
-    """A task that sends the tuples of some buckets to further partitions. to: a map of only the partitions that get copies."""
+    """A task that sends the tuples of some buckets to further partitions. receivers: a map of those buckets to the partitions
+    that get copies.
+    """
 
     index: PartitionedIndex
-    to: BucketMap
+    receivers: BucketMap
 
     def __call__(self, partition, records):
-        """Yield the tuples of this partition's buckets as parcels for the partitions that get copies."""
         for number, stored in enumerate(self.index.full[partition]):
             streams = parcels.Streams(partition, number)
-            yield from parcels.to_bucket(stored.open(), range(self.index.keys), self.to, "copy", streams)
+            yield from parcels.to_bucket(stored.open(), range(self.index.keys), self.receivers, "copy", streams)
 
 
 @dataclass
@@ -110,7 +109,6 @@ class TakeCopy:
     label: str
 
     def __call__(self, partition, records):
-        """Store the copies that arrived."""
         arrived = parcels.received_block(records, "copy")
         if arrived is None:
             return []

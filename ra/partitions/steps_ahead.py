@@ -36,7 +36,7 @@ class AheadContext(TaskContext):
     deltas: dict[str, Block] = field(default_factory=dict)
 
     def blocks(self, relation: str, part: str, order) -> list[Block]:
-        """See `Context.blocks`; the delta is that of the current step."""
+        """See `Context.blocks`. The delta is that of the current step."""
         if part != "delta":
             return super().blocks(relation, part, order)
         home, block = self.world.relations[relation].home, self.deltas.get(relation)
@@ -45,7 +45,7 @@ class AheadContext(TaskContext):
 
 @dataclass
 class StepsAhead:
-    """A task that runs up to `steps` steps; it begins no step after `budget` tuples have been made.
+    """A task that runs up to `steps` steps; it begins no step after it has made more than `budget` tuples.
 
     Its report contains the number of finished steps, or None at the fixpoint. All tuples that it makes are in memory. If a step
     other than the first raises an error, the task ends before it, and the iteration that repeats the step reports the error.
@@ -59,12 +59,11 @@ class StepsAhead:
 
     def __call__(self, partition, records):
         """Run steps on one partition. Yields the parcels of each step's heads, and the report for all partitions."""
-        begun, report = time.perf_counter(), Report("run-ahead", partition, facts={"steps": 0})
-        self.costs = report.facts["costs"] = {
-            version.number: [0.0, 0] for version in self.versions
-        }  # seconds and heads of each
-        relations = {name: self.world.relations[name] for name in {v.derivation.relation for v in self.versions}}
-        known = {name: [one.open() for one in r.home.full[partition]] for name, r in relations.items()}
+        costs = {version.number: [0.0, 0] for version in self.versions}  # seconds and heads of each version
+        begun, report = time.perf_counter(), Report("run-ahead", partition, facts={"steps": 0, "costs": costs})
+        derived = {version.derivation.relation for version in self.versions}
+        relations = {name: self.world.relations[name] for name in derived}
+        known = {name: [one.open() for one in relation.home.full[partition]] for name, relation in relations.items()}
         deltas = {}
         for name, relation in self.world.relations.items():
             delta_blocks = [one.open() for one in relation.home.delta[partition]]
@@ -75,9 +74,10 @@ class StepsAhead:
         seen = {name: [deltas[name]] if name in deltas else [] for name in relations}
         while context.deltas and report.facts["steps"] < self.steps and report.sent <= self.budget:
             try:
-                made = self._step(context, {name: known[name] + seen[name] for name in relations})
+                made = self._step(context, {name: known[name] + seen[name] for name in relations}, costs)
             except EvaluationError as error:
-                report.facts |= {} if report.facts["steps"] else {"error": str(error), "version": self.at}
+                if not report.facts["steps"]:
+                    report.facts |= {"error": str(error), "version": self._evaluated_version}
                 break
             report.facts["steps"] += 1
             for name, block in made.items():
@@ -95,21 +95,21 @@ class StepsAhead:
         if hasattr(self.world.values, "made") and (values := self.world.values.made()):
             yield partition, Report("values", partition, facts={"made": values})
 
-    def _step(self, context: AheadContext, known: dict[str, list[Block]]) -> dict[str, Block]:
-        """Return the heads of one step that are not in the `known` blocks, by relation."""
+    def _step(self, context: AheadContext, known: dict[str, list[Block]], costs: dict[int, list]) -> dict[str, Block]:
+        """Return the heads of one step that are not in the `known` blocks, by relation. Adds to the `costs` of the versions."""
         made = defaultdict(list)
         for version in self.versions:
             if version.relation in context.deltas:
-                self.at, name = version.number, version.derivation.relation
+                self._evaluated_version, name = version.number, version.derivation.relation
                 begun = time.perf_counter()
                 for heads in version.derivation.heads(context, self.world.relations[name].home.order):
                     made[name].append(heads if isinstance(heads, Block) else Block.of(*heads))
-                    self.costs[version.number][1] += made[name][-1].size
-                self.costs[version.number][0] += time.perf_counter() - begun
+                    costs[version.number][1] += made[name][-1].size
+                costs[version.number][0] += time.perf_counter() - begun
         fresh = {}
         for name, blocks in made.items():
             whole = merged_as(blocks, blocks[0].arity)
-            own = Block(whole.packing, whole.words.copy()) if len(blocks) == 1 else whole  # a rule may hand on the delta itself
+            own = Block(whole.packing, whole.words.copy()) if len(blocks) == 1 else whole  # a rule may yield the delta itself
             fresh[name] = unknown_tuples(own, known[name])
         return {name: block for name, block in fresh.items() if block.size}
 
@@ -121,11 +121,11 @@ class InsertSteps(Insert):
     """
 
     def _insert(self, relation: PartitionedRelation, partition: int, records):
-        """Insert the heads of one relation; the result is that of `Insert._insert`."""
+        """See `Insert._insert`."""
         home, name = relation.home, relation.name
         path = os.path.join(self.root, str(partition), f"{name}-0-{self.label}")
-        ahead = [r.facts["steps"] for r in records if isinstance(r, Report) and r.phase == "run-ahead"]
-        last = min((steps for steps in ahead if steps is not None), default=None)
+        finished_steps = [r.facts["steps"] for r in records if isinstance(r, Report) and r.phase == "run-ahead"]
+        last = min((steps for steps in finished_steps if steps is not None), default=None)  # None: all are at the fixpoint
         parcels_by_step: dict[int, list[parcels.Parcel]] = defaultdict(list)
         for record in (record for record in records if isinstance(record, parcels.Parcel)):
             relation_name, _, step = record.tag.rpartition("@")
@@ -133,10 +133,12 @@ class InsertSteps(Insert):
                 parcels_by_step[int(step)].append(record)
         known = [one.open() for part in (home.full, home.delta) for one in part[partition]]
         report, settled, fresh = Report("insert", partition, facts={"births": []}), [], None
-        for step in range(1, (max(parcels_by_step, default=0) if last is None else last) + 1):
+        end = max(parcels_by_step, default=0) if last is None else last
+        for step in range(1, end + 1):
             block = parcels.received_block(parcels_by_step[step], tag_of(name, step))
-            report.received += block.size if block is not None else 0
-            block = block and unknown_tuples(block, known + settled)
+            if block is not None:
+                report.received += block.size
+                block = unknown_tuples(block, known + settled)
             report.facts["births"].append(block.size if block is not None else 0)
             if step == last:
                 fresh = block
@@ -145,7 +147,7 @@ class InsertSteps(Insert):
         whole = merged_as(settled, relation.arity) if settled else None
         report.sent = sum(report.facts["births"])
         (sizes, _), (fresh_sizes, pairs) = (
-            count_by_slot(block, home, self.meetings.get((name, 0), []), partition) for block in (whole, fresh)
+            count_by_slot(block, home, self.first_joins.get((name, 0), []), partition) for block in (whole, fresh)
         )
         stored = store(path + "-settled", whole) if whole is not None else []
         full = merge_small_blocks(home.full[partition] + stored, path + "-full")

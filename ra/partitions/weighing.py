@@ -1,4 +1,4 @@
-"""Estimates of the next join's work: the number of pairs that new tuples will be compared with in each slot, from a sample.
+"""Estimate the work of the next joins: from a sample, the number of pairs that new tuples make in each slot.
 
 A bucket whose tuples have many join partners is more work than one with as many tuples and few partners.
 """
@@ -11,13 +11,13 @@ from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.stored import StoredBlock
 from semi_naive.ra.partitions.partitioned import PartitionedIndex
 
-SAMPLE = 1 << 13  # tuples of a block, at most, whose join partners are counted
+SAMPLED_TUPLES = 1 << 13  # of a block, at most, whose join partners are counted
 
 
 @dataclass
 class FirstJoin:
-    """The first join of a delta if it needs no shuffle: a tuple's columns at `places` equal the first columns of its partners.
-    partners: blocks that every host has, or an index in the same buckets, which may have been refined.
+    """The first join of a delta, if it needs no shuffle: a tuple's columns at `places` equal the first columns of its partners.
+    partners: blocks that every host has, or an index with the same buckets, which may be refined.
     """
 
     places: tuple[int, ...]
@@ -28,32 +28,29 @@ class FirstJoin:
         is_partitioned = isinstance(self.partners, PartitionedIndex) and self.partners.keys == index.keys
         return is_partitioned and self.places[: index.keys] == tuple(range(index.keys))
 
-    def counted(self, block: Block, partition: int) -> np.ndarray:
+    def count_partners(self, block: Block, partition: int) -> np.ndarray:
         """Return the number of partners of each tuple of a block (n,)."""
         if isinstance(self.partners, PartitionedIndex):
-            known = [one.open() for one in _blocks_of_partition(self.partners, partition)]
+            parts = self.partners.full, self.partners.delta, self.partners.copied
+            others = [stored.open() for part in parts for stored in part[partition]]
         else:
-            known = [one.share() for one in self.partners]
+            others = [stored.share() for stored in self.partners]
         keys, total = [block.column(place) for place in self.places], np.zeros(block.size, np.int64)
-        for other in known:
+        for other in others:
             lows, highs = other.ranges(keys, block.size)
             total += highs - lows
         return total
 
 
-def _blocks_of_partition(index: PartitionedIndex, partition: int) -> list[StoredBlock]:
-    return index.full[partition] + index.delta[partition] + index.copied[partition]
+FirstJoins = dict[tuple[str, int], list[FirstJoin]]  # by relation and number of the index
 
 
-Meetings = dict[tuple[str, int], list[FirstJoin]]  # by relation and number of the index
-
-
-def pairs_of(block: Block, slots: np.ndarray, size: int, meetings: list[FirstJoin], partition: int) -> np.ndarray:
+def expected_pairs(block: Block, slots: np.ndarray, size: int, first_joins: list[FirstJoin], partition: int) -> np.ndarray:
     """Return for each of `size` slots the expected number of pairs that the tuples of a block make in their first joins. slots
     (n,): the slot of each tuple."""
-    if not meetings:
+    if not first_joins:
         return np.zeros(size)
-    stride = -(-block.size // SAMPLE)
+    stride = -(-block.size // SAMPLED_TUPLES)
     sample = Block(block.packing, np.ascontiguousarray(block.words[:, ::stride]))
-    weights = sum(meeting.counted(sample, partition) for meeting in meetings)
+    weights = sum(join.count_partners(sample, partition) for join in first_joins)
     return np.bincount(slots[::stride], weights * float(stride), size)

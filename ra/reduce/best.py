@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block, group_begins
-from semi_naive.ra.blocks.changes import selected_tuples, take_out, union_of_blocks
+from semi_naive.ra.blocks.changes import remove_tuples, selected_tuples, union_of_blocks
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.packing import HIGHEST
@@ -104,7 +104,7 @@ class Best(Reduction):
         return born, with_keys(table, keys_of(born, 1), born.size)
 
     def superseding(self, table: Table, columns: list[np.ndarray]) -> None:
-        take_out(table, with_keys(table, [columns[place] for place in table.home[:-1]], columns[-1].size))
+        remove_tuples(table, with_keys(table, [columns[place] for place in table.home[:-1]], columns[-1].size))
 
     def growth(self, table: Table) -> int:
         return sum(born.size - with_keys(table, keys_of(born, 1), born.size).size for born in table.new)

@@ -14,7 +14,7 @@ import numpy as np
 
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.table import NOBODY, Table
+from semi_naive.ra.blocks.table import NO_LOCK, Table
 from semi_naive.ra.ir import Order
 from semi_naive.ra.reduce.reduction import Reduction
 from semi_naive.ra.words import JIT, i64
@@ -119,7 +119,7 @@ class Candidates:
         self.home = self.made.home
         self._known(np.empty((table.arity, 0), np.int64), 0)  # makes the indexes, which threads search
 
-    def insert(self, columns: list[np.ndarray], size: int, alone=NOBODY) -> int:
+    def insert(self, columns: list[np.ndarray], size: int, alone=NO_LOCK) -> int:
         """Add tuples in any order. None is born yet, so the result is 0."""
         free = self._known(columns, size)
         with alone:

@@ -22,7 +22,7 @@ A table without a reduction keeps every tuple. With one, the life of a tuple (`r
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block, stacked
-from semi_naive.ra.blocks.changes import empty, take_out, taken, union_of_blocks
+from semi_naive.ra.blocks.changes import empty, remove_tuples, tuples_at, union_of_blocks
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.words import sort
 
@@ -59,7 +59,7 @@ class Reduction:
         """End the wait of a table's candidates."""
         if table.new:
             kept, gone = self.reduced(table, union_of_blocks(table.new, table.arity))
-            take_out(table, gone)
+            remove_tuples(table, gone)
             table.replace_new(kept)
 
     def superseding(self, table: Table, columns: list[np.ndarray]) -> None:
@@ -86,7 +86,7 @@ def with_keys(table: Table, keys: list[np.ndarray], size: int) -> Block:
         lows, highs = block.ranges(keys, size)
         rows = lows[highs > lows]
         if rows.size:
-            found.append(taken(block, sort(rows.view(np.uint64)).view(np.int64)))
+            found.append(tuples_at(block, sort(rows.view(np.uint64)).view(np.int64)))
     return union_of_blocks(found, table.arity)
 
 

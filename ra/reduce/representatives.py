@@ -10,7 +10,7 @@ import numpy as np
 
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import take_out
+from semi_naive.ra.blocks.changes import remove_tuples
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.reduce.reduction import Reduction, with_keys
 from semi_naive.ra.words import JIT, distinct, i64, search
@@ -119,12 +119,12 @@ class Representatives(Reduction):
         if not changed.size:
             return
         values, classes = self.members[changed], self.members[self.parents[changed]]
-        take_out(table, with_keys(table, [values], values.size))
+        remove_tuples(table, with_keys(table, [values], values.size))
         self.known, self.names = self.members, self.members[self.parents]
         table.replace_new(Block.of([values, classes], values.size))
 
     def superseding(self, table: Table, columns: list[np.ndarray]) -> None:
-        take_out(table, with_keys(table, [columns[0]], columns[0].size))
+        remove_tuples(table, with_keys(table, [columns[0]], columns[0].size))
         members = distinct(np.concatenate([self.known, columns[0]]))
         names = members.copy()
         names[np.searchsorted(members, self.known)] = self.names

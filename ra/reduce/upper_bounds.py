@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import apart
+from semi_naive.ra.blocks.changes import block_minus
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.reduce.reduction import Reduction, keys_of, with_keys
 
@@ -43,7 +43,7 @@ class UpperBounds(Reduction):
         born = self._joined([born])
         before = with_keys(table, keys_of(born, len(self.joins)), born.size)
         born = self._joined([born, before])
-        return apart(born, before), apart(before, born)
+        return block_minus(born, before), block_minus(before, born)
 
     def _joined(self, blocks: list[Block]) -> Block:
         """Return a block of the least upper bounds of the tuples in several blocks."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block, Chunked, merged_as
-from semi_naive.ra.blocks.table import NOBODY
+from semi_naive.ra.blocks.table import NO_LOCK
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Autoinc, Call, Const, Kind, Order, Pack, Range, Term, Test, Var
 from semi_naive.ra.rules.batch import Batch, unit
@@ -68,7 +68,7 @@ class Sink:
     born: the number of new tuples.
     """
 
-    def __init__(self, table, alone=NOBODY, kept: list[Block] | None = None):
+    def __init__(self, table, alone=NO_LOCK, kept: list[Block] | None = None):
         self.table, self.alone, self.made, self.words, self.born, self.kept = table, alone, 0, 0, 0, kept
         self.waiting, self.rows = [], 0
         self.blocks, self.few = [], 0  # buffered small blocks, and their words

@@ -321,7 +321,7 @@ class Unpack:
         ids = evaluate(self.record, batch.columns, batch.size, context.values)
         batch, ids = batch.where(ids != 0), ids[ids != 0]
         if self.branch:
-            tags, payloads = branches.open_(ids, context.values)
+            tags, payloads = branches.tags_and_payloads(ids, context.values)
             batch, ids = batch.where(tags == self.tag), payloads[tags == self.tag]
             fields = branches.fields(ids, len(self.names), context.values)
         else:

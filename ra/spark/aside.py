@@ -12,25 +12,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-POLL_SECONDS = 0.25  # time between two checks for signals, and two calls of `meanwhile`
-CANCEL_SECONDS = 5.0  # time that a cancelled job may take to end
+POLL_SECONDS = 0.25  # between two checks for signals, and two calls of `meanwhile`
+CANCEL_SECONDS = 5.0  # that a cancelled job may take to end
 
 Made = TypeVar("Made")
 
 
 @dataclass
 class BackgroundCall:
-    """A call that another thread makes, with its result or its exception."""
+    """A call that another thread makes, with its result or its exception. done: set at the end."""
 
     call: Callable[[], Any]
     done: threading.Event = field(default_factory=threading.Event)
-    found: Any = None
+    result: Any = None
     error: BaseException | None = None
 
     def __call__(self) -> None:
-        """Make the call, and record its result or error."""
         try:
-            self.found = self.call()
+            self.result = self.call()
         except BaseException as error:
             self.error = error
         self.done.set()
@@ -45,61 +44,61 @@ class _CallingThread:
         self.calls: queue.SimpleQueue[BackgroundCall | None] = queue.SimpleQueue()
         self.thread: threading.Thread | None = None
 
-    def begin(self, call: Callable) -> BackgroundCall:
-        """Let the thread make a call. Returns immediately, with a handle to wait for."""
-        begun = BackgroundCall(call)
-        if self.thread is None or not self.thread.is_alive():  # it does not live on in a fork
+    def submit(self, call: Callable) -> BackgroundCall:
+        """Let the thread make a call. Return its handle immediately."""
+        submitted = BackgroundCall(call)
+        if self.thread is None or not self.thread.is_alive():  # a fork has no other threads
             self.calls = queue.SimpleQueue()
-            self.thread = threading.Thread(target=self._serve, args=[self.calls], name="semi-naive-spark", daemon=True)
+            self.thread = threading.Thread(target=self._make_calls, args=[self.calls], name="semi-naive-spark", daemon=True)
             self.thread.start()
-        self.calls.put(begun)
-        return begun
+        self.calls.put(submitted)
+        return submitted
 
-    def leave(self) -> None:
-        """Let another thread make the next call, as this one may never finish."""
+    def abandon(self) -> None:
+        """Let another thread make the next call, as the present one may never finish. This thread ends after its calls."""
         self.calls.put(None)
         self.thread = None
 
-    __del__ = leave
+    __del__ = abandon
 
     @staticmethod
-    def _serve(calls) -> None:
+    def _make_calls(calls) -> None:
         for call in iter(calls.get, None):
             call()
 
 
 class Threads(threading.local):
-    """The helper threads of each thread: one makes its calls, and one monitors Spark meanwhile."""
+    """The helper threads of each thread: `caller` makes its calls, and `monitor` monitors Spark meanwhile."""
 
     def __init__(self):
-        self.calls, self.looks = _CallingThread(), _CallingThread()
+        self.caller, self.monitor = _CallingThread(), _CallingThread()
 
 
 threads = Threads()
 
 
-def aside(
+def call_interruptibly(
     call: Callable[[], Made], cancel: Callable[[], None] = lambda: None, meanwhile: Callable[[], None] | None = None
 ) -> Made:
     """Make a call in another thread, and return its result or raise its exception. `meanwhile` is called a few times a second.
 
-    If this thread is interrupted, by Ctrl-C or an exception of `meanwhile`, `cancel` is called, and `call` has some seconds to
-    end.
+    If this thread is interrupted, by Ctrl-C or an exception of `meanwhile`, `cancel` is called repeatedly until `call` ends,
+    for CANCEL_SECONDS at most, and the interrupt is raised.
     """
-    begun = threads.calls.begin(call)
+    submitted = threads.caller.submit(call)
     try:
-        while not begun.done.wait(POLL_SECONDS):  # never longer: a signal that the system gives another thread wakes nobody
+        while not submitted.done.wait(POLL_SECONDS):  # no longer: a signal that another thread receives does not end the wait
             if meanwhile:
                 meanwhile()
     except BaseException:
         for _ in range(int(CANCEL_SECONDS / POLL_SECONDS)):  # a cancellation between two jobs has no effect
             with contextlib.suppress(Exception):
                 cancel()
-            if begun.done.wait(POLL_SECONDS):
+            if submitted.done.wait(POLL_SECONDS):
                 break
         else:
-            threads.calls.leave()
+            threads.caller.abandon()
         raise
-    if begun.error is not None:
-        raise begun.error
-    return begun.found
+    if submitted.error is not None:
+        raise submitted.error
+    return submitted.result

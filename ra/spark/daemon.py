@@ -9,9 +9,8 @@ import os
 import sys
 
 sys.path.sort(key=lambda path: path.endswith(".zip"))  # stable: the rest keeps its order
-sys.path.append(
-    os.getcwd()
-)  # last (see PYTHONSAFEPATH in `ra.spark.spark_context`): for functors that a user imports from a file there
+# Last (see PYTHONSAFEPATH in `ra.spark.spark_context`), for functors that a user imports from a file in this directory.
+sys.path.append(os.getcwd())
 
 import numpy  # noqa: E402, F401
 

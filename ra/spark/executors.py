@@ -14,13 +14,13 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from semi_naive.ra.spark.aside import POLL_SECONDS, aside, threads
+from semi_naive.ra.spark.aside import POLL_SECONDS, call_interruptibly, threads
 from semi_naive.ra.spark.masters import on_this_host
 
-MAX_LOSSES = 4  # restarts of one call after losses; a task that ends its executor each time is then failed by Spark
+MAX_RESTARTS = 4  # of one call after losses; then Spark itself fails a task that ends its executor each time
 REPLACEMENT_SECONDS = 20.0  # to wait for a new executor in place of a lost one; a standalone cluster starts it in 2 to 5
 IDLE_HEARTBEATS = 1.5  # heartbeats without a running task after which a job is idle; they report how many tasks have finished
-LOOKS_PER_BEAT = 4  # checks of the running tasks in each heartbeat
+CHECKS_PER_PATIENCE = 4  # checks of the running tasks in the time after which a job is idle
 
 log = logging.getLogger("semi_naive")
 Made = TypeVar("Made")
@@ -30,7 +30,7 @@ _counts: dict[str, int] = {}  # for each application id, the number of executors
 
 
 class ExecutorGone(Exception):
-    """Raised if a job waits for an executor that is lost."""
+    """A job waits for an executor that is lost."""
 
 
 def executors(sc) -> set[str]:
@@ -49,7 +49,7 @@ def _settings(sc) -> tuple[bool, float]:
 class Watch:
     """A monitor of the jobs of one call, which have a tag. It checks them a few times a second until the call has ended.
 
-    Raises ExecutorGone if an executor of the context is lost, unless Spark releases executors itself, or after MAX_LOSSES
+    Raises ExecutorGone if an executor of the context is lost, unless Spark releases executors itself, or after MAX_RESTARTS
     restarts. Also raises it if tasks are pending and none has run for IDLE_HEARTBEATS. That time doubles with each restart, so
     that a healthy job can finish.
     """
@@ -57,10 +57,10 @@ class Watch:
     def __init__(self, sc, tag: str, restarts: int = 0):
         self.sc, self.tag, self.restarts = sc, tag, restarts
         self.begun, self.done = threading.Event(), threading.Event()
-        self.known: set[str] = set()
-        self.idle, self.since, self.looked = (), 0.0, 0.0
+        self.known: set[str] = set()  # executors
+        self.idle_stages, self.idle_since, self.checked_at = (), 0.0, 0.0
 
-    def begin(self) -> None:
+    def await_executors(self) -> None:
         """Wait until there are as many executors as at the last check, for at most REPLACEMENT_SECONDS.
 
         An executor that replaces a lost one has access to the runs of its host, so no other executor has to take over its
@@ -71,7 +71,7 @@ class Watch:
         while len(found := executors(self.sc)) < expected and time.monotonic() < until:
             if self.done.wait(POLL_SECONDS / 2):
                 raise RuntimeError("cancelled")
-        self._see(found)
+        self._note_executors(found)
         self.begun.set()
 
     def cancel(self) -> None:
@@ -83,24 +83,23 @@ class Watch:
         """Check the jobs until the call has ended."""
         self.begun.wait()
         while not self.done.wait(POLL_SECONDS):
-            self.look(executors(self.sc), time.monotonic())
+            self._check(executors(self.sc), time.monotonic())
 
-    def look(self, found: set[str], now: float) -> None:
+    def _check(self, found: set[str], now: float) -> None:
         """Check once. found: the executors; now: the time (`time.monotonic`)."""
-        elastic, beat = _settings(self.sc)
-        patience = IDLE_HEARTBEATS * beat * 2**self.restarts
-        self._see(found)
-        if found < self.known and not elastic and self.restarts < MAX_LOSSES:
+        elastic, heartbeat = _settings(self.sc)
+        patience = IDLE_HEARTBEATS * heartbeat * 2**self.restarts
+        self._note_executors(found)
+        if found < self.known and not elastic and self.restarts < MAX_RESTARTS:
             raise ExecutorGone(f"lost executor {', '.join(sorted(self.known - found))}")
-        if now > self.looked + patience / LOOKS_PER_BEAT:
-            self.looked = now
-            if not (idle := self._idle()) or idle != self.idle:
-                self.idle, self.since = idle, now
-            elif now > self.since + patience:
+        if now > self.checked_at + patience / CHECKS_PER_PATIENCE:
+            self.checked_at, idle = now, self._idle()
+            if not idle or idle != self.idle_stages:
+                self.idle_stages, self.idle_since = idle, now
+            elif now > self.idle_since + patience:
                 raise ExecutorGone("tasks are pending, and none runs")
 
-    def _see(self, found: set[str]) -> None:
-        """Note the executors that were found."""
+    def _note_executors(self, found: set[str]) -> None:
         self.known |= found
         _counts[self.sc.applicationId] = len(self.known)
 
@@ -142,24 +141,24 @@ def spark_call(
 def _watched(watch: Watch, call: Callable[[], Made], properties, meanwhile: Callable[[], None], told) -> Made:
     """Make a call whose jobs have a monitor's tag. On a cluster another thread runs the monitor: Ctrl-C must not interrupt this
     thread in a call of Java."""
-    sc, elsewhere = watch.sc, not on_this_host(watch.sc.master)
-    looking = threads.looks.begin(watch) if elsewhere else None
+    sc, on_cluster = watch.sc, not on_this_host(watch.sc.master)
+    monitoring = threads.monitor.submit(watch) if on_cluster else None
 
-    def tagged() -> Made:
-        if elsewhere:
-            watch.begin()
+    def tagged_call() -> Made:
+        if on_cluster:
+            watch.await_executors()
         sc._jsc.sc().setLocalProperties(properties)
         _describe(sc, *told)
         sc.addJobTag(watch.tag)
         return call()
 
-    def look() -> None:
+    def check() -> None:
         meanwhile()
-        if looking and isinstance(looking.error, ExecutorGone):  # the call itself tells of any other error
-            raise looking.error
+        if monitoring and isinstance(monitoring.error, ExecutorGone):  # the call itself raises any other error
+            raise monitoring.error
 
     try:
-        return aside(tagged, watch.cancel, look)
+        return call_interruptibly(tagged_call, watch.cancel, check)
     finally:
         watch.done.set()
         watch.begun.set()

@@ -15,8 +15,8 @@ from semi_naive.ra.spark import lost
 from semi_naive.ra.spark.lost import SparkLost
 from semi_naive.ra.spark.masters import on_this_host
 
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-FULL_TEXTS = [os.strerror(number) for number in sorted(FULL)]
+DISK_FULL_NUMBERS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+DISK_FULL_TEXTS = [os.strerror(number) for number in sorted(DISK_FULL_NUMBERS)]
 TEMPORARY = "TMPDIR names another folder for all that is temporary"
 INSTALLED = "every host needs semi-naive, with what it requires, for the Python that PYSPARK_PYTHON names"
 
@@ -33,17 +33,17 @@ class WorkerLost(JobFailed):
     """A Python worker or an executor ended during a task."""
 
 
-SIGNS = (
+WORKER_LOST_TEXTS = (
     "Python worker exited unexpectedly",
     "ExecutorLostFailure",
     "Connection reset",
     "worker died",
     "EOFException",
 )
-EXECUTOR = re.compile(r"\((\S+) executor (\S+)\): ExecutorLostFailure \(.*?\) Reason: (.*)")
+LOST_EXECUTOR = re.compile(r"\((\S+) executor (\S+)\): ExecutorLostFailure \(.*?\) Reason: (.*)")
 CANCELLED = re.compile(r"Job \d+ cancelled(?! because SparkContext)[^\n]*")
-MORE = "if its memory was used up, raise spark.executor.memory or spark.executor.memoryOverhead, or set more partitions"
-OURS = (DiskFull, JobFailed, LimitExceeded, OutOfMemory, SparkLost)
+MEMORY_HINT = "if its memory was used up, raise spark.executor.memory or spark.executor.memoryOverhead, or set more partitions"
+PACKAGE_ERRORS = (DiskFull, JobFailed, LimitExceeded, OutOfMemory, SparkLost)
 
 
 @contextlib.contextmanager
@@ -62,12 +62,12 @@ def translate_failures(sc=lambda: None, folder: str | None = None):
 def failure(error: Exception, sc=None, folder: str | None = None) -> Exception | None:
     """Return the package's error for a failure of Spark, of a full disk or of memory; None for any other error, and for one of
     the package."""
-    if isinstance(error, OURS):
+    if isinstance(error, PACKAGE_ERRORS):
         return None
-    cut = isinstance(error, (ConnectionError, EOFError)) and sc is not None and lost.is_lost(sc)
-    if cut or type(error).__module__.split(".")[0] in ("py4j", "pyspark"):
+    connection_lost = isinstance(error, (ConnectionError, EOFError)) and sc is not None and lost.is_lost(sc)
+    if connection_lost or type(error).__module__.split(".")[0] in ("py4j", "pyspark"):
         return job_failure(error, sc, folder)
-    if isinstance(error, OSError) and error.errno in FULL:
+    if isinstance(error, OSError) and error.errno in DISK_FULL_NUMBERS:
         return disk_full(sc, folder)
     return out_of_memory(error) if is_memory(error) else None
 
@@ -75,19 +75,20 @@ def failure(error: Exception, sc=None, folder: str | None = None) -> Exception |
 def job_failure(error: Exception, sc=None, folder: str | None = None) -> Exception:
     """Return the package's error for Spark's report of a failed job."""
     text = str(error)
-    if isinstance(error, OURS):
+    if isinstance(error, PACKAGE_ERRORS):
         return error
     if sc is not None and lost.is_lost(sc):
-        return lost.error(sc._gateway)
-    if any(full in text for full in FULL_TEXTS):
+        return lost.lost_error(sc._gateway)
+    if any(disk_full_text in text for disk_full_text in DISK_FULL_TEXTS):
         return disk_full(sc, folder)
     if is_memory(text):
         return out_of_memory(text)
     if cancelled := CANCELLED.search(text):
         return JobFailed(f"the run was cancelled from outside: Spark says {cancelled[0]!r}")
-    if worker_output := _of_worker(text):
+    if worker_output := _start_error_of_worker(text):
         return JobFailed(f"a Python worker of Spark did not start: {worker_output}\n  {INSTALLED}")
-    return (WorkerLost if any(sign in text for sign in SIGNS) else JobFailed)(_cause(text))
+    is_worker_lost = any(sign in text for sign in WORKER_LOST_TEXTS)
+    return WorkerLost(_cause(text)) if is_worker_lost else JobFailed(_cause(text))
 
 
 def disk_full(sc=None, folder: str | None = None) -> DiskFull:
@@ -115,9 +116,9 @@ def _folders(sc, folder: str | None) -> list[str]:
     return [name for name in found if name and os.path.isdir(name)] or [os.getcwd()]
 
 
-def _of_worker(text: str) -> str:
-    """Return the last line of output of a Python worker that ended at its start; "" if there is none. A repetition is useless:
-    usually the worker cannot import a module."""
+def _start_error_of_worker(text: str) -> str:
+    """Return the last line of output of a Python worker that ended at its start, from Spark's report; "" if there is none.
+    Usually the worker could not import a module, so a repetition is useless."""
     _, found, after = text.partition("Error from python worker:\n")
     lines = [line.strip() for line in after.partition("PYTHONPATH was:")[0].splitlines()]
     return next((line for line in reversed(lines) if line), "") if found else ""
@@ -125,11 +126,11 @@ def _of_worker(text: str) -> str:
 
 def _cause(text: str) -> str:
     """Return the essential line of Spark's report: the executor that was lost, or the Python error in a worker's traceback."""
-    if lost_one := EXECUTOR.search(text):
-        host, number, reason = lost_one.groups()
-        return f"executor {number} on {host} was lost: {reason.strip()}\n  {MORE}"
+    if match := LOST_EXECUTOR.search(text):
+        host, number, reason = match.groups()
+        return f"executor {number} on {host} was lost: {reason.strip()}\n  {MEMORY_HINT}"
     lines = [line for line in text.splitlines() if line and not line.startswith((" ", "\t", "Traceback"))]
-    named = [line for line in lines if ": " in line and line.split(":")[0].isidentifier()]
-    caused = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    last = re.findall(r"most recent failure: .*?\): (\S+: \S.*)", text)
-    return [*(lines[:1] or [text]), *caused, *last, *named][-1]
+    python_errors = [line for line in lines if ": " in line and line.split(":")[0].isidentifier()]
+    java_causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    task_failures = re.findall(r"most recent failure: .*?\): (\S+: \S.*)", text)
+    return [*(lines[:1] or [text]), *java_causes, *task_failures, *python_errors][-1]

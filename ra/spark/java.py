@@ -27,17 +27,17 @@ MIN_JAVA_VERSION = 17
 MAX_HEAP_BYTES, MIN_HEAP_BYTES = 2 << 30, 384 << 20  # bytes of Java's heap: the most it is given, and what Spark needs to start
 JAVA_MEMORY_DIVISOR = 4  # Java gets a quarter of the memory limit; this process and the Python workers share the rest
 NEEDS_JAVA = f"Spark needs Java {MIN_JAVA_VERSION} or later"
-HOW = (
+HOW_TO_INSTALL = (
     "install it (Debian, Ubuntu: apt-get install openjdk-17-jre-headless · Fedora: dnf install java-17-openjdk-headless"
     " · macOS: brew install openjdk@17 · any: https://adoptium.net), or set JAVA_HOME to where it is"
 )
-POLL_SECONDS = 0.01  # time between two checks whether Java has started
-MAX_START_SECONDS = 120.0  # time that Java may take to start
+POLL_SECONDS = 0.01  # between two checks whether Java has started
+MAX_START_SECONDS = 120.0  # that Java may take to start
 MAX_QUOTED_CHARACTERS = 2000  # of Java's output that an error repeats
 MAX_SOCKET_FOLDER_CHARACTERS = 100 - len("/.01234567-0123-0123-0123-0123456789ab.sock")  # Linux limits a socket's path
 SHORT_TEMPORARY_FOLDER = "/tmp"  # used if the name of the temporary directory is too long
 OPTIONS = "spark.driver.extraJavaOptions"
-SMALL = ("-XX:CompressedClassSpaceSize=96m", "-XX:ReservedCodeCacheSize=96m")  # Java sets aside 1.2 GB for them otherwise
+SMALL_OPTIONS = ("-XX:CompressedClassSpaceSize=96m", "-XX:ReservedCodeCacheSize=96m")  # reserves 1.2 GB else
 PORT, SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"  # the variables that tell pyspark of a started process
 
 
@@ -54,24 +54,24 @@ def check_java() -> int:
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else "java"
     if not shutil.which(java):
-        raise NoJava(f"{NEEDS_JAVA}, and there is no {java!r}: {HOW}")
-    text = subprocess.run([java, "-Xmx32m", *SMALL, "-version"], capture_output=True, text=True).stderr
+        raise NoJava(f"{NEEDS_JAVA}, and there is no {java!r}: {HOW_TO_INSTALL}")
+    text = subprocess.run([java, "-Xmx32m", *SMALL_OPTIONS, "-version"], capture_output=True, text=True).stderr
     if is_memory(text):
         raise out_of_memory(text, "the start of Java")
     found = re.search(r'version "(?:1\.)?(\d+)', text)
     if not found or int(found[1]) < MIN_JAVA_VERSION:
-        raise NoJava(f"{NEEDS_JAVA}, and {java!r} is {text.splitlines()[0] if text else 'not a Java'}: {HOW}")
+        raise NoJava(f"{NEEDS_JAVA}, and {java!r} is {text.splitlines()[0] if text else 'not a Java'}: {HOW_TO_INSTALL}")
     return int(found[1])
 
 
-def heap() -> int:
-    """Return the bytes of Java's heap. Spark needs little here, as tuples do not pass through it."""
+def heap_bytes() -> int:
+    """Return the size of Java's heap. Spark needs little here, as tuples do not pass through it."""
     return max(MIN_HEAP_BYTES, min(MAX_HEAP_BYTES, limit() // JAVA_MEMORY_DIVISOR))
 
 
 def gateway(conf, given_up: threading.Event):
     """Connect pyspark to a new Java process with the settings of a SparkConf, or to the one that started this process. Raises
-    NotStarted, with the process's output, if it does not start or is `given_up` before it has."""
+    NotStarted, with the output of the process, if it does not start, or if `given_up` is set before it has."""
     from pyspark.java_gateway import launch_gateway
 
     from semi_naive.ra.storage.runs import Store
@@ -82,12 +82,12 @@ def gateway(conf, given_up: threading.Event):
     scratch = Store.create()
     for name, value in _folders(conf, scratch):
         conf.set(name, value)
-    with tempfile.TemporaryFile() as said:
-        process, port, secret = _start_java(_command(conf), scratch.path("java"), said, given_up)
+    with tempfile.TemporaryFile() as output:
+        process, port, secret = _start_java(_command(conf), scratch.path("java"), output, given_up)
     os.environ[PORT], os.environ[SECRET] = port, secret
     try:
         found = launch_gateway()
-    except Exception as error:  # it has ended meanwhile, or has not told its port and its secret right
+    except Exception as error:  # it has ended meanwhile, or reported a wrong port or secret
         leftovers.end_process(process, patience=0)
         raise NotStarted(f"Spark did not start: there is no connection to its Java process: {error}") from error
     finally:
@@ -97,8 +97,8 @@ def gateway(conf, given_up: threading.Event):
 
 
 def _folders(conf, scratch) -> Iterator[tuple[str, str]]:
-    """Yield (setting, value) for the folders that a local Spark writes to: below the engine's own, so that a killed process
-    leaves no files."""
+    """Yield (setting, value) for the folders that a local Spark writes to. They are below the store `scratch`, which is removed
+    even if this process is killed."""
     if not on_this_host(conf.get("spark.master", "")):
         return
     os.makedirs(scratch.path("spark"))
@@ -107,14 +107,13 @@ def _folders(conf, scratch) -> Iterator[tuple[str, str]]:
         yield "spark.python.unix.domain.socket.dir", sockets.root
     else:
         yield "spark.python.unix.domain.socket.enabled", "false"
-    small = " ".join(SMALL) if heap() < MAX_HEAP_BYTES else ""
+    small = " ".join(SMALL_OPTIONS) if heap_bytes() < MAX_HEAP_BYTES else ""
     own = f"{small} -XX:-UsePerfData {shlex.quote('-Djava.io.tmpdir=' + scratch.path('spark'))}"  # Spark splits as a shell does
     yield OPTIONS, f"{conf.get(OPTIONS, '')} {own}"
 
 
 def _socket_folder(scratch):
-    """Return a store whose path is short enough for a socket in it, or None. The files of ended processes are deleted wherever
-    a store is made."""
+    """Return a store whose path is short enough for a socket in it: `scratch`, or a new one; None if there is none."""
     from semi_naive.ra.storage.runs import Store
 
     if len(os.fsencode(scratch.root)) <= MAX_SOCKET_FOLDER_CHARACTERS:
@@ -137,13 +136,13 @@ def _command(conf) -> list[str]:
 
 
 def _start_java(command: list[str], report_path: str, output, given_up: threading.Event) -> tuple[subprocess.Popen, str, str]:
-    """Start the process, and return it with its port and secret. report_path: the file into which it writes these; output: a
-    file for its output, which is read only if it does not start."""
+    """Start the process, and return (process, port, secret). report_path: the file into which it writes port and secret;
+    output: a file for its output, which is read only if it does not start."""
     from pyspark.serializers import UTF8Deserializer, read_int
 
     env = os.environ | {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": report_path}
-    if heap() < MAX_HEAP_BYTES:
-        env |= {"SPARK_LAUNCHER_OPTS": " ".join(SMALL), "MALLOC_ARENA_MAX": "2"}
+    if heap_bytes() < MAX_HEAP_BYTES:
+        env |= {"SPARK_LAUNCHER_OPTS": " ".join(SMALL_OPTIONS), "MALLOC_ARENA_MAX": "2"}
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output, env=env, start_new_session=True)
     leftovers.add_process(process)
     until = time.monotonic() + MAX_START_SECONDS

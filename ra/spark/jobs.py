@@ -31,19 +31,19 @@ from semi_naive.ra.spark.failures import WorkerLost, job_failure
 from semi_naive.ra.spark.lost import RunsLost
 from semi_naive.ra.spark.masters import on_this_host
 from semi_naive.ra.storage.missing import RunMissing
-from semi_naive.ra.storage.runs import Remove, Store, unlink
+from semi_naive.ra.storage.runs import RemoveStore, Store, unlink
 
 log = logging.getLogger("semi_naive")
 
 MAX_JOB_ATTEMPTS = 4  # of a job; Spark itself retries tasks, but never in local mode unless the master says local[n, failures]
-# Such a union runs where most of its inputs are (Spark's PartitionerAwareUnionRDD), and a shuffle counts as being wherever a
-# fifth of what a partition gets was written: on up to five executors, which may be of one host. One anchor would be outvoted.
-VOTES = 6
+# The number of times that the anchors are in a union with one shuffle. The union runs on the executor with most of its inputs
+# (Spark's PartitionerAwareUnionRDD). A shuffle counts for each executor that wrote a fifth of its input, five at most.
+ANCHOR_VOTES = 6
 
 
 def partitioner(partition: int) -> int:
-    """Return the partition of a record, whose key is the partition's number. All shuffles use this one function, so that Spark
-    knows that the anchors and the shuffled records have the same partitioning."""
+    """Return the partition of a record, given its key, which is the partition's number. All shuffles use this one function:
+    Spark then knows that the anchors and the shuffled records have the same partitioning."""
     return partition
 
 
@@ -52,18 +52,18 @@ def _anchor(partition: int, records) -> list[tuple[int, None]]:
 
 
 class PartitionedJobs:
-    """The partitions of one evaluation, on which it runs jobs. Takes one small job to build on a cluster; `close` releases the
-    anchors.
+    """The partitions of one evaluation, on which it runs jobs. sc: a SparkContext. Takes one small job to build on a cluster;
+    `close` releases the anchors.
     """
 
     def __init__(self, sc, partitions: int, label: str = "", group: str | None = None):
-        """sc: a SparkContext. label: begins the descriptions of the jobs on Spark's page; group: their job group, unless the
+        """label: begins the descriptions of the jobs on Spark's page; group: their job group, unless the
         user's thread has one."""
         from pyspark import StorageLevel
 
         self.sc, self.partitions, self.local = sc, partitions, on_this_host(sc.master)
         self.label, self.group = label, group
-        # A shuffle of no records gives the anchors a partitioner and no place: a lost anchor goes to a core that is free.
+        # A shuffle of no records gives the anchors a partitioner but no preferred host: a lost anchor goes to any free core.
         anchors = sc.parallelize([], partitions).partitionBy(partitions, partitioner).mapPartitionsWithIndex(_anchor, True)
         self.anchors = anchors.persist(StorageLevel.MEMORY_AND_DISK)  # evicted from memory, an anchor would be forgotten
         self._discarded: list[list[str]] = []  # for each partition, the files that the next job deletes
@@ -71,12 +71,12 @@ class PartitionedJobs:
             self.anchors.count()
 
     def discard(self, paths: list[list[str]]) -> None:
-        """Delete runs, given for each partition, that no later job reads: immediately if all tasks run on this host, else in
+        """Delete runs that no later job reads, given as paths by partition: immediately if all tasks run on this host, else in
         the next job."""
         if self.local:
-            unlink([path for own in paths for path in own])
+            unlink([path for partition_paths in paths for path in partition_paths])
         else:
-            self._discarded = [[*before, *own] for before, own in zip_longest(self._discarded, paths, fillvalue=())]
+            self._discarded = [[*before, *more] for before, more in zip_longest(self._discarded, paths, fillvalue=())]
 
     def job(self, *tasks, source=None) -> list:
         """Run a chain of tasks, and return the results of the last, in the order of the partitions. source: an RDD that the
@@ -90,39 +90,39 @@ class PartitionedJobs:
             limits.check_limits()
             try:
                 rdd = self._chain(tasks, source, [rdd for rdd, _ in shipments.values()])
-                found = self.collect(rdd, ", ".join(map(task_name, tasks)))
-                self._discarded = self._discarded if source is not None and len(tasks) == 1 else []
-                return found
-            except PicklingError as error:  # a user's function, which says itself why it cannot be sent
+                results = self.collect(rdd, ", ".join(map(task_name, tasks)))
+                if source is None or len(tasks) > 1:  # then the last task has deleted the discarded runs
+                    self._discarded = []
+                return results
+            except PicklingError as error:  # of a user's function: the ValueError in its context says why
                 raise error.__context__ if isinstance(error.__context__, ValueError) else error from None
-            except Exception as error:  # py4j's own classes come and go between Spark versions
-                if missing := RunMissing.told(str(error)):
+            except Exception as error:  # py4j's own classes differ between Spark versions
+                if missing := RunMissing.parse(str(error)):
                     self._ship(missing, shipments)
                     continue
                 lost, failed = lost + 1, job_failure(error, self.sc)
                 if lost == MAX_JOB_ATTEMPTS or not isinstance(failed, WorkerLost):
                     raise failed from error
-                if memory_limits.kills() > killed:  # the same would happen again
+                if memory_limits.kills() > killed:  # a repetition would be killed, too
                     raise memory.killed() from error
                 log.warning("a Python worker or an executor was lost; running the job again (%d)", lost)
 
     def pieces(self, task, pieces: list, tell: Callable[..., None] | None = None) -> list:
-        """Run a task on pieces of work on any host, in order, as cores become free. tell: called ten times a second with the
-        number of finished pieces."""
-        with watched(self.sc, len(pieces), tell) if tell else contextlib.nullcontext():
+        """Run a task on pieces of work on any host, in order, as cores become free. tell: see `progress_reported`."""
+        with progress_reported(self.sc, len(pieces), tell) if tell else contextlib.nullcontext():
             return self.job(task, source=self.sc.parallelize(pieces, len(pieces)))
 
     def _ship(self, missing: tuple, shipments: dict) -> None:
-        """Add the missing runs of a failed job to the shipments. Raises RunsLost if no host has them. missing: see
-        `RunMissing.told`."""
+        """Add a shipment of the folder of a missing run to the shipments of a job. Raises RunsLost if no host has the run.
+        missing: see `RunMissing.parse`; shipments: (RDD, number of attempts) by (partition, folder)."""
         what, path, host, partition = missing
-        place = partition, os.path.dirname(path)
-        tries = shipments[place][1] + 1 if place in shipments else 1
-        if not self.local and partition is not None and tries <= MAX_JOB_ATTEMPTS:
-            sent = shipping.shipment(self, partition, path, host if tries == 1 else None)
-            if sent is not None:
+        key = partition, os.path.dirname(path)
+        _, earlier_attempts = shipments.get(key, (None, 0))
+        if not self.local and partition is not None and earlier_attempts < MAX_JOB_ATTEMPTS:
+            rdd = shipping.shipment(self, partition, path, None if earlier_attempts else host)
+            if rdd is not None:
                 log.warning("partition %d ran on %s, away from its runs: they are sent there", partition, host)
-                shipments[place] = sent.partitionBy(self.partitions, partitioner), tries
+                shipments[key] = rdd.partitionBy(self.partitions, partitioner), earlier_attempts + 1
                 return
         raise RunsLost(f"{what}: {path}; {host} does not have it whole, and no other host that Spark reaches has") from None
 
@@ -130,17 +130,19 @@ class PartitionedJobs:
         """Return the RDD of a chain of tasks. shipments: RDDs of files for partitions that lack their runs."""
         rdd = self.anchors if source is None else source
         for number, task in enumerate(tasks):
-            raw = number == 0 and source is not None
-            arrived = [*shipments, rdd.partitionBy(self.partitions, partitioner)] if number else shipments
-            if arrived and not raw:
-                rdd = arrived[0] if self.local else self.sc.union([self.anchors] * (VOTES * len(arrived)) + [*arrived])
-            rdd = rdd.mapPartitionsWithIndex(_Step(task, raw, self._discarded if not raw and number == len(tasks) - 1 else []))
+            reads_source, is_last = number == 0 and source is not None, number == len(tasks) - 1
+            shuffled = [*shipments, rdd.partitionBy(self.partitions, partitioner)] if number else shipments
+            if shuffled and not reads_source:
+                anchors = [self.anchors] * (ANCHOR_VOTES * len(shuffled))
+                rdd = shuffled[0] if self.local else self.sc.union([*anchors, *shuffled])
+            discarded = self._discarded if is_last and not reads_source else []
+            rdd = rdd.mapPartitionsWithIndex(_Step(task, reads_source, discarded))
         return rdd
 
     def collect(self, rdd, tasks: str = "") -> list:
         """Return the elements of an RDD, by one job. tasks: their names, for its description."""
         description = ": ".join(filter(None, [self.label, memory.work()])) + f" ({tasks})" * bool(tasks)
-        return spark_call(self.sc, rdd.collect, _look, (self.group, description))
+        return spark_call(self.sc, rdd.collect, _check_limits, (self.group, description))
 
     def everywhere(self, task):
         """Return an RDD with the result of a task from every executor that has a free core."""
@@ -148,12 +150,12 @@ class PartitionedJobs:
         return self.anchors.union(self.sc.parallelize(range(cores), cores)).mapPartitionsWithIndex(task)
 
     def remove(self, store: Store) -> None:
-        """Delete a directory of runs on every host: one job on a cluster. Errors are ignored, as Spark may have been stopped,
-        or be the reason for the removal."""
+        """Delete a directory of runs on every host: one job on a cluster. Errors are ignored, as Spark may have been stopped
+        or have failed."""
         store.remove()
         if not self.local:
             with contextlib.suppress(Exception):
-                self.collect(self.everywhere(Remove(store)))
+                self.collect(self.everywhere(RemoveStore(store)))
 
     def close(self) -> None:
         with contextlib.suppress(Exception):
@@ -161,38 +163,38 @@ class PartitionedJobs:
 
 
 @contextlib.contextmanager
-def watched(sc, total: int, tell: Callable[..., None]):
-    """Report the progress of a stage with `total` tasks while the block runs: call `tell` ten times a second with the number of
-    finished tasks."""
-    over, tracker = threading.Event(), getattr(sc, "statusTracker", None)
+def progress_reported(sc, total: int, tell: Callable[..., None]):
+    """Report the progress of a stage with `total` tasks while the block runs: call `tell(1, 0, 0, done=…, total=total)` ten
+    times a second with the number of finished tasks."""
+    ended, tracker = threading.Event(), getattr(sc, "statusTracker", None)
 
-    def watch():
-        while tracker is not None and not over.wait(0.1):
+    def report():
+        while tracker is not None and not ended.wait(0.1):
             stages = [tracker().getStageInfo(stage) for stage in tracker().getActiveStageIds()]
             done = sum(info.numCompletedTasks for info in stages if info and info.numTasks == total)
             tell(1, 0, 0, done=done, total=total)
 
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
+    thread = threading.Thread(target=report, daemon=True)
+    thread.start()
     try:
         yield
     finally:
-        over.set()
-        watcher.join()
+        ended.set()
+        thread.join()
 
 
 def task_name(task) -> str:
     """Return the name of a task in plain words.
 
-    >>> task_name(sorted), task_name(Remove(None)), task_name(functools.partial(sorted))
-    ('sorted', 'remove', 'sorted')
+    >>> task_name(sorted), task_name(RemoveStore(None)), task_name(functools.partial(sorted))
+    ('sorted', 'remove store', 'sorted')
     """
     task = getattr(task, "func", task)
     name = getattr(task, "__name__", type(task).__name__)
     return re.sub("(?<=[a-z])(?=[A-Z])", " ", name).replace("_", " ").strip().lower()
 
 
-def _look() -> None:
+def _check_limits() -> None:
     """Raise an error if memory is nearly used up, or a limit of the evaluation is exceeded."""
     memory.check_memory()
     limits.check_limits()
@@ -207,20 +209,22 @@ def _freeze_garbage() -> None:
 
 
 class _Step:
-    """A task as Spark calls it. It reads its input completely before the task starts: Spark does not reuse a worker that leaves
-    input unread.
+    """A task as Spark calls it. reads_source: its input is an RDD of records, not of (partition, record) pairs that were
+    shuffled; discarded: for each partition, files to delete.
+
+    It reads its input completely before the task starts: Spark does not reuse a worker that leaves input unread.
     """
 
-    def __init__(self, task, raw: bool, discarded: list[list[str]]):
-        self.task, self.raw, self.discarded = task, raw, discarded
+    def __init__(self, task, reads_source: bool, discarded: list[list[str]]):
+        self.task, self.reads_source, self.discarded = task, reads_source, discarded
 
     def __call__(self, partition, records):
         """Delete discarded files, store files that were shipped here, and run the task."""
         _freeze_garbage()
         unlink(self.discarded[partition] if self.discarded else [])
-        if not self.raw:
+        if not self.reads_source:
             records = shipping.receive_files([record for _, record in records if record is not None])
         try:
             yield from self.task(partition, records)
         except RunMissing as missing:
-            raise RunMissing(missing.path, None if self.raw else partition, missing.what) from None
+            raise RunMissing(missing.path, None if self.reads_source else partition, missing.what) from None

@@ -5,9 +5,9 @@ import warnings
 
 from semi_naive.host import leftovers
 
-AGAIN = "run again, and another one is started"
-ENDING_SECONDS = 2.0  # time that a Java process may take to end after its connection was closed
-THEIRS = "start a new SparkSession, and run again"
+ENDING_SECONDS = 2.0  # that a Java process may take to end after its connection was closed
+REMEDY_FOR_OURS = "run again, and another one is started"
+REMEDY_FOR_USERS = "start a new SparkSession, and run again"
 
 
 class SparkLost(RuntimeError):
@@ -20,13 +20,13 @@ class RunsLost(RuntimeError):
 
 def is_lost(sc) -> bool:
     """True if a SparkContext can no longer be used. Costs a call of Java, a third of a millisecond."""
-    if not hasattr(sc, "_jsc"):  # no SparkContext, but what is used in its place
+    if not hasattr(sc, "_jsc"):  # a stand-in for a SparkContext
         return False
     if sc._jsc is None or ended(sc._gateway):
         return True
     try:
         return bool(sc._jsc.sc().isStopped())
-    except Exception:  # whatever py4j makes of a connection that is gone
+    except Exception:  # py4j raises different errors if the connection is closed
         return True
 
 
@@ -36,18 +36,17 @@ def ended(gateway, patience: float = 0.0) -> bool:
     return process is not None and _status(process, patience) is not None
 
 
-def error(gateway) -> SparkLost:
-    """Return the error for a lost context, with the remedy: for one of the engine's own, or of the user's."""
+def lost_error(gateway) -> SparkLost:
+    """Return the error for a lost context, with the remedy for a context of the engine or of the user."""
     process = getattr(gateway, "proc", None)
     status = _status(process, ENDING_SECONDS) if process is not None else None
     how = "has ended" if status is None else f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
     what = f"Spark's Java process {how}" if process is None or status is not None else "the SparkContext was stopped"
-    return SparkLost(f"{what}: {AGAIN if leftovers.is_ours(process) else THEIRS}")
+    return SparkLost(f"{what}: {REMEDY_FOR_OURS if leftovers.is_ours(process) else REMEDY_FOR_USERS}")
 
 
 def _status(process, patience: float) -> int | None:
-    """Return the exit status of a process, or None if it runs. Waits up to `patience` seconds, as its connections end before it
-    does."""
+    """Return the exit status of a process, or None if it still runs after `patience` seconds."""
     import subprocess
 
     with contextlib.suppress(subprocess.TimeoutExpired):

@@ -31,19 +31,19 @@ class Replica:
         """Share a run that the driver has written. Takes one broadcast if `sc` is the context of a cluster."""
         return cls(run, dtype, None if sc is None or on_this_host(sc.master) else sc.broadcast(run.mapped()))
 
-    def _here(self) -> Run:
-        """Return the run; its file is written first if this host has none."""
+    def _local_run(self) -> Run:
+        """Return the run. If this host has no file, it is written from the broadcast first."""
         if self.broadcast is not None and not os.path.exists(self.run.path):
             write_run(self.run.path, self.broadcast.value)
         return self.run
 
     def open(self) -> np.ndarray:
         """Return the array, mapped into memory."""
-        return self._here().open().view(self.dtype)
+        return self._local_run().open().view(self.dtype)
 
     def readable(self) -> io.FileIO:
         """Open the file, to be read in parts: see `Run.readable`."""
-        return self._here().readable()
+        return self._local_run().readable()
 
     def close(self) -> None:
         """Delete the file and the broadcast. No task may read it afterwards."""

@@ -1,7 +1,7 @@
 """Reports of a job's tasks to the driver.
 
-A task sends its report to the last task of the job, which returns it. So a task that had to be repeated is counted once.
-Shuffled records arrive in any order, and the receiver sorts them.
+A task sends its report to the last task of the job, which returns it. So a repeated task is counted once. Shuffled records
+arrive in any order, and the receiver sorts them.
 """
 
 from dataclasses import dataclass, field
@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Report:
-    """The report of a task: tuples in and out, bytes and messages sent, seconds. facts: values that depend on the phase."""
+    """The report of a task. phase: the kind of task, such as "join" or "insert"; facts: further values, by the phase."""
 
     phase: str
     partition: int
-    received: int = 0
-    sent: int = 0
+    received: int = 0  # tuples
+    sent: int = 0  # tuples
     bytes: int = 0
     messages: int = 0  # the parcels: one for each partition that gets tuples of a block
     seconds: float = 0.0
@@ -22,7 +22,7 @@ class Report:
     facts: dict = field(default_factory=dict)
 
     def count(self, parcel) -> None:
-        """Count a parcel that is sent."""
+        """Add a sent parcel to `sent`, `bytes` and `messages`."""
         self.sent, self.bytes, self.messages = self.sent + parcel.count, self.bytes + len(parcel.data), self.messages + 1
 
 

@@ -12,12 +12,11 @@ import socket
 import time
 import uuid
 from dataclasses import dataclass
-from pathlib import Path
 
 from semi_naive.host import private
 
 PIECE_BYTES = 1 << 18  # bytes of a file in one record: Spark's `partitionBy` keeps up to a thousand records in memory
-PATIENCE = (0.0, 0.3, 1.0, 2.0)  # seconds that the tasks of each search last, so that busy executors get a task, too
+TASK_SECONDS = (0.0, 0.3, 1.0, 2.0)  # that the tasks of each search last, so that busy executors get a task, too
 
 Place = tuple[str, int, int]  # a folder's host, device and inode: they differ for folders of equal path on different hosts
 
@@ -33,24 +32,22 @@ class Piece:
 
 
 @dataclass
-class Look:
-    """A task that lists a folder of its host, after `lasts` seconds. It returns (place, {name: bytes})."""
+class ListFolder:
+    """A task that returns [(place of a folder of its host, {file name: bytes})], after some seconds."""
 
     folder: str
-    lasts: float
+    seconds: float
 
     def __call__(self, partition, records):
-        """Return [(this host, the files in the folder)]. The task takes some time, so that each executor gets one."""
-        time.sleep(self.lasts)
+        time.sleep(self.seconds)
         found = files_in(self.folder)
         return [(place_of(self.folder), found)] if found else []
 
 
 @dataclass
-class Send:
-    """A task that sends files of its host to a partition: the first task of each host sends them all.
-
-    `token`: the name by which this shipment's tasks agree on the first task.
+class SendFiles:
+    """A task that sends files of its host to a partition: the first task of each host sends them all. wanted: the names of the
+    files that each place sends; token: the name of a file, by which the tasks of this shipment agree on the first task.
     """
 
     folder: str
@@ -59,9 +56,9 @@ class Send:
     token: str
 
     def __call__(self, partition, records):
-        """Yield the pieces of files that another host wants of this one."""
+        """Yield (destination, `Piece`) for each piece of the files that this host sends."""
         names = self.wanted.get(place_of(self.folder)) if os.path.isdir(self.folder) else None
-        if not names or not self._first():
+        if not names or not self._is_first():
             return
         for path in (os.path.join(self.folder, name) for name in names):
             with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
@@ -69,8 +66,8 @@ class Send:
                 for offset in range(0, size, PIECE_BYTES):
                     yield self.partition, Piece(path, size, offset, file.read(PIECE_BYTES))
 
-    def _first(self) -> bool:
-        """True for the first task on this host that calls it."""
+    def _is_first(self) -> bool:
+        """True for the first task of the shipment on this host that calls it."""
         with contextlib.suppress(FileExistsError):
             os.close(os.open(os.path.join(self.folder, f".{self.token}"), os.O_CREAT | os.O_EXCL, 0o600))
             return True
@@ -87,25 +84,19 @@ def receive_files(records: list) -> list:
             rest.append(record)
     for path, pieces in arrived.items():
         if sum(len(piece.data) for piece in pieces) == pieces[0].size and not os.path.exists(path):
-            _write(Path(path), pieces)
+            with private.open_replacing(path) as file:
+                for piece in pieces:
+                    file.seek(piece.offset)
+                    file.write(piece.data)
     return rest
-
-
-def _write(path: Path, pieces: list[Piece]) -> None:
-    """Write a file from its pieces."""
-    with private.open_replacing(path) as file:
-        for piece in pieces:
-            file.seek(piece.offset)
-            file.write(piece.data)
 
 
 def files_in(folder: str) -> dict[str, int]:
     """Return the sizes of the complete files in a folder of this host, by name."""
     with contextlib.suppress(FileNotFoundError):
         files = [entry for entry in os.scandir(folder) if entry.is_file()]
-        return {
-            file.name: file.stat().st_size for file in files if not file.name.startswith(".") and ".partial" not in file.name
-        }
+        complete = [file for file in files if not file.name.startswith(".") and ".partial" not in file.name]
+        return {file.name: file.stat().st_size for file in complete}
     return {}
 
 
@@ -116,18 +107,18 @@ def place_of(folder: str) -> Place:
 
 
 def shipment(jobs, partition: int, path: str, lacking: str | None):
-    """Return an RDD of (partition, Piece) with the hosts' files in the folder of a missing run; None if no host has the run.
+    """Return an RDD of (partition, Piece) with all hosts' files in the folder of a missing run; None if no host has the run.
 
-    `jobs`: the PartitionedJobs, which reach every host that has a free core. `lacking`: the host that will read the files;
-    files that it has already are not sent. None if it is not known.
+    jobs: the PartitionedJobs, which reach every host that has a free core. lacking: the host that will read the files, or None
+    if it is not known; files that it has already are not sent.
     """
     folder, name = os.path.split(path)
-    for lasts in PATIENCE:
-        found = dict(jobs.collect(jobs.everywhere(Look(folder, lasts))))
+    for seconds in TASK_SECONDS:
+        found = dict(jobs.collect(jobs.everywhere(ListFolder(folder, seconds))))
         if any(name in files for files in found.values()):
-            wanted, known = {}, set().union(*(files for place, files in found.items() if place[0] == lacking))
+            wanted, not_sent = {}, set().union(*(files for (host, *_), files in found.items() if host == lacking))
             for place, files in found.items():
-                wanted[place] = sorted(set(files) - known)
-                known |= set(files)
-            return jobs.everywhere(Send(folder, partition, wanted, uuid.uuid4().hex))
+                wanted[place] = sorted(set(files) - not_sent)
+                not_sent |= set(files)
+            return jobs.everywhere(SendFiles(folder, partition, wanted, uuid.uuid4().hex))
     return None

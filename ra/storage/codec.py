@@ -3,8 +3,8 @@
 Consecutive sorted tuples differ little: 1.0 byte a tuple was measured on random graphs; Spark's shuffle transfers about 150
 MB/s. A varint has seven bits a byte, low bits first, and the high bit is set on all but the last byte.
 
-Fields are wider than their values, so the first two bytes of the encoding give a range of bits that are 0 in all words and are
-left out: then the difference between the last tuple of one key and the first of the next takes 3 bytes instead of 5.
+Fields are wider than their values. So the first two bytes of the encoding give a range of bits that are 0 in all words, and are
+left out: the difference between the last tuple of one key and the first of the next then takes 3 bytes instead of 5.
 """
 
 import numpy as np
@@ -20,8 +20,9 @@ _mix, _gap, _squeezed = njit(inline="always")(mix), njit(gap), njit(inline="alwa
 
 @njit(i64(u64, types.int64, i64), **JIT)
 def slots_of_words(words, shift, first):
-    """Return the slot of each sorted word in the bucket map whose table is `first` (see `BucketMap.tables`). The key, word >>
-    shift, is hashed once for consecutive equal keys; the rest of the word is only hashed if the bucket is refined."""
+    """Return the slot (n,) of each sorted word in a bucket map. first: the first slot of each bucket (see `BucketMap.tables`).
+    The key, word >> shift, is hashed once for consecutive equal keys; the rest of the word is only hashed if the bucket is
+    refined."""
     out = np.empty(words.size, np.int64)
     bits = np.uint64(shift)
     buckets = np.uint64(first.size - 1)
@@ -42,8 +43,8 @@ def slots_of_words(words, shift, first):
 
 @njit(types.Tuple((u8, i64, i64, i64))(u64, i64, i64, types.int64), **JIT)
 def _encode(words, slot, home, parts):
-    """Encode sorted words for each of `parts` destinations. Returns (buffer, begins, ends, numbers of words). slot: of each
-    word; home: the destination of each slot."""
+    """Encode sorted words for each of `parts` destinations: word i goes to home[slot[i]]. Returns (buffer, begins, ends,
+    counts): buffer[begins[p] : ends[p]] has the counts[p] words for destination p."""
     counts, used = np.zeros(parts, np.int64), np.zeros(parts, np.uint64)
     for i in range(words.size):
         part = home[slot[i]]
@@ -73,7 +74,7 @@ def _encode(words, slot, home, parts):
 
 @njit(types.void(types.Array(types.uint8, 1, "C", readonly=True), u64), **JIT)
 def _decode(buffer, out):
-    """Decode words into `out`, which has their size."""
+    """Decode words of one destination into `out`, which has their number of elements."""
     low, high = np.uint64(buffer[0]), np.uint64(buffer[1])
     mask = (np.uint64(1) << low) - np.uint64(1)
     at, last = HEAD, np.uint64(0)
@@ -91,28 +92,23 @@ def _decode(buffer, out):
 
 
 def encode_split(words: np.ndarray, slot: np.ndarray, home: np.ndarray, parts: int) -> list[tuple[int, int, bytes]]:
-    """Sorted words as one (destination, count, bytes) for each destination that gets any: word i goes to home[slot[i]].
+    """Encode sorted words as (destination, count, bytes) for each destination that gets any: word i goes to home[slot[i]].
 
-    >>> [(part, decode(data, n).tolist()) for part, n, data in encode_split(
+    >>> [(part, decode_all([(data, n)]).tolist()) for part, n, data in encode_split(
     ...     np.array([5, 6, 300], "u8"), np.array([0, 1, 0]), np.array([2, 0]), 3)]
     [(0, [6]), (2, [5, 300])]
     """
-    reached, local = np.arange(parts), slot
+    destinations = np.arange(parts)
     if parts > words.size:  # `_encode` has some work for each destination
-        reached, local = np.unique(home[slot], return_inverse=True)
-        home = np.arange(reached.size)
-    buffer, starts, ends, counts = _encode(words, local, home, reached.size)
+        destinations, slot = np.unique(home[slot], return_inverse=True)
+        home = np.arange(destinations.size)
+    buffer, starts, ends, counts = _encode(words, slot, home, destinations.size)
     places = np.flatnonzero(counts).tolist()
-    return [(int(reached[p]), int(counts[p]), buffer[starts[p] : ends[p]].tobytes()) for p in places]
-
-
-def decode(data: bytes, count: int) -> np.ndarray:
-    """The `count` words that were coded into `data`."""
-    return decode_all([(data, count)])
+    return [(int(destinations[p]), int(counts[p]), buffer[starts[p] : ends[p]].tobytes()) for p in places]
 
 
 def decode_all(pieces: list[tuple[bytes, int]]) -> np.ndarray:
-    """Return the words of several (data, count), concatenated."""
+    """Decode several (data, number of words), and return all words in one array."""
     out = np.empty(sum(count for _, count in pieces), np.uint64)
     end = 0
     for data, count in pieces:
@@ -141,7 +137,7 @@ def _encode_any(values):
 
 @njit(types.void(types.Array(types.uint8, 1, "C", readonly=True), i64), **JIT)
 def _decode_any(buffer, out):
-    """Decode the values of `_encode_any` into `out`, which has their size."""
+    """Decode the values of `_encode_any` into `out`, which has their number of elements."""
     at, last = 0, np.int64(0)
     for i in range(out.size):
         word, shift = np.uint64(0), np.uint64(0)
@@ -156,7 +152,7 @@ def _decode_any(buffer, out):
 
 
 def encode_any(values: np.ndarray) -> bytes:
-    """Code integers in any order as differences from one to the next, 7 bits a byte. 3 ns each.
+    """Encode integers in any order as varint-coded differences. 3 ns each.
 
     >>> decode_any(encode_any(np.array([5, 6, -300])), 3).tolist(), len(encode_any(np.array([5, 6, -300])))
     ([5, 6, -300], 4)
@@ -165,7 +161,7 @@ def encode_any(values: np.ndarray) -> bytes:
 
 
 def decode_any(data: bytes, count: int) -> np.ndarray:
-    """Decode `count` integers."""
+    """Decode the `count` integers in `data`."""
     out = np.empty(count, np.int64)
     _decode_any(np.frombuffer(data, np.uint8), out)
     return out

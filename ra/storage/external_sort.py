@@ -1,7 +1,7 @@
 """External sort: the distinct words of any number of arrays, in ascending order, within a number of bytes of memory.
 
-Full buffers are sorted and appended to one file as runs. The runs are merged by ranges: of each a block is in memory. The file
-is read, not mapped, as mapped pages count as memory of the process.
+Full buffers are sorted and appended to one file as runs. The runs are merged a range at a time, with one block of each run in
+memory. The file is read, not mapped, as mapped pages count as memory of the process.
 """
 
 import io
@@ -15,16 +15,17 @@ from semi_naive.host import private
 from semi_naive.ra.storage.runs import Store
 from semi_naive.ra.words import merge_all, sort_unique
 
-BUFFER_COPIES = 3  # arrays of the buffer's size: the buffer, those of the sort, and what the caller holds of it
-MERGE_COPIES = 4  # the same for the blocks of a merge: read, merged in pairs, and returned
-LEAST_WORDS = 1 << 12  # words of a buffer at least
-MAPPED_BYTES = 1 << 20  # bytes of an array that is worth a system call
-LEAST_BLOCK_WORDS = 1 << 9  # words of a block at least: a page
+BUFFER_COPIES = 3  # arrays of the buffer's size at a time: the buffer, that of the sort, and that of the caller
+MERGE_COPIES = 4  # arrays of a block's size for each run of a merge: read, merged in pairs, and returned
+LEAST_WORDS = 1 << 12  # of a buffer
+MAPPED_BYTES = 1 << 20  # of an array that is worth a system call
+LEAST_BLOCK_WORDS = 1 << 9  # of a block: a page
 
 
 class ExternalSort:
-    """A sort of words. bytes: the memory that it may take, buffers of the sort and of the merge included; a block of 4 KB for
-    each run is taken in any case."""
+    """A sort of words. name: of its file in the store; bytes: the memory that it may take, for its buffers and its merge. A
+    block of 4 KB for each run is the minimum.
+    """
 
     def __init__(self, store: Store, name: str, bytes: int):
         self.path, self.bytes = store.path(name), bytes
@@ -43,6 +44,7 @@ class ExternalSort:
                 self._write_run()
 
     def _write_run(self) -> None:
+        """Sort the words in the buffer, append them to the file as a run, and empty the buffer."""
         run = sort_unique(self.buffer[: self.used], over=True)
         with open(self.path, "ab", opener=private.opener) as file:
             file.write(memoryview(run))  # `tofile` hides the error number of a full disk
@@ -62,10 +64,10 @@ class ExternalSort:
             yield from self._merged(file)
 
     def _merged(self, file: io.FileIO) -> Iterator[np.ndarray]:
-        """Yield the words of all runs in a file."""
+        """Yield the union of all runs of a file in ascending pieces."""
         runs = len(self.ends) - 1
         size = max(self.bytes // (8 * MERGE_COPIES * runs), LEAST_BLOCK_WORDS)
-        begins, ends = np.array(self.ends[:-1]), np.array(self.ends[1:])  # of the words that are not read yet
+        begins, ends = np.array(self.ends[:-1]), np.array(self.ends[1:])  # the range of unread words of each run
         blocks = [np.empty(0, np.uint64) for _ in range(runs)]
         left, first, last = np.zeros(runs, np.int64), np.zeros(runs, np.uint64), np.zeros(runs, np.uint64)
         while True:
@@ -90,8 +92,9 @@ class ExternalSort:
 
 
 def returned_array(count: int, dtype) -> np.ndarray:
-    """Return an uninitialized array (count,). Its memory returns to the system when it is dropped. The allocator of `np.empty`
-    keeps freed arrays of up to 32 MB: with 24 MB, triangles of 50 million edges peaked at 137 MB, and at 114 by this."""
+    """Return an uninitialized array (count,) whose memory is returned to the system when it is freed. The allocator of
+    `np.empty` keeps freed arrays of up to 32 MB: triangles of 50 million edges within 24 MB peaked at 137 MB, and at 114 MB
+    with this function."""
     size = count * np.dtype(dtype).itemsize
     if size < MAPPED_BYTES or not hasattr(mmap, "MAP_ANONYMOUS"):
         return np.empty(count, dtype)

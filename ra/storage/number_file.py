@@ -1,4 +1,4 @@
-"""Numbers of one type in a file, which are appended and read in order."""
+"""Files of numbers of one type, which are appended and read in order."""
 
 import os
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from semi_naive.ra.storage.external_sort import read_array
 
 @dataclass
 class NumberFile:
-    """A file of numbers. It has none when it is created."""
+    """A file of `size` numbers."""
 
     path: str
     dtype: np.dtype
@@ -20,6 +20,7 @@ class NumberFile:
 
     @classmethod
     def create(cls, path: str, dtype) -> "NumberFile":
+        """Create an empty file. Raises FileExistsError."""
         with open(path, "xb", opener=private.opener):
             return cls(path, np.dtype(dtype))
 

@@ -34,7 +34,7 @@ _verified: set["Run"] = set()
 
 @dataclass(frozen=True)
 class Run:
-    """The handle of a run: its file, its number of words, the 64-bit words of a tuple, and the checksum."""
+    """The handle of a run: its file, its number of 64-bit words, the number of words of a tuple, and the checksum."""
 
     path: str
     words: int
@@ -46,14 +46,14 @@ class Run:
         return self.words // self.lanes
 
     def open(self) -> np.ndarray:
-        """The words, mapped, and verified by the first in this process to open the run."""
+        """Map the words into memory. The first call in a process verifies them. Raises RunMissing."""
         words = self.mapped()
         self._verify(lambda: checksum_of(words) if self.words else self.checksum)
         return words
 
     def readable(self) -> io.FileIO:
-        """The file, open to be read in parts, so that it takes no memory; verified, by reading it, by the first in this process
-        to open the run."""
+        """Open the file, to be read in parts. The first call in a process verifies it by reading all of it. Raises
+        RunMissing."""
         try:
             self._verify(lambda: checksum_of_file(self.path))
             return open(self.path, "rb", buffering=0)
@@ -63,7 +63,7 @@ class Run:
             raise RunMissing(self.path, what=DAMAGED) from None
 
     def _verify(self, checksum: Callable[[], int]) -> None:
-        """Compare the checksum of the content, unless that was done in this process."""
+        """Compare the checksum that `checksum` computes of the content, unless this process has done so."""
         if self in _verified:
             return
         if checksum() != self.checksum:
@@ -73,12 +73,12 @@ class Run:
         _verified.add(self)
 
     def mapped(self) -> np.ndarray:
-        """Map the words of the file; only their number is checked. Copy-on-write, because kernels take writable arrays; the
-        file is not written."""
+        """Map the words of the file into memory; only their number is checked. They are mapped copy-on-write, as kernels take
+        writable arrays."""
         if not self.words:
             return np.empty(0, np.uint64)
         try:
-            file = os.open(self.path, os.O_RDONLY)  # half the time of `open`, and there are many small runs
+            file = os.open(self.path, os.O_RDONLY)  # takes half the time of `open`, and there are many small runs
         except FileNotFoundError:
             raise RunMissing(self.path) from None
         except OSError:  # a folder, a bad block
@@ -115,52 +115,58 @@ def write_run(path: str | Path, words: np.ndarray | Iterable[np.ndarray], lanes:
 
 
 def merge_arrays(arrays: list[np.ndarray]):
-    """Yield the union of sorted arrays in ascending pieces. At most PIECE words of each are in memory at a time, and nothing is
-    copied if the ranges of the arrays do not overlap."""
+    """Yield the union of sorted arrays in ascending pieces. At most MERGED_WORDS words of each are in memory at a time, and
+    nothing is copied if the ranges of the arrays do not overlap."""
     remaining = [array for array in arrays if array.size]
     while remaining:
-        pieces, remaining = _parted(remaining, _bound(remaining))
+        pieces, remaining = _split_at(remaining, _piece_end(remaining))
         yield merge_all(pieces)
 
 
-def subtracted(arrays: list[np.ndarray], known: list[np.ndarray]):
-    """Yield the words of sorted arrays that no array of `known` has, in ascending pieces; of each a piece is in memory at
-    a time.
+def subtract_arrays(arrays: list[np.ndarray], known: list[np.ndarray]):
+    """Yield the words of sorted arrays that are in no array of `known`, in ascending pieces. A piece of each array is in memory
+    at a time.
 
-    >>> [piece.tolist() for piece in subtracted([np.array([1, 5, 9], "u8")], [np.array([5, 7], "u8")])]
+    >>> [piece.tolist() for piece in subtract_arrays([np.array([1, 5, 9], "u8")], [np.array([5, 7], "u8")])]
     [[1, 9]]
     """
-    left = [array for array in arrays if array.size]
-    while left:
-        bound = _bound(left)
-        (pieces, left), (others, known) = _parted(left, bound), _parted(known, bound)
-        yield drop(merge_all(pieces).copy(), merge_all(others))
+    remaining = [array for array in arrays if array.size]
+    while remaining:
+        last = _piece_end(remaining)
+        pieces, remaining = _split_at(remaining, last)
+        known_pieces, known = _split_at(known, last)
+        yield drop(merge_all(pieces).copy(), merge_all(known_pieces))
 
 
-def _bound(arrays: list[np.ndarray]) -> np.uint64:
-    """The last word of a piece that has at most PIECE words of each array."""
+def _piece_end(arrays: list[np.ndarray]) -> np.uint64:
+    """Return the last word of the next piece, which has at most MERGED_WORDS words of each array."""
     return min(array[min(MERGED_WORDS, array.size) - 1] for array in arrays)
 
 
-def _parted(arrays: list[np.ndarray], bound: np.uint64) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Split sorted arrays into their words up to a bound and the rest."""
-    ends = [seek_word(array, 0, bound) for array in arrays]
-    ends = [end + int(end < array.size and array[end] == bound) for end, array in zip(ends, arrays, strict=True)]
-    parts = list(zip(ends, arrays, strict=True))
-    return [array[:end] for end, array in parts], [array[end:] for end, array in parts if end < array.size]
+def _split_at(arrays: list[np.ndarray], last: np.uint64) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Split sorted arrays: return (their words up to `last`, the rests that are not empty)."""
+    heads, rests = [], []
+    for array in arrays:
+        end = seek_word(array, 0, last)
+        end += int(end < array.size and array[end] == last)
+        heads.append(array[:end])
+        if end < array.size:
+            rests.append(array[end:])
+    return heads, rests
 
 
 @dataclass(frozen=True)
 class Store:
-    """The directory in which one evaluation stores its runs; it has the same name on every host. Its pickle is its path."""
+    """The directory in which one evaluation stores its runs. It has the same path on every host."""
 
     root: str
 
     @classmethod
     def create(cls, parent: str | None = None) -> "Store":
-        """Create a directory in `parent` (default: the system's temporary directory), removed at exit at the latest."""
+        """Create a directory in `parent` (default: the system's temporary directory), which is removed at exit at the
+        latest."""
         base = Path(parent or tempfile.gettempdir()).absolute()
-        sweep(base)
+        remove_abandoned_stores(base)
         name = f"{PREFIX}{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:12]}"
         store = cls(str(base / name))
         private.folder(store.root)
@@ -175,20 +181,20 @@ class Store:
         leftovers.forget_folder(self.root)
 
     def bytes(self) -> int:
-        """Bytes on this host's disk."""
+        """Return the bytes of its files on this host."""
         return sum(file.stat().st_size for file in Path(self.root).rglob("*") if file.is_file())
 
 
 def unlink(paths: list[str]) -> None:
-    """Remove files, as far as they are on this host."""
+    """Delete files. Missing files are skipped."""
     for path in paths:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
 
 
 @dataclass
-class Remove:
-    """A task that removes the store from the host on which it runs."""
+class RemoveStore:
+    """A task that removes a store from the host on which it runs."""
 
     store: Store
 
@@ -197,12 +203,12 @@ class Remove:
         return []
 
 
-def sweep(base: Path) -> None:
-    """Remove the directories in `base` of evaluations of this host whose driver is no longer alive (killed, powered off)."""
+def remove_abandoned_stores(base: Path) -> None:
+    """Remove the stores of this host in `base` whose process no longer runs."""
     with contextlib.suppress(OSError):
-        for left in base.glob(f"{PREFIX}{socket.gethostname()}-*"):
+        for store in base.glob(f"{PREFIX}{socket.gethostname()}-*"):
             with contextlib.suppress(ValueError, PermissionError):
                 try:
-                    os.kill(int(left.name.split("-")[-2]), 0)
+                    os.kill(int(store.name.split("-")[-2]), 0)
                 except ProcessLookupError:
-                    shutil.rmtree(left, ignore_errors=True)
+                    shutil.rmtree(store, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Divide disjoint sorted runs into pieces of about equal numbers of tuples, each of which any thread can merge independently.
+"""Divide sorted runs, disjoint sets of tuples, into pieces of about equal size that threads can merge independently.
 
 A run is words (lanes, n), or chunks (`ra.chunks`) of words of one lane, which are merged 64 words at a time and expanded a
 piece at a time.
@@ -29,7 +29,7 @@ class WordRun:
 
     @property
     def end(self) -> int:
-        """The position behind the last one."""
+        """The end of the positions."""
         return self.size
 
     def sample(self, step: int) -> np.ndarray:
@@ -71,7 +71,7 @@ SortedRun = WordRun | ChunkRun
 
 
 def cuts(runs: Sequence[SortedRun], size: int) -> np.ndarray:
-    """Return the bounds of all pieces in each run: positions (pieces + 1, runs). No piece is empty.
+    """Return the bounds of pieces of about `size` tuples: positions (pieces + 1, runs) in each run. No piece is empty.
 
     >>> cuts([WordRun(np.array([[1, 4, 9]], "u8")), WordRun(np.array([[2, 3]], "u8"))], 2).tolist()
     [[0, 0], [1, 1], [2, 2], [3, 2]]
@@ -83,7 +83,7 @@ def cuts(runs: Sequence[SortedRun], size: int) -> np.ndarray:
     samples = samples[:, np.lexsort(samples[::-1])]
     splitters = np.ascontiguousarray(samples[:, size // step :: size // step])
     if any(isinstance(run, ChunkRun) for run in runs):
-        splitters = splitters >> SIX << SIX  # between chunks
+        splitters = splitters >> SIX << SIX  # pieces begin between chunks
     found = np.zeros((splitters.shape[1] + 2, len(runs)), np.int64)
     for number, run in enumerate(runs):
         found[1:-1, number] = run.places(splitters)
@@ -92,21 +92,22 @@ def cuts(runs: Sequence[SortedRun], size: int) -> np.ndarray:
 
 
 def merge_sorted_runs(runs: Sequence[SortedRun], begins: np.ndarray, ends: np.ndarray, lanes: int) -> np.ndarray:
-    """The words (lanes, n), in order, that runs have between positions.
+    """Return the union (lanes, n) of a piece of each run: run i from position begins[i] to ends[i].
 
     >>> runs = [ChunkRun(np.array([0, 1], "u8"), np.array([5, 1], "u8")), WordRun(np.array([[1, 70]], "u8"))]
     >>> merge_sorted_runs(runs, np.array([0, 0]), np.array([2, 1]), 1).tolist()
     [[0, 1, 2, 64]]
     """
-    some, chunks = [], None
+    pieces, chunks = [], None
     for run, begin, end in zip(runs, begins.tolist(), ends.tolist(), strict=True):
         if begin == end:
             continue
         if isinstance(run, WordRun):
-            some.append(run.words[:, begin:end])
+            pieces.append(run.words[:, begin:end])
         else:
-            those = run.keys[begin:end], run.masks[begin:end]
-            chunks = union(*chunks, *those) if chunks else those
+            piece = run.keys[begin:end], run.masks[begin:end]
+            chunks = union(*chunks, *piece) if chunks else piece
     if chunks:
-        some.append(words_of(*chunks, size_of(chunks[1]))[None])
-    return merge_all(sorted(some, key=lambda words: words.shape[1]), lanes)
+        keys, masks = chunks
+        pieces.append(words_of(keys, masks, size_of(masks))[None])
+    return merge_all(sorted(pieces, key=lambda words: words.shape[1]), lanes)

@@ -12,7 +12,7 @@ MIN_PANDAS_STRINGS = 50_000  # strings from which loading pandas pays: pyarrow t
 
 
 def arrow_of(array: np.ndarray):
-    """Numbers as a pyarrow array that shares their memory.
+    """Return numbers as a pyarrow array that shares their memory.
 
     >>> arrow_of(np.array([1, -2])).to_pylist(), str(arrow_of(np.array([0.5])).type)
     ([1, -2], 'double')
@@ -24,7 +24,7 @@ def arrow_of(array: np.ndarray):
 
 
 def numpy_of(array) -> np.ndarray:
-    """The numbers of a pyarrow array without nulls, or of a chunked one; to be read only.
+    """Return the numbers of a pyarrow array, or of a chunked one, without nulls. The result is read-only.
 
     >>> numpy_of(arrow_of(np.array([1, -2]))[1:]).tolist()
     [-2]
@@ -37,7 +37,7 @@ def numpy_of(array) -> np.ndarray:
 
 
 def cast(array, to):
-    """Return an array, or a chunked one, as another type. One of that type is returned as it is: casting it would import
+    """Return an array, or a chunked one, as another type. An array of that type is not cast, as that would import
     `pyarrow.compute`, in 0.03 s."""
     return array if array.type == to else array.cast(to)
 

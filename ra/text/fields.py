@@ -1,6 +1,6 @@
-"""Parse text into columns in one pass: strings are numbered by their first appearance in the text, integers are converted.
+"""Parse text into columns in one pass: strings are numbered in order of first appearance in the text, integers are converted.
 
-Bytes are read eight at a time. Text that is not in the simplest form is refused; the caller then uses another reader.
+Bytes are read eight at a time. If text is not in the simplest form, the kernel says so, and the caller uses another reader.
 """
 
 import numpy as np
@@ -10,8 +10,8 @@ from semi_naive.ra.text.strings import next_of, numbered, same_backwards
 from semi_naive.ra.words import JIT
 
 SKIP, STRING, NUMBER, UNSIGNED = range(4)  # the roles of a field of a line
-INITIAL_STRINGS = 1 << 12  # the distinct strings that there is room for at the start
-MAX_SAFE_DIGITS = 18  # the digits of a number that fits into 64 bits whatever they are
+INITIAL_STRINGS = 1 << 12  # distinct strings that there is room for at the start
+MAX_SAFE_DIGITS = 18  # any number of so many digits fits into 64 bits
 
 _NEWLINE, _MINUS, _ZERO, _NINE = (np.uint8(ord(one)) for one in "\n-09")
 _data = types.Array(types.uint8, 1, "C", readonly=True)
@@ -22,7 +22,7 @@ _columns = types.Array(types.int64, 2, "C")
 
 @njit(inline="always")
 def _digits(data, begin, end, signed):
-    """Return (True if it is a decimal number that fits into 64 bits, the number) of data[begin:end]."""
+    """Return (True if data[begin:end] is a decimal number that surely fits into 64 bits, the number)."""
     negative = signed and begin < end and data[begin] == _MINUS
     begin += negative
     value = np.int64(0)
@@ -36,12 +36,12 @@ def _digits(data, begin, end, signed):
 
 @njit(types.Tuple((types.boolean, types.int64, _i64, _i64, _u64))(_data, types.uint8, _i64, _i64, _columns), **JIT)
 def read_fields(data, delimiter, roles, places, columns):
-    """Fill columns (k, lines) from the fields of each line. `roles`: SKIP, STRING, NUMBER or UNSIGNED of each field; `places`:
-    its column.
+    """Fill columns (k, lines) from the fields of each line. roles: for each field SKIP, STRING, NUMBER or UNSIGNED; places: for
+    each field, its column.
 
-    Returns (plain, rows, begins, ends, hashes): True if the whole text was as expected, the number of filled rows, and of each
-    distinct string its place in the text and its hash. A line that repeats the one before makes no row. A string equal to the
-    line before's in the same field is not looked up again, as many columns have runs of one string.
+    Returns (plain, rows, begins, ends, hashes): False if the text is not in the simplest form, the number of filled rows, and
+    for each distinct string data[begin:end] its begin, end and hash. A line equal to the previous line makes no row. A field
+    equal to that of the previous line is not parsed again, as many columns have runs of one value.
     """
     begins, ends = np.empty(INITIAL_STRINGS, np.int64), np.empty(INITIAL_STRINGS, np.int64)
     words = np.empty(INITIAL_STRINGS, np.uint64)

@@ -16,7 +16,7 @@ _i64 = types.Array(types.int64, 1, "C")
 
 @njit(types.uint64[::1](_read, _i64, _i64), **JIT)
 def hash_places(data, begins, ends):
-    """The hashes of the strings that stand in `data` from each `begins` to its `ends`."""
+    """Return the hashes of the strings data[begins[i] : ends[i]]."""
     out = np.empty(begins.size, np.uint64)
     for i in range(out.size):
         out[i] = hash_of_bytes(data, begins[i], ends[i])
@@ -29,5 +29,5 @@ def hash_strings(strings) -> np.ndarray:
 
 
 def hash_rows(columns: np.ndarray) -> np.ndarray:
-    """uint64 hashes below 2^62 of the rows of int64 columns (k, n)."""
+    """Return uint64 hashes below 2^62 of the rows of int64 columns (k, n)."""
     return mix(combined(columns)) >> np.uint64(64 - BITS)

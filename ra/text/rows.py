@@ -1,4 +1,4 @@
-"""Format columns as text in one pass: integers are formatted, other values are numbers of given texts.
+"""Format columns as text in one pass: a column has integers, or numbers of given texts.
 
 A row is `seams[0] field seams[1] field … seams[arity]`: the seams are the texts before, between and after its fields.
 """
@@ -12,8 +12,8 @@ from semi_naive.host.jit import njit, types
 from semi_naive.ra.text.strings import concatenate_texts
 from semi_naive.ra.words import JIT
 
-SIGNED, UNSIGNED = -2, -1  # of a column of numbers; of any other, where its texts begin
-MAX_NUMBER_CHARACTERS = 20  # of a 64-bit number, including the sign
+SIGNED, UNSIGNED = -2, -1  # the bases of columns of integers
+MAX_NUMBER_CHARACTERS = 20  # of a 64-bit integer, including the sign
 
 _PAIRS = np.array([ord(digit) for number in range(100) for digit in f"{number:02}"], np.uint8)  # 00, 01, …, 99
 _ZERO, _MINUS = np.uint8(ord("0")), np.uint8(ord("-"))
@@ -25,7 +25,7 @@ _columns = types.Array(types.int64, 2, "C")
 
 @njit(inline="always")
 def _put_number(out, at, value):
-    """Write a uint64 in decimal from `at` on. Returns the end. Two digits are written at a time, from the last."""
+    """Write a uint64 in decimal to `out` from `at` on, and return the end. Digits are written in pairs, from the last."""
     end, rest = at + 1, value // _TEN
     while rest:
         end += 1
@@ -46,7 +46,7 @@ def _put_number(out, at, value):
 
 @njit(inline="always")
 def _copy(out, at, text, begin, end):
-    """Copy text[begin:end] to `out` from `at` on. Returns the end."""
+    """Copy text[begin:end] to `out` from `at` on, and return the end."""
     for i in range(begin, end):
         out[at] = text[i]
         at += 1
@@ -59,7 +59,7 @@ def _put_rows_uncompiled(columns, bases, content, starts, seams, seam_starts, ou
     for k, (column, base) in enumerate(zip(columns, bases.tolist(), strict=True)):
         parts.append([seam_text[seam_starts[k] : seam_starts[k + 1]]] * column.size)
         if base >= 0:
-            parts.append([text[starts[at] : starts[at + 1]] for at in (column + base).tolist()])
+            parts.append([text[starts[number] : starts[number + 1]] for number in (column + base).tolist()])
         else:
             parts.append([b"%d" % value for value in (column if base == SIGNED else column.view(np.uint64)).tolist()])
     parts.append([seam_text[seam_starts[len(columns)] :]] * columns.shape[1])
@@ -102,7 +102,7 @@ def _lengths_uncompiled(column, base, starts):
 
 @njit(types.int64(_i64, types.int64, _i64), uncompiled=_lengths_uncompiled, **JIT)
 def _lengths(column, base, starts):
-    """Bytes of the texts of a column, all together."""
+    """Return the total bytes of the texts of a column."""
     total = np.int64(0)
     for value in column:
         total += starts[base + value + 1] - starts[base + value]
@@ -111,8 +111,8 @@ def _lengths(column, base, starts):
 
 @dataclass
 class RowFormat:
-    """The format of rows as text. fields: for each column SIGNED or UNSIGNED, if its values are numbers; else the texts that
-    its values number, see `concatenate_texts`.
+    """The format of rows as text. fields: for each column SIGNED or UNSIGNED, if its values are integers; else the texts that
+    its values number, as `concatenate_texts` returns them.
 
     >>> RowFormat(["", ": ", "\\n"], [SIGNED, concatenate_texts([b"a", b"bc"])]).bytes(np.array([[-7, 100], [1, 0]])).tobytes()
     b'-7: bc\\n100: a\\n'
@@ -122,26 +122,29 @@ class RowFormat:
     fields: Sequence
 
     def __post_init__(self):
-        """Concatenate the texts of all columns."""
+        """Compute the arguments of `put_rows`."""
         self._seams, self._seam_starts = concatenate_texts([seam.encode() for seam in self.seams])
-        texts = [field for field in self.fields if isinstance(field, tuple)]
         contents, starts, bases, begin, base = [np.empty(0, np.uint8)], [np.empty(0, np.int64)], [], 0, 0
-        for content, ends in texts:
+        for field in self.fields:
+            if not isinstance(field, tuple):
+                bases.append(field)
+                continue
+            content, text_starts = field
             contents.append(content)
-            starts.append(ends + begin)
+            starts.append(text_starts + begin)
             bases.append(base)
-            begin, base = begin + content.size, base + ends.size
-        self._content, self._starts, at = np.concatenate(contents), np.concatenate(starts), iter(bases)
-        self._bases = np.array([next(at) if isinstance(field, tuple) else field for field in self.fields], np.int64)
+            begin, base = begin + content.size, base + text_starts.size
+        self._content, self._starts = np.concatenate(contents), np.concatenate(starts)
+        self._bases = np.array(bases, np.int64)
 
     def bytes(self, columns: np.ndarray) -> np.ndarray:
-        """The text of the rows of columns (arity, n), int64."""
-        out = np.empty(self._room(columns), np.uint8)
-        given = columns, self._bases, self._content, self._starts, self._seams, self._seam_starts
-        return out[: put_rows(*given, out)]
+        """Return the text of the rows of int64 columns (arity, n), as bytes (uint8)."""
+        out = np.empty(self._max_bytes(columns), np.uint8)
+        size = put_rows(columns, self._bases, self._content, self._starts, self._seams, self._seam_starts, out)
+        return out[:size]
 
-    def _room(self, columns: np.ndarray) -> int:
-        """Bytes that the rows surely fit in."""
+    def _max_bytes(self, columns: np.ndarray) -> int:
+        """Return an upper bound of the bytes of the rows."""
         room = columns.shape[1] * self._seams.size
         for column, base in zip(columns, self._bases.tolist(), strict=True):
             if base >= 0:

@@ -1,7 +1,6 @@
-"""Kernels on strings as bytes, which are read eight at a time: find the end of a field, hash a string, compare two, look one up
-in a table.
+"""Kernels on strings of bytes: find the end of a field, hash a string, compare strings, look up a string in a table.
 
-If eight bytes would exceed the end of an array, bytes are read one at a time: no padding is needed.
+Bytes are read eight at a time, as a word. At the end of an array they are read one at a time, so no padding is needed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +37,7 @@ def _word_at(typingctx, data, at):
     return types.uint64(data, types.int64), codegen
 
 
-# Eight bytes of an array from a position on, the first in the lowest bits: also where no multiple of eight is.
+# The word of eight bytes of an array from a position on, the first byte in the lowest bits. It need not be aligned.
 word_at = Instruction(lambda data, at: np.uint64(int.from_bytes(data[at : at + 8].tobytes(), "little")), _word_at)
 
 
@@ -54,7 +53,7 @@ def last_bytes(data, at, end):
 
 @njit(inline="always")
 def hash_of_bytes(data, begin, end):
-    """The 62-bit hash of the bytes from `begin` to `end`."""
+    """Return the 62-bit hash of data[begin:end]."""
     word, at = np.uint64(end - begin), begin
     while at + 8 <= end:
         word = _mix(word) ^ word_at(data, at)
@@ -84,8 +83,8 @@ def same(data, begin, end, other, at):
 
 @njit(inline="always")
 def same_backwards(data, begin, end, at):
-    """True if the bytes from `begin` to `end` stand at `at` of the same array as well. The last are compared first, because
-    similar names often begin alike."""
+    """True if data[begin:end] equals the bytes of the same array from `at` on. The last bytes are compared first, as similar
+    names often have equal beginnings."""
     other = at + (end - begin)
     while end - begin >= 8:
         end -= 8
@@ -133,13 +132,14 @@ def look_up(data, begin, end, word, slots, content, begins, ends):
 
 @njit(inline="always")
 def slot_entry(word, number):
-    """Return the content of a string's slot: the upper half of its hash, and its number + 1."""
+    """Return the word in a string's slot: the upper half of the hash, and the number + 1 in the lower half."""
     return (word & HIGH_HALF) | np.uint64(number + 1)
 
 
 @njit(inline="always")
 def indexed(words, count, size):
-    """Return the slots of the first `count` strings with the given hashes. size: the number of slots, a power of two."""
+    """Return the slots of a table of the first `count` strings, given their hashes. size: the number of slots, a power of
+    two."""
     slots, mask = np.zeros(size, np.uint64), np.uint64(size - 1)
     for i in range(count):
         slot = words[i] & mask
@@ -159,8 +159,8 @@ def with_doubled_room(array):
 
 @njit(inline="always")
 def numbered(data, begin, end, count, begins, ends, words, slots):
-    """Return the number of the string data[begin:end] among the `count` distinct ones found so far in the same text, and the
-    table after adding it: (number, count, begins, ends, words, slots). words: the hashes."""
+    """Number the string data[begin:end] among the `count` distinct strings found so far in the same text. Returns its number,
+    and the table with it: (number, count, begins, ends, words, slots). words: the hashes of the strings."""
     word = hash_of_bytes(data, begin, end)
     number, slot = look_up(data, begin, end, word, slots, data, begins, ends)
     if number < 0:
@@ -175,8 +175,8 @@ def numbered(data, begin, end, count, begins, ends, words, slots):
 
 @njit(_bytes(_read, _i64, _i64, _i64), **JIT)
 def _copy_strings(data, begins, ends, offsets):
-    """Return the bytes data[begins[i] : ends[i]] of all strings, concatenated; fills `offsets` with the begin of each, and the
-    end of the last."""
+    """Return the strings data[begins[i] : ends[i]] concatenated, and write the begin of each, and the end of the last, to
+    `offsets`."""
     out, at = np.empty((ends - begins).sum(), np.uint8), 0
     for i in range(begins.size):
         offsets[i] = at
@@ -204,8 +204,8 @@ class Hashed:
         """The number of bytes of all strings."""
         return int((self.ends - self.begins).sum())
 
-    def alone(self) -> "Hashed":
-        """Return the strings without the bytes around and between them."""
+    def compacted(self) -> "Hashed":
+        """Return a copy whose data has no bytes around and between the strings."""
         offsets = np.empty(len(self) + 1, np.int64)
         content = _copy_strings(self.data, self.begins, self.ends, offsets)
         return Hashed(content, offsets[:-1], offsets[1:], self.hashes)
@@ -219,8 +219,8 @@ def concatenate_texts(texts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def string_arrays(data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> Iterator:
-    """Yields the strings that stand in UTF-8 bytes from each `begins` to its `ends`, as pyarrow arrays. One array has at most
-    `MAX_ARROW_BYTES` bytes, unless a single string has more.
+    """Yield the strings data[begins[i] : ends[i]] of UTF-8 bytes as pyarrow arrays of at most `MAX_ARROW_BYTES` bytes, unless a
+    single string has more.
 
     >>> [array.to_pylist() for array in string_arrays(np.frombuffer(b"abc", np.uint8), np.array([1, 0]), np.array([3, 0]))]
     [['bc', '']]
@@ -252,15 +252,16 @@ def places_of(strings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 class Interning:
-    """The interface of objects that give ids to strings, by `intern` of a pyarrow array; adds a method for strings in bytes."""
+    """The interface of objects that give ids to strings. Subclasses define `intern`."""
 
     def intern(self, strings) -> np.ndarray:
+        """Return the ids of a pyarrow array of strings."""
         raise NotImplementedError
 
     def intern_places(self, data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """The ids of strings that stand in UTF-8 bytes from each `begins` to its `ends`."""
+        """Return the ids of the strings data[begins[i] : ends[i]] of UTF-8 bytes."""
         return np.concatenate([np.empty(0, np.int64), *map(self.intern, string_arrays(data, begins, ends))])
 
     def intern_hashed(self, strings: Hashed) -> np.ndarray:
-        """The ids of strings whose hashes are known."""
+        """Return the ids of strings whose hashes are known."""
         return self.intern_places(strings.data, strings.begins, strings.ends)

@@ -1,9 +1,9 @@
 """Symbol tables: map strings to dense ids, in order of first appearance. Every run has its own table, which is released with
 the run.
 
-A table may extend another one, whose strings keep their ids. The *common* table of a process has the symbols of relations that
-any run may read; it exists as long as such relations do. Strings are not Python objects: their bytes are in one array, and
-kernels look them up by their hash.
+A table may extend another one, its base, whose strings keep their ids. The *common* table of a process has the symbols of
+relations that any run may read; it exists as long as such relations do. Strings are not Python objects: their bytes are in one
+array, and kernels look them up by their hash.
 """
 
 import threading
@@ -30,11 +30,11 @@ from semi_naive.ra.text.strings import (
 )
 from semi_naive.ra.words import JIT
 
-INITIAL_SYMBOLS = 256  # the symbols that a new table has room for
-MAX_DECODED_STRINGS = 50_000  # strings decoded, or sorted, without pyarrow: 15 to 30 ms, where loading it takes 0.1 s and 29 MB
-PREFETCH_DISTANCE = 8  # the distance, in strings, between a lookup and the prefetch for it
-ASSUMED_SYMBOL_BYTES = 32  # the bytes of a string, before lengths are known
-MAX_RESERVED_BYTES = 256 << 20  # the limit of bytes reserved for further strings
+INITIAL_SYMBOLS = 256  # that a new table has room for
+MAX_DECODED_STRINGS = 50_000  # decoded, or sorted, without pyarrow: 15 to 30 ms, where loading it takes 0.1 s and 29 MB
+PREFETCH_DISTANCE = 8  # in strings, between a prefetch and the lookup that it is for
+ASSUMED_SYMBOL_BYTES = 32  # of a string, before lengths are known
+MAX_RESERVED_BYTES = 256 << 20  # for further strings
 TABLE = "slots content starts stops known"  # arguments of kernels whose size is no measure of the work
 
 _u8 = types.Array(types.uint8, 1, "C")
@@ -49,8 +49,8 @@ def _indexed(words, count, size):
 
 @njit(types.void(_read, _i64, _i64, _u64, _u64, _u8, _i64, _i64, types.int64, _i64), scratch=TABLE, **JIT)
 def _find_numbers(data, begins, ends, words, slots, content, starts, stops, limit, ids):
-    """Write to `ids` the numbers of strings that are among the first `limit`; -1 for others. String i is data[begins[i] :
-    ends[i]] with the hash words[i]; slots, content, starts, stops: the table."""
+    """Write to `ids` the numbers of strings that are among the first `limit` of the table; -1 for others. String i is
+    data[begins[i] : ends[i]] with the hash words[i]; slots, content, starts, stops: the table."""
     for i in range(words.size):
         found, _ = look_up(data, begins[i], ends[i], words[i], slots, content, starts, stops)
         ids[i] = found if found < limit else -1
@@ -58,8 +58,8 @@ def _find_numbers(data, begins, ends, words, slots, content, starts, stops, limi
 
 @njit(inline="always")
 def _fetch(words, at, slots, content, starts):
-    """Prefetch the memory that lookups of the strings after `at` will read, in three stages: the slot of one, the position of
-    the string in the slot of an earlier one, and the bytes of a still earlier one. Reduces 240 ns a string to 130."""
+    """Prefetch the memory that lookups of the strings after number `at` will read, in three stages: the slot of a string; for
+    an earlier one, the begin of the string in that slot; for a still earlier one, its bytes. Reduces 240 ns a string to 130."""
     if at + 3 * PREFETCH_DISTANCE < words.size:
         prefetch(slots, np.int64(words[at + 3 * PREFETCH_DISTANCE] & np.uint64(slots.size - 1)))
     if at + 2 * PREFETCH_DISTANCE < words.size:
@@ -72,7 +72,7 @@ def _fetch(words, at, slots, content, starts):
 
 @njit(inline="always")
 def _number_in_first_slot(word, slots):
-    """The number of the string in the first slot for a hash, -1 if there is none."""
+    """Return the number of the string in the first slot for a hash; -1 if the slot is empty."""
     return np.int64(slots[word & np.uint64(slots.size - 1)] & ~HIGH_HALF) - 1
 
 
@@ -83,9 +83,12 @@ _added = types.UniTuple(types.int64, 2)(
 
 @njit(_added, scratch=TABLE, **JIT)
 def _add(data, begins, ends, words, at, slots, content, starts, stops, known, count, base, ids):
-    """Give a number to the strings from `at` on that have no id yet (-1), adding new strings. Returns the number of strings in
-    the table, and the position at which it ran out of room. String i is data[begins[i] : ends[i]] with the hash words[i];
-    slots, content, starts, stops: the table; known: its hashes; count: its strings; base: its first id."""
+    """Write the ids of strings from number `at` on to `ids`, where they are -1, and add new strings to the table. Returns
+    (number of strings in the table, number of the first string for which there is no room).
+
+    String i is data[begins[i] : ends[i]] with the hash words[i]. slots, content, starts, stops: the table; known: its hashes;
+    count: the number of its strings; base: its first id.
+    """
     while at < words.size:
         _fetch(words, at, slots, content, starts)
         if ids[at] < 0:
@@ -105,8 +108,8 @@ def _add(data, begins, ends, words, at, slots, content, starts, stops, known, co
 
 
 class SymbolTable:
-    """A two-way mapping of strings and ids. base: a table that extends no other; its present strings keep their ids, and it is
-    not changed.
+    """A two-way mapping of strings and ids. base: a table without a base; its present strings keep their ids, and this table
+    does not change it.
 
     >>> table = SymbolTable()
     >>> table.intern(["b", "a", "b"]).tolist(), table.strings(np.array([1, 0])).to_pylist()
@@ -117,91 +120,86 @@ class SymbolTable:
     """
 
     def __init__(self, base: "SymbolTable | None" = None):
-        """base: see the class."""
         self.base, self._below = base, len(base) if base else 0
         self._lock = threading.Lock()
-        self._count = 0  # of the strings here, those below not among them
+        self.own_size = 0  # the number of strings that are not of the base
         self._slots = np.zeros(2 * INITIAL_SYMBOLS, np.uint64)
         self._hashes, self._ends = np.empty(INITIAL_SYMBOLS, np.uint64), np.zeros(INITIAL_SYMBOLS + 1, np.int64)
         self._content = np.empty(INITIAL_SYMBOLS * ASSUMED_SYMBOL_BYTES, np.uint8)
 
     def __len__(self) -> int:
-        return self._below + self._count
-
-    @property
-    def own(self) -> int:
-        """Count the strings that are not from the table below."""
-        return self._count
+        return self._below + self.own_size
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the strings here and of their index. Room that is not written to takes no memory, and does not count."""
-        return int(self._ends[self._count]) + 8 * 4 * self._count
+        """The bytes of the table's own strings and of their index. Unwritten room takes no memory, and does not count."""
+        return int(self._ends[self.own_size]) + 8 * 4 * self.own_size
 
     def intern(self, strings) -> np.ndarray:
-        """The ids, int64, of a list or a pyarrow array of strings without nulls; new strings get new ids."""
+        """Return the ids, int64, of a list or a pyarrow array of strings without nulls; new strings get new ids."""
         return self.number(*_places(strings))
 
     def number(self, data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """Number strings that stand in UTF-8 bytes from each `begins` to its `ends`."""
+        """Return the ids of strings data[begins[i] : ends[i]] of UTF-8 bytes; new strings get new ids."""
         return self.number_hashed(Hashed(data, begins, ends, hash_places(data, begins, ends)))
 
     def number_hashed(self, strings: Hashed) -> np.ndarray:
-        """Number strings whose hashes are known. 130 ns a string of 40 bytes."""
+        """Return the ids of strings whose hashes are known; new strings get new ids. 130 ns a string of 40 bytes."""
         begins, ends, ids = strings.begins, strings.ends, np.full(len(strings), -1, np.int64)
-        given = strings.data, begins, ends, strings.hashes
+        hashed = strings.data, begins, ends, strings.hashes
         if self.base:
             with locked(self.base._lock):
-                _find_numbers(*given, *self.base._kept(), self._below, ids)
+                _find_numbers(*hashed, *self.base._lookup_arrays(), self._below, ids)
         with locked(self._lock):
             try:
-                at = 0
-                while at < len(ids):
-                    self._count, at = _add(*given, at, *self._kept(), self._hashes, self._count, self._below, ids)
-                    if at < len(ids):
-                        self._grow(len(ids) - at, int(ends[at] - begins[at]))
-            except BaseException:  # an interrupt: slots may have strings that are not counted
-                self._slots = _indexed(self._hashes, self._count, len(self._slots))
+                done = 0
+                while done < len(ids):
+                    table = *self._lookup_arrays(), self._hashes, self.own_size, self._below
+                    self.own_size, done = _add(*hashed, done, *table, ids)
+                    if done < len(ids):
+                        self._grow(len(ids) - done, int(ends[done] - begins[done]))
+            except BaseException:  # an interrupt: slots may have strings that `own_size` does not include
+                self._slots = _indexed(self._hashes, self.own_size, len(self._slots))
                 raise
         return ids
 
     def find(self, strings) -> np.ndarray:
-        """Return the ids of strings, -1 of strings without one; none is numbered."""
+        """Return the ids of strings; -1 for unknown strings, which are not added."""
         data, begins, ends = _places(strings)
         found = np.full(len(begins), -1, np.int64)
         with locked(self._lock):
-            _find_numbers(data, begins, ends, hash_places(data, begins, ends), *self._kept(), self._count, found)
+            _find_numbers(data, begins, ends, hash_places(data, begins, ends), *self._lookup_arrays(), self.own_size, found)
         found[found >= 0] += self._below
         if self.base:
             below = self.base.find(strings)
             found = np.where((below >= 0) & (below < self._below), below, found)
         return found
 
-    def back_to(self, own: int) -> None:
-        """Discard all but the first `own` of this table's strings; later strings reuse their ids."""
+    def back_to(self, own_size: int) -> None:
+        """Discard all but the first `own_size` of this table's own strings; later strings reuse their ids."""
         with locked(self._lock):
-            if own < self._count:
-                self._content = _longer(self._content, int(self._ends[own]), len(self._content))  # what there was is shared
+            if own_size < self.own_size:
+                self._content = _longer(self._content, int(self._ends[own_size]), len(self._content))  # views share the old
                 self._ends = self._ends.copy()
-                self._slots = _indexed(self._hashes, own, len(self._slots))
-                self._count = own  # last, as it says whether this is done
+                self._slots = _indexed(self._hashes, own_size, len(self._slots))
+                self.own_size = own_size  # last: after an interrupt, the condition above is still true
 
-    def _kept(self) -> tuple:
-        """Return the arrays in which kernels look strings up: slots, content, begins, ends."""
+    def _lookup_arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return the arrays in which kernels look up the table's own strings: slots, content, begins, ends."""
         return self._slots, self._content, self._ends[:-1], self._ends[1:]
 
     def _grow(self, strings: int, needed: int) -> None:
-        """Make room for a string of `needed` bytes. A full table doubles, or grows fourfold if that many strings are to be
-        looked up. Bytes get 32 times the room, up to `MAX_RESERVED_BYTES`: pages that are not written to take no memory, and
-        copying takes longer than looking up."""
-        count, used, times = self._count, int(self._ends[self._count]), 4 if strings > self._count else 2
+        """Make room for a string of `needed` bytes. A full table doubles, or grows fourfold if more strings are still to be
+        looked up than it has. The room for bytes grows 32-fold, up to `MAX_RESERVED_BYTES`: unwritten pages take no memory, and
+        copying takes longer than looking up. strings: the number of strings to be looked up."""
+        count, used, factor = self.own_size, int(self._ends[self.own_size]), 4 if strings > self.own_size else 2
         if used + needed > len(self._content):
             room = max(2 * len(self._content), min(32 * len(self._content), MAX_RESERVED_BYTES))
             self._content = _longer(self._content, used, max(used + needed, room))
         if count == len(self._hashes):
-            self._ends = _longer(self._ends, count + 1, times * count + 1)
-            self._slots = _indexed(self._hashes, count, 2 * times * count)
-            self._hashes = _longer(self._hashes, count, times * count)  # last, as it says whether this is done
+            self._ends = _longer(self._ends, count + 1, factor * count + 1)
+            self._slots = _indexed(self._hashes, count, 2 * factor * count)
+            self._hashes = _longer(self._hashes, count, factor * count)  # last: after an interrupt, the condition is still true
 
     def strings(self, ids: np.ndarray):
         """Return the strings of ids as a pyarrow array. Raises UnknownId, a KeyError."""
@@ -214,7 +212,8 @@ class SymbolTable:
         if below.all():
             return self.base.strings(ids)
         both = pa.concat_arrays([self.base.strings(ids[below]), self.strings(ids[~below])])
-        return both.take(arrow_of(np.where(below, np.cumsum(below), below.sum() + np.cumsum(~below)) - 1))
+        places = np.where(below, np.cumsum(below), below.sum() + np.cumsum(~below)) - 1
+        return both.take(arrow_of(places))
 
     def texts(self, ids: np.ndarray) -> list[str]:
         """Return the strings of ids as a list, up to `MAX_DECODED_STRINGS` without pyarrow. Raises UnknownId, a KeyError."""
@@ -233,7 +232,7 @@ class SymbolTable:
         return [next(texts if here else below) for here in own.tolist()]
 
     def lengths(self, ids: np.ndarray) -> np.ndarray:
-        """Return the lengths in bytes of the strings of ids. KeyError of an unknown id."""
+        """Return the lengths in bytes of the strings of ids. Raises UnknownId, a KeyError."""
         self._check(ids)
         if not self._below:
             return self._ends[ids + 1] - self._ends[ids]
@@ -250,19 +249,19 @@ class SymbolTable:
             raise UnknownId(f"{ids[np.argmax(wrong)]} is not the id of any symbol here")
 
     def _view(self):
-        """Return the strings here as a pyarrow array that shares their memory, which is not overwritten."""
+        """Return the table's own strings as a pyarrow array that shares their memory, which is not overwritten."""
         import pyarrow as pa
 
         with locked(self._lock):
-            return pa.LargeStringArray.from_buffers(self._count, pa.py_buffer(self._ends), pa.py_buffer(self._content))
+            return pa.LargeStringArray.from_buffers(self.own_size, pa.py_buffer(self._ends), pa.py_buffer(self._content))
 
     def parts(self) -> Iterator[tuple]:
-        """Yield all strings in order with their hashes, as pyarrow arrays of at most `MAX_ARROW_BYTES` bytes, unless one string
-        alone has more."""
+        """Yield (strings, hashes) in the order of ids, in parts. The strings of a part are a pyarrow array of at most
+        `MAX_ARROW_BYTES` bytes, unless a single string has more."""
         import pyarrow as pa
 
         tables = [(self.base, self._below)] if self.base else []
-        for table, count in [*tables, (self, self._count)]:
+        for table, count in [*tables, (self, self.own_size)]:
             strings, ends, begin = table._view(), table._ends, 0
             while begin < count:
                 end = max(begin + 1, int(np.searchsorted(ends[: count + 1], ends[begin] + MAX_ARROW_BYTES, "right")) - 1)
@@ -270,7 +269,7 @@ class SymbolTable:
                 begin = end
 
     def array(self):
-        """All strings as one pyarrow array; the position is the id."""
+        """Return all strings as one pyarrow array; the position is the id."""
         import pyarrow as pa
 
         parts = [strings for strings, _ in self.parts()]
@@ -307,7 +306,7 @@ _making = threading.Lock()
 
 
 def process_symbols() -> SymbolTable:
-    """The table of symbols in relations that any run of this process may read: a new one when nothing keeps the last."""
+    """Return the common table of this process: a new one if no relation refers to the last one any more."""
     global _common
     with _making:
         table = _common() if _common else None
@@ -318,5 +317,5 @@ def process_symbols() -> SymbolTable:
 
 
 def keep(table: SymbolTable, owner) -> None:
-    """Keep a table alive as long as an object that has ids of it."""
+    """Keep a table alive as long as `owner`, an object with ids of the table."""
     weakref.finalize(owner, len, table).atexit = False

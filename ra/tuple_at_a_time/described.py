@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from semi_naive.ra.blocks.block import EVERY, Block
+from semi_naive.ra.blocks.block import WORD_BITS, Block
 from semi_naive.ra.blocks.thinned import Thinned
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.sharing import address_of
@@ -62,7 +62,7 @@ class BlockLists:
 def describe_block(block: Block, keys: int) -> Described:
     """Return the description of a block that is searched by its first `keys` columns. It is cached with the block."""
     if keys not in block.described:
-        is_thinned = isinstance(block, Thinned) and not block.spelt
+        is_thinned = isinstance(block, Thinned) and not block.has_words
         block.described[keys] = _describe_thinned(block, keys) if is_thinned else _describe_whole(block, keys)
     return block.described[keys]
 
@@ -71,9 +71,9 @@ def _describe_whole(block: Block, keys: int) -> Described:
     """Describe a block: the addresses of its words, directory and presence filter, and its fields."""
     words, fields = np.ascontiguousarray(block.words), block.packing.fields
     rest, base, coarse, starts = 0, 0, 0, np.zeros(2, np.int64)
-    present, least, within, cells = ANY, 0, EVERY - 1, 2
+    present, least, within, cells = ANY, 0, WORD_BITS - 1, 2
     shifts = [layout_field.shift for layout_field in fields[:keys] if layout_field.lane == 0]
-    if shifts and shifts[-1] < EVERY:
+    if shifts and shifts[-1] < WORD_BITS:
         rest = shifts[-1]
         base, coarse, starts = _one_group(words[0], rest) if block.size <= MAX_SCANNED_TUPLES else block.directory(rest)
     if keys and block.size > MAX_SCANNED_TUPLES:
@@ -89,14 +89,14 @@ def _one_group(words: np.ndarray, rest: int) -> tuple[int, int, np.ndarray]:
     """Return a directory that has all words in one group, or in two of 63 bits each (see `Block.directory`). rest: the number
     of low bits of a word that are not part of the key."""
     base, last = int(words[0]) >> rest, int(words[-1]) >> rest
-    if (last - base) >> (EVERY - 1):
-        return 0, EVERY - 1, np.array([0, int(np.searchsorted(words, np.uint64(1 << (EVERY - 1)))), words.size])
-    return base, EVERY - 1, np.array([0, words.size])
+    if (last - base) >> (WORD_BITS - 1):
+        return 0, WORD_BITS - 1, np.array([0, int(np.searchsorted(words, np.uint64(1 << (WORD_BITS - 1)))), words.size])
+    return base, WORD_BITS - 1, np.array([0, words.size])
 
 
 def _describe_thinned(block: Thinned, keys: int) -> Described:
     """Describe a thinned block: the description of the whole block, and the positions of the dropped tuples."""
-    whole, gone = describe_block(block.whole, keys), np.ascontiguousarray(block.gone)
+    whole, gone = describe_block(block.whole, keys), np.ascontiguousarray(block.dropped)
     words = whole.words.copy()
     words[at.GONE], words[at.GONE_COUNT] = address_of(gone), gone.size
     return _with_address(words, whole, gone)

@@ -11,28 +11,31 @@ import numpy as np
 
 
 def branch_ids(tag: int, fields: np.ndarray, values) -> np.ndarray:
-    """The ids of branches, given the columns (k, n) of their fields. Two records at most: some 600 ns a branch.
+    """Return the ids (n,) of values of branch number `tag`, given the columns (k, n) of their fields. 600 ns a value at most.
 
     >>> from semi_naive.ra.values.values import Values
     >>> values = Values()
     >>> cons = branch_ids(0, np.array([[7, 8], branch_ids(1, np.empty((0, 2), np.int64), values)]), values)
-    >>> tags, payloads = open_(cons, values)
+    >>> tags, payloads = tags_and_payloads(cons, values)
     >>> tags.tolist(), fields(payloads, 2, values)[0].tolist()
     ([0, 0], [7, 8])
     """
     width, size = fields.shape
-    payload = np.zeros(size, np.int64) if not width else fields[0] if width == 1 else values.pack(fields)
+    if width == 1:
+        payload = fields[0]
+    else:
+        payload = values.pack(fields) if width else np.zeros(size, np.int64)
     return values.pack(np.array([np.full(size, tag), payload], np.int64))
 
 
-def open_(ids: np.ndarray, values) -> tuple[np.ndarray, np.ndarray]:
-    """The tags of branches, and their payloads."""
+def tags_and_payloads(ids: np.ndarray, values) -> tuple[np.ndarray, np.ndarray]:
+    """Return the tags and the payloads of values of an algebraic data type, given their ids."""
     tags, payloads = values.fields(ids, 2)
     return tags, payloads
 
 
 def fields(payloads: np.ndarray, width: int, values) -> np.ndarray:
-    """Return the fields (width, n) of branches of this number of fields, given their payloads."""
+    """Return the fields (width, n) of values of a branch with `width` fields, given their payloads."""
     if width < 2:
         return payloads.reshape(1, -1)[:width]
     return values.fields(payloads, width)

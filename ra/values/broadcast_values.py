@@ -1,4 +1,4 @@
-"""The symbols and records on hosts other than the driver's: Spark broadcasts the files of a snapshot."""
+"""The symbols and records on hosts other than the driver's: their snapshot is broadcast by Spark."""
 
 import os
 
@@ -8,26 +8,26 @@ from semi_naive.ra.values.values import SharedValues
 
 
 class BroadcastValues(SharedValues):
-    """A snapshot whose files a host writes when it first needs one. files: broadcasts of their bytes, by path."""
+    """A snapshot whose files each host writes when it first needs one. files: broadcasts of the files' bytes, by path."""
 
     def __init__(self, symbols, records, files: dict[str, object]):
         super().__init__(symbols, records)
         self.files = files
 
     def __reduce__(self):
-        return BroadcastValues, (*self._snapshots, self.files)
+        return BroadcastValues, (*self.snapshots, self.files)
 
     @property
     def _symbols(self) -> Dictionary:
-        self._write()
+        self._write_missing_files()
         return super()._symbols
 
     def _lexicon(self, arity: int) -> Dictionary:
-        self._write()
+        self._write_missing_files()
         return super()._lexicon(arity)
 
-    def _write(self) -> None:
-        """Write the files that are missing here, each completely or not at all."""
+    def _write_missing_files(self) -> None:
+        """Write the files that this host lacks, each completely or not at all."""
         for path, broadcast in self.files.items():
             if not os.path.exists(path):
                 with private.open_replacing(path) as file:

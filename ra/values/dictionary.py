@@ -23,8 +23,8 @@ from semi_naive.ra.text.ids import UnknownId
 from semi_naive.ra.values.distinct import distinct_with_inverse
 
 Saved = tuple[str, tuple[int, ...]]  # what the paths of a segment's files begin with, and the checksum of each
-INDEX = ".hashes.npy", ".order.npy"  # the suffixes of the index files, besides that of the content
-_MOST_BYTES = 1 << 30  # the limit of a merged segment: the offsets of an Arrow string array end at 2 GiB
+HASHES_SUFFIX, ORDER_SUFFIX = ".hashes.npy", ".order.npy"  # of the two files of a segment's index
+_MAX_MERGED_BYTES = 1 << 30  # of a merged segment's content: the offsets of an Arrow string array end at 2 GiB
 
 
 class Strings:
@@ -35,12 +35,12 @@ class Strings:
 
     @staticmethod
     def distinct(strings):
+        """Return (the distinct strings in order of first appearance, the place of each string among them)."""
         coded = strings.dictionary_encode()
         return coded.dictionary, numpy_of(coded.indices)
 
     @staticmethod
     def hashes(strings):
-        """Return the hashes of strings."""
         from semi_naive.ra.text.hashing import hash_strings
 
         return hash_strings(strings)
@@ -58,14 +58,12 @@ class Strings:
 
     @staticmethod
     def concat(parts):
-        """Return several arrays as one."""
         import pyarrow as pa
 
         return pa.concat_arrays(parts) if parts else strings_of([])
 
     @staticmethod
     def save(strings, path):
-        """Write strings to a file."""
         import pyarrow as pa
 
         batch = pa.record_batch([strings], ["strings"])
@@ -74,7 +72,6 @@ class Strings:
 
     @staticmethod
     def load(path):
-        """Map the strings of a file into memory."""
         import pyarrow as pa
 
         return pa.ipc.open_file(pa.memory_map(path + Strings.suffix)).get_batch(0).column(0)
@@ -88,7 +85,7 @@ class Rows:
 
     @staticmethod
     def distinct(rows):
-        """Return the distinct records in order of first appearance, and the place of each record among them. 15 to 60 ns each:
+        """Return (the distinct records in order of first appearance, the place of each record among them). 15 to 60 ns each:
         numpy sorts positions by hash in a fourth of the time in which Arrow numbers the hashes."""
         hashes = Rows.hashes(rows)
         order = np.argsort(hashes)
@@ -97,12 +94,12 @@ class Rows:
         if begins.size == order.size:
             return rows, np.arange(order.size)
         first = np.minimum.reduceat(order, begins)
-        by_first = np.argsort(first)
-        numbers = np.empty_like(by_first)
-        numbers[by_first] = np.arange(by_first.size)
+        by_appearance = np.argsort(first)
+        numbers = np.empty_like(by_appearance)
+        numbers[by_appearance] = np.arange(by_appearance.size)
         inverse = np.empty_like(order)
         inverse[order] = np.repeat(numbers, np.diff(begins, append=order.size))
-        first = first[by_first]
+        first = first[by_appearance]
         wrong = Rows.differ(rows, rows[:, first[inverse]])
         if wrong.any():
             raise _collision("record", rows[:, np.flatnonzero(wrong)[:1]])
@@ -110,7 +107,6 @@ class Rows:
 
     @staticmethod
     def hashes(rows):
-        """Return the hashes of records."""
         from semi_naive.ra.text.hashing import hash_rows
 
         return hash_rows(rows)
@@ -146,7 +142,9 @@ def _collision(noun: str, content) -> RuntimeError:
 
 @dataclass
 class Segment:
-    """Content by position, its hashes in ascending order, and the position of each hash's content."""
+    """Content by position, its hashes in ascending order, and for each of these hashes the position of its content. saved: the
+    paths and checksums of its files, if it has been saved.
+    """
 
     content: object
     hashes: np.ndarray
@@ -163,30 +161,31 @@ class Segment:
 
     @classmethod
     def merged(cls, form, first: "Segment", second: "Segment") -> "Segment":
-        """Return two segments as one."""
+        """Return two segments as one; the content of the first comes first. form: `Strings` or `Rows`."""
         hashes = np.concatenate([first.hashes, second.hashes])
         order = np.concatenate([first.order, second.order + len(first)])
-        ascending = np.argsort(hashes, kind="stable")  # which notices that these are two ascending halves
+        ascending = np.argsort(hashes, kind="stable")  # a stable sort merges the two ascending halves
         return cls(form.concat([first.content, second.content]), hashes.take(ascending), order.take(ascending))
 
     def save(self, form, directory: str) -> Saved:
-        """Write the files, unless that has been done, and return their paths and checksums."""
+        """Write the files into a directory, unless they are there, and return their paths and checksums."""
         if self.saved is None or os.path.dirname(self.saved[0]) != directory:
             path = os.path.join(directory, f"{form.noun}s-{uuid.uuid4().hex}")
             form.save(self.content, path)
-            _save_array(path + INDEX[0], self.hashes)
-            _save_array(path + INDEX[1], self.order)
-            self.saved = path, tuple(_checksum(path + suffix) for suffix in (form.suffix, *INDEX))
+            _save_array(path + HASHES_SUFFIX, self.hashes)
+            _save_array(path + ORDER_SUFFIX, self.order)
+            self.saved = path, tuple(_checksum(path + suffix) for suffix in (form.suffix, HASHES_SUFFIX, ORDER_SUFFIX))
         return self.saved
 
     @classmethod
     def load(cls, form, saved: Saved) -> "Segment":
-        """Map the files into memory. The first in a process reads all of them."""
+        """Map the files into memory. The first call in a process reads all of them, to verify their checksums."""
         path, checksums = saved
         try:
-            for suffix, checksum in zip((form.suffix, *INDEX), checksums, strict=True):
-                _verify(path + suffix, checksum)
-            hashes, order = (np.load(path + suffix, mmap_mode="r") for suffix in INDEX)
+            for suffix, checksum in zip((form.suffix, HASHES_SUFFIX, ORDER_SUFFIX), checksums, strict=True):
+                if _checksum(path + suffix) != checksum:
+                    raise ValueError(f"{path + suffix} is damaged or cut short")
+            hashes, order = (np.load(path + suffix, mmap_mode="r") for suffix in (HASHES_SUFFIX, ORDER_SUFFIX))
             return cls(form.load(path), hashes, order, saved)
         except (OSError, ValueError) as error:
             wrong = "are gone" if isinstance(error, FileNotFoundError) else "are damaged"
@@ -195,15 +194,9 @@ class Segment:
 
 @functools.lru_cache(maxsize=1 << 12)
 def _checksum(path: str) -> int:
-    """Return the checksum of a file."""
     from semi_naive.ra.storage.checksum import checksum_of_file  # a kernel: importing the package loads none
 
     return checksum_of_file(path)
-
-
-def _verify(path: str, checksum: int) -> None:
-    if _checksum(path) != checksum:
-        raise ValueError(f"{path} is damaged or cut short")
 
 
 def _save_array(path: str, array: np.ndarray) -> None:
@@ -226,7 +219,7 @@ class Dictionary:
         """base: the first id; dense: the number of contents with dense ids."""
         self.form, self.base, self.dense, self.frozen = form, base, dense, frozen
         self.segments = list(segments)
-        self._fixed = len(self.segments)  # given segments, which may be mapped files, are never merged
+        self._given = len(self.segments)  # these segments may be mapped files, and are never merged
         self._adding = threading.Lock()
 
     def __len__(self) -> int:
@@ -272,11 +265,11 @@ class Dictionary:
         return ids
 
     def mark(self) -> tuple:
-        """Return the state for `back_to`."""
+        """Return a savepoint for `back_to`."""
         return list(self.segments), self.dense, self.frozen
 
     def back_to(self, mark: tuple) -> None:
-        """Restore the state that `mark` returned: content added since is forgotten."""
+        """Restore a savepoint that `mark` returned: discard the content added since."""
         segments, self.dense, self.frozen = mark
         self.segments = list(segments)
 
@@ -291,17 +284,18 @@ class Dictionary:
         return self._take(positions)
 
     def added(self):
-        """Return the content added on top of the segments given at the start; None if there is none."""
-        own = self.segments[self._fixed :]
-        return self.form.concat([segment.content for segment in own]) if own else None
+        """Return the content added after the segments given at the start; None if there is none."""
+        added = self.segments[self._given :]
+        return self.form.concat([segment.content for segment in added]) if added else None
 
-    def after(self, position: int):
-        """The content from a position on."""
+    def content_from(self, position: int):
+        """Return the content from a position on."""
         parts, start = [], 0
         for segment in self.segments:
-            first, start = max(0, position - start), start + len(segment)
+            first = max(0, position - start)
             if first < len(segment):
                 parts.append(self.form.take(segment.content, np.arange(first, len(segment))))
+            start += len(segment)
         return self.form.concat(parts)
 
     def _find(self, hashes: np.ndarray) -> np.ndarray:
@@ -309,18 +303,18 @@ class Dictionary:
         positions = np.full(len(hashes), -1, np.int64)
         if not len(hashes):
             return positions
-        by_hash = np.argsort(hashes)  # neighbours in the index are neighbours in memory: a third of the time
+        by_hash = np.argsort(hashes)  # ascending searches read the index in order: a third of the time
         wanted = hashes[by_hash]
         start = 0
         for segment in self.segments:
-            at = np.minimum(np.searchsorted(segment.hashes, wanted), len(segment) - 1)
-            hit = segment.hashes[at] == wanted
-            positions[by_hash[hit]] = start + segment.order[at[hit]]
+            places = np.minimum(np.searchsorted(segment.hashes, wanted), len(segment) - 1)
+            hit = segment.hashes[places] == wanted
+            positions[by_hash[hit]] = start + segment.order[places[hit]]
             start += len(segment)
         return positions
 
     def _take(self, positions: np.ndarray):
-        """Return the content at some positions, which may be in several segments."""
+        """Return the content at some positions, in their order; they may be in several segments."""
         segments = self.segments
         if len(segments) == 1:
             return self.form.take(segments[0].content, positions)
@@ -331,9 +325,9 @@ class Dictionary:
         for number in distinct_with_inverse(segment_of[order])[0]:
             inside = order[slice(*np.searchsorted(segment_of[order], [number, number + 1]))]
             parts.append(self.form.take(segments[number].content, positions[inside] - starts[number]))
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
-        return self.form.take(self.form.concat(parts), back) if parts else self.form.take(segments[0].content, order)
+        inverse = np.empty_like(order)
+        inverse[order] = np.arange(len(order))
+        return self.form.take(self.form.concat(parts), inverse) if parts else self.form.take(segments[0].content, order)
 
     def _append(self, content, hashes: np.ndarray) -> np.ndarray:
         """Add distinct new content as a segment, and return its positions. Raises if two have the same hash."""
@@ -346,16 +340,16 @@ class Dictionary:
         while self._merge_last_two(segments):
             pass
         if not self.frozen:
-            self.dense += len(hashes)  # before others can find the content: its ids are dense
+            self.dense += len(hashes)  # before other threads can find the content, as its ids are dense
         self.segments = segments
         return np.arange(start, start + len(hashes))
 
     def _merge_last_two(self, segments: list[Segment]) -> bool:
-        """Merge the last two of some segments if the last is more than half as large; True if it did."""
-        if len(segments) - self._fixed < 2 or len(segments[-2]) >= 2 * len(segments[-1]):
+        """Merge the last two segments of a list if the last is more than half as large; True if they were merged."""
+        if len(segments) - self._given < 2 or len(segments[-2]) >= 2 * len(segments[-1]):
             return False
         first, second = segments[-2:]
-        if first.content.nbytes + second.content.nbytes > _MOST_BYTES:
+        if first.content.nbytes + second.content.nbytes > _MAX_MERGED_BYTES:
             return False
         segments[-2:] = [Segment.merged(self.form, first, second)]
         return True

@@ -9,15 +9,14 @@ import numpy as np
 
 from semi_naive.ra.ir import Kind
 
-# The types of numbers; symbols and records are ids, int64.
 DTYPES = {Kind.NUMBER: np.int64, Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}
 SIGN = np.int64(-1 << 63)
 NAN = np.array(np.nan).view(np.int64)[()]  # its sign is 0, so as bits it is above infinity
-LONGEST = 4000  # digits of an integer in text; Python's limit is 4,300
+MAX_INTEGER_DIGITS = 4000  # of an integer in text; Python's limit is 4,300
 
 
 def dtype_of(kind: Kind) -> type:
-    """The numpy type of a kind's values."""
+    """Return the numpy type of a kind's values; symbols and records are ids, int64."""
     return DTYPES.get(kind, np.int64)
 
 
@@ -27,7 +26,7 @@ def numbers(column: np.ndarray, kind: Kind) -> np.ndarray:
 
 
 def as_bits(array: np.ndarray) -> np.ndarray:
-    """The int64 bits of numbers of any numpy type, floats in their one form.
+    """Return the int64 bits of numbers of any numpy type, with one pattern for each float: see the module.
 
     >>> np.unique(as_bits(np.array([-0.0, 0.0, -np.nan, np.nan]))).view(np.float64).tolist(), as_bits(np.array([True])).tolist()
     ([0.0, nan], [1])

@@ -7,8 +7,8 @@ which are equal if the content is equal. Ids are assigned in three phases:
    arity from 1 (0 is nil).
 2. The first `share` freezes this: from then on, in the driver and in workers, content that is not in the snapshot gets its hash
    as id, which is always negative. So no process has to ask another, and equal content has equal ids everywhere.
-3. A worker opens the snapshot from files, and returns the content that it `made`; the driver learns it, and the next snapshot
-   brings it to all workers.
+3. A worker opens the snapshot from files, and returns the content that it added (`made`); the driver learns it, and the next
+   snapshot brings it to all workers.
 """
 
 from dataclasses import dataclass, field
@@ -22,21 +22,21 @@ from semi_naive.ra.text.symbols import SymbolTable, as_strings, process_symbols
 from semi_naive.ra.values.dictionary import Dictionary, Rows, Saved, Segment, Strings
 
 FIRST_RECORD = 1  # nil is 0
-NOBODY = np.iinfo(np.int64).min  # an id that no content has: hashes have 62 bits
+NO_ID = np.iinfo(np.int64).min  # no content has it: hashes have 62 bits
 
 
-class _Content(Interning):
-    """The lookups that driver and workers share. _symbols: a Dictionary; _records: one for each arity."""
+class _Lookups(Interning):
+    """The lookups that driver and workers share. _symbols: the dictionary of symbols; _records: those of records, by arity."""
 
     _symbols: Dictionary | None
     _records: dict[int, Dictionary]
 
     def intern(self, strings) -> np.ndarray:
-        """The ids of a list, an object array or a pyarrow array of strings."""
+        """Return the ids of a list, an object array or a pyarrow array of strings; new strings get new ids."""
         return self._symbols.encode(as_strings(strings)) if len(strings) else np.empty(0, np.int64)
 
     def arrow(self, ids: np.ndarray):
-        """The symbols of ids, a pyarrow string array. KeyError of an unknown id."""
+        """Return the symbols of ids, a pyarrow string array. Raises UnknownId, a KeyError."""
         return self._symbols.decode(ids) if len(ids) else strings_of([])
 
     def lengths(self, ids: np.ndarray) -> np.ndarray:
@@ -46,30 +46,30 @@ class _Content(Interning):
         return numpy_of(pc.binary_length(self.arrow(ids))).astype(np.int64)
 
     def strings(self, ids: np.ndarray) -> list[str]:
-        """The symbols of ids."""
+        """Return the symbols of ids as a list."""
         return self.arrow(ids).to_pylist()
 
     def pack(self, columns: np.ndarray) -> np.ndarray:
-        """The ids of records, given the columns (k, n) of their fields. Some 300 ns a record."""
+        """Return the ids of records, given the columns (k, n) of their fields; new records get new ids. 300 ns a record."""
         if not columns.shape[1]:
             return np.empty(0, np.int64)
         return self._lexicon(len(columns)).encode(np.ascontiguousarray(columns))
 
     def fields(self, ids: np.ndarray, arity: int) -> np.ndarray:
-        """The fields (arity, n) of records; nil has none. KeyError of an unknown id."""
+        """Return the fields (arity, n) of records. Raises UnknownId, a KeyError, also for nil, which has no fields."""
         if not len(ids):
             return np.empty((arity, 0), np.int64)
         return np.ascontiguousarray(self._lexicon(arity).decode(ids))
 
     def _lexicon(self, arity: int) -> Dictionary:
         """Return the dictionary of records of an arity."""
-        if arity not in self._records:  # threads that come at the same time get the same one
-            made = Dictionary(Rows, FIRST_RECORD, frozen=self._symbols is not None and self._symbols.frozen)
-            self._records.setdefault(arity, made)
+        if arity not in self._records:
+            new = Dictionary(Rows, FIRST_RECORD, frozen=self._symbols is not None and self._symbols.frozen)
+            self._records.setdefault(arity, new)  # so that concurrent threads get the same one
         return self._records[arity]
 
 
-class Values(_Content):
+class Values(_Lookups):
     """The driver's symbols and records during a run.
 
     >>> values = Values()
@@ -84,13 +84,13 @@ class Values(_Content):
         """symbols: the table of symbols; by default a new one on top of the process's common table."""
         self.table = SymbolTable(process_symbols()) if symbols is None else symbols
         self._symbols, self._records = None, {}
-        self._counter = 0
-        self._shared: tuple | None = None  # the last share: directory, sizes, the snapshot
+        self.counter = 0  # the number of numbers that `autoinc` has returned
+        self._shared: tuple[str, tuple, SharedValues] | None = None  # (directory, sizes, snapshot) of the last `share`
 
     @property
     def common(self) -> SymbolTable | None:
-        """The common table, if all ids are of it."""
-        return self.table.base if self._symbols is None and not self.table.own else None
+        """The process's common table if it has all symbols of the run, else None."""
+        return self.table.base if self._symbols is None and not self.table.own_size else None
 
     @part("intern", of="load")
     def intern(self, strings) -> np.ndarray:
@@ -121,26 +121,26 @@ class Values(_Content):
         return self.table.lengths(ids) if self._symbols is None else super().lengths(ids)
 
     def find(self, strings) -> np.ndarray:
-        """Return the ids of strings that `intern` has numbered; `NOBODY` for unknown strings, which are not added."""
+        """Return the ids of strings that `intern` has numbered; `NO_ID` for unknown strings, which are not added."""
         if self._symbols is None:
             ids = self.table.find(strings)
-            return np.where(ids < 0, NOBODY, ids)
-        return self._symbols.find(as_strings(strings), NOBODY)
+            return np.where(ids < 0, NO_ID, ids)
+        return self._symbols.find(as_strings(strings), NO_ID)
 
     def find_records(self, columns: np.ndarray) -> np.ndarray:
-        """Return the ids of records, given the columns (k, n) of their fields; `NOBODY` for unknown ones."""
-        return self._lexicon(len(columns)).find(np.ascontiguousarray(columns), NOBODY)
+        """Return the ids of records, given the columns (k, n) of their fields; `NO_ID` for unknown ones."""
+        return self._lexicon(len(columns)).find(np.ascontiguousarray(columns), NO_ID)
 
     def mark(self) -> tuple:
         """Return a savepoint for `back_to`: the symbols, the records and the counter of `autoinc` as they are now."""
         records = {arity: lexicon.mark() for arity, lexicon in self._records.items()}
         symbols = None if self._symbols is None else self._symbols.mark()
-        return self.table, self.table.own, self._symbols, symbols, records, self._counter
+        return self.table, self.table.own_size, self._symbols, symbols, records, self.counter
 
     def back_to(self, mark: tuple) -> None:
         """Discard the symbols and records added since a mark; their ids will be reused."""
-        self.table, own, self._symbols, symbols, records, self._counter = mark
-        self.table.back_to(own)
+        self.table, own_size, self._symbols, symbols, records, self.counter = mark
+        self.table.back_to(own_size)
         if self._symbols is not None:
             self._symbols.back_to(symbols)
         self._records = {arity: lexicon for arity, lexicon in self._records.items() if arity in records}
@@ -149,24 +149,24 @@ class Values(_Content):
         self._shared = None
 
     def autoinc(self, size: int) -> np.ndarray:
-        """That many numbers that were not given out before, from 0."""
-        self._counter += size
-        return np.arange(self._counter - size, self._counter)
+        """Return the next `size` numbers of a counter that begins at 0."""
+        self.counter += size
+        return np.arange(self.counter - size, self.counter)
 
     def share(self, directory: str, more: bool = False) -> "SharedValues":
         """Return a snapshot for workers, in files of a directory; only missing files are written, and an unchanged snapshot is
-        reused. After the first call new content gets hashed ids, in the driver too. more: ids stay dense; more content will
-        follow, and the workers only get content of the snapshot."""
-        self._open() if more else self._freeze()
+        reused. Afterwards new content gets hashed ids, in the driver too, unless `more` is true: then ids stay dense, and the
+        workers may only look up content of the snapshot."""
+        self._move_symbols_to_lexicon() if more else self._freeze()
         sizes = len(self._symbols), {arity: len(lexicon) for arity, lexicon in self._records.items()}
         if self._shared is None or self._shared[:2] != (directory, sizes):
             records = {arity: Snapshot.of(lexicon, directory) for arity, lexicon in self._records.items()}
             self._shared = directory, sizes, SharedValues(Snapshot.of(self._symbols, directory), records)
-        return self._shared[2]
+        _, _, snapshot = self._shared
+        return snapshot
 
     def learn(self, made: "Made") -> None:
-        """Add the content that a worker made; it may have been added before. Raises RuntimeError if two contents have one
-        hash."""
+        """Add the content that a worker made, unless it is known. Raises RuntimeError if two contents have the same hash."""
         self._freeze()
         if made.symbols is not None:
             self._symbols.encode(made.symbols)
@@ -179,66 +179,64 @@ class Values(_Content):
         return {"symbols": self._symbols} | {str(arity): lexicon for arity, lexicon in self._records.items()}
 
     def take_up(self, lexicons: dict[str, tuple[int, list]], counter: int) -> None:
-        """Restore the state that another process saved: for each lexicon the number of dense ids, and its content in pieces."""
-        made = {}
+        """Restore the lexicons that another process saved, given as (number of dense ids, content in pieces) by name, and the
+        counter of `autoinc`. New content gets hashed ids."""
+        restored = {}
         for name, (dense, pieces) in lexicons.items():
             form, base = (Strings, 0) if name == "symbols" else (Rows, FIRST_RECORD)
-            made[name] = Dictionary(form, base, [Segment.of(part, form.hashes(part)) for part in pieces], dense, frozen=True)
-        self._symbols, self._shared, self._counter = made.pop("symbols"), None, counter
-        self._records = {int(arity): lexicon for arity, lexicon in made.items()}
+            segments = [Segment.of(piece, form.hashes(piece)) for piece in pieces]
+            restored[name] = Dictionary(form, base, segments, dense, frozen=True)
+        self._symbols, self._shared, self.counter = restored.pop("symbols"), None, counter
+        self._records = {int(arity): lexicon for arity, lexicon in restored.items()}
 
     def sizes(self) -> dict[str, int]:
-        """Return the number of symbols, and of records of each arity, for `since`."""
+        """Return the number of symbols, and of records of each arity, by the name of their lexicon, for `since`."""
         symbols = len(self.table) if self._symbols is None else len(self._symbols)
         return {"symbols": symbols} | {str(arity): len(lexicon) for arity, lexicon in self._records.items()}
 
     def since(self, sizes: dict[str, int]) -> dict[str, tuple[int, object]]:
-        """Return the content added since `sizes`, as `restore` takes it in pieces: for the symbols and the records of each
-        arity (number of dense ids, added content)."""
+        """Return (number of dense ids, content added since `sizes`) by lexicon, without unchanged ones. The content is a piece
+        for `restore`."""
         found: dict[str, tuple[int, object]] = {}
         known = sizes.get("symbols", 0)
         if self._symbols is None:
             found["symbols"] = len(self.table), self.table.strings(np.arange(known, len(self.table)))
         elif known < len(self._symbols):
-            found["symbols"] = self._symbols.dense, self._symbols.after(known)
+            found["symbols"] = self._symbols.dense, self._symbols.content_from(known)
         for arity, lexicon in self._records.items():
             if sizes.get(str(arity), 0) < len(lexicon):
-                found[str(arity)] = lexicon.dense, lexicon.after(sizes.get(str(arity), 0))
+                found[str(arity)] = lexicon.dense, lexicon.content_from(sizes.get(str(arity), 0))
         return {name: (dense, content) for name, (dense, content) in found.items() if _length(content)}
 
     def restore(self, lexicons: dict[str, tuple[int, list]]) -> None:
-        """Give the content of another process the ids that it had there. Raises ValueError if there is content already."""
+        """Add the content of another process with the ids that it had there: (number of dense ids, pieces) by lexicon, see
+        `since`. Raises ValueError if there is content already."""
         if len(self.table) or self._records:
             raise ValueError("there are symbols or records already, and their ids would be those of others")
         if any(dense < sum(map(_length, pieces)) for dense, pieces in lexicons.values()):
             return self.take_up({"symbols": (0, [])} | lexicons, 0)
         for name, (dense, pieces) in lexicons.items():
             if name == "symbols":
-                for part in pieces:
-                    self.table.intern(part)
+                for piece in pieces:
+                    self.table.intern(piece)
             elif pieces:
                 rows = Rows.concat(pieces)
                 self._records[int(name)] = Dictionary(Rows, FIRST_RECORD, [Segment.of(rows, Rows.hashes(rows))], dense)
         return None
 
-    @property
-    def counter(self) -> int:
-        """The count of numbers that `autoinc` has given out."""
-        return self._counter
-
     def _freeze(self) -> None:
         """Give hashed ids to new content from now on."""
-        self._open()
+        self._move_symbols_to_lexicon()
         for lexicon in [self._symbols, *self._records.values()]:
             lexicon.frozen = True
 
-    def _open(self) -> None:
+    def _move_symbols_to_lexicon(self) -> None:
         """Move the symbols from the table into a lexicon, with the same ids."""
         if self._symbols is not None:
             return
         self._symbols = Dictionary(Strings, 0, dense=len(self.table))
         self._symbols.segments += [Segment.of(strings, hashes) for strings, hashes in self.table.parts()]
-        self.table = SymbolTable()  # its symbols are in the lexicon now
+        self.table = SymbolTable()
 
 
 @dataclass
@@ -277,7 +275,9 @@ class Snapshot:
 
 @dataclass
 class Made:
-    """Content that a worker made, for the driver to learn: strings, and for each arity the fields of records."""
+    """New content of a worker, for the driver to learn. symbols: a pyarrow string array, or None; records: the fields (arity,
+    n) of new records by arity.
+    """
 
     symbols: object = None
     records: dict[int, np.ndarray] = field(default_factory=dict)
@@ -286,41 +286,38 @@ class Made:
         return self.symbols is not None or bool(self.records)
 
 
-class SharedValues(_Content):
-    """A worker's symbols and records: the driver's snapshot, mapped into memory at its first use, and the content added here.
-    Only the paths of the snapshot are pickled.
+class SharedValues(_Lookups):
+    """A worker's symbols and records: the driver's snapshot, mapped into memory at its first use, and the content that the
+    worker adds. Only the paths of the snapshot are pickled.
     """
 
     def __init__(self, symbols: Snapshot, records: dict[int, Snapshot]):
-        self._snapshots = symbols, records
-        self._opened: dict[object, Dictionary] = {}
+        self.snapshots = symbols, records
+        self._opened: dict[object, Dictionary] = {}  # by `Strings`, or the arity of records
 
     def __reduce__(self):
-        return SharedValues, self._snapshots
-
-    @property
-    def snapshots(self) -> tuple[Snapshot, dict[int, Snapshot]]:
-        """The snapshots of the symbols, and of the records by arity."""
-        return self._snapshots
+        return SharedValues, self.snapshots
 
     @property
     def _symbols(self) -> Dictionary:
         """The dictionary of symbols."""
         if Strings not in self._opened:
-            self._opened[Strings] = self._snapshots[0].open(Strings)
+            symbols, _ = self.snapshots
+            self._opened[Strings] = symbols.open(Strings)
         return self._opened[Strings]
 
     def _lexicon(self, arity: int) -> Dictionary:
         """Return the dictionary of records of an arity."""
         if arity not in self._opened:
-            self._opened[arity] = self._snapshots[1].get(arity, Snapshot(FIRST_RECORD)).open(Rows)
+            _, records = self.snapshots
+            self._opened[arity] = records.get(arity, Snapshot(FIRST_RECORD)).open(Rows)
         return self._opened[arity]
 
     def autoinc(self, size: int) -> np.ndarray:
         raise RuntimeError("autoinc() counts in the driver alone; a worker cannot give out numbers that nobody else has")
 
     def made(self) -> Made:
-        """Return the content added here that the snapshot lacks, for `Values.learn`."""
+        """Return the content that this worker has added, for `Values.learn`."""
         added = {key: lexicon.added() for key, lexicon in self._opened.items()}
         symbols = added.pop(Strings, None)
         return Made(symbols, {arity: rows for arity, rows in added.items() if rows is not None})

@@ -45,7 +45,7 @@ class Edge:
 def strata(program: ir.Program) -> list[Stratum]:
     """The strata of a program; every relation is in one. A negation or aggregation in a cycle is a ProgramError."""
     read = [edge for rule in program.rules for edge in rule_edges(rule)]
-    read += [Edge(now, before) for loop in program.loops for now in loop.turns for before in loop.before]
+    read += [Edge(now, before) for loop in program.loops for now in loop.agenda for before in loop.prerequisites]
     edges = read + joint_edges(program)
     groups = strong_components(program.relations, edges)
     problems = unstratified(groups, edges, {name: relation.span for name, relation in program.relations.items()})

@@ -29,7 +29,7 @@ class _Whole:
     def __init__(self, before: ir.Program, steps: ir.Steps):
         self.before, self.steps, self.columns = before, steps, dict(steps.columns)
         self.kind = before.relations[steps.step].kinds[0]
-        ages = {"@this": 0, "@last": 1} | {f"@older{age}": age for age in range(2, steps.oldest + 1)}
+        ages = {"@this": 0, "@last": 1} | {f"@older{age}": age for age in range(2, steps.lookback + 1)}
         self.held = {name + suffix: (name, age) for name in self.columns for suffix, age in ages.items()}
         self.given = {f"{name}@given": name for name in self.columns if f"{name}@this" not in before.sums}
 
@@ -52,7 +52,7 @@ class _Whole:
 
     def _rules(self, rule: ir.Rule):
         name = rule.head.relation
-        if name == self.steps.begin or name in self.columns or self._reads_facts(rule):
+        if name == self.steps.entries or name in self.columns or self._reads_facts(rule):
             return
         yield self._whole(rule)
 

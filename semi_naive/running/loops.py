@@ -46,7 +46,7 @@ def _by_step(loop: ir.Loop, steps: ir.Steps, database: Database, most: int | Non
     """Yield each step, from the first at which a rule without an atom of the component may make tuples. If a step makes
     nothing, and none that rules still read has made anything, the recursion goes on where such a rule begins anew, or ends."""
     pairs = [pair for pair in loop.pairs if pair[0] in database.tables]
-    begins = np.sort(database.columns(steps.begin)[0])
+    begins = np.sort(database.columns(steps.entries)[0])
     enough = limits(steps.collected, database.program)
     if not clock.resumed:
         clock.step = _at_least(begins, None)
@@ -66,7 +66,7 @@ def _by_step(loop: ir.Loop, steps: ir.Steps, database: Database, most: int | Non
         if any(database.count(name) >= limit for name, limit in enough.items()):
             break
         after = clock.step + 1
-        clock.step = after if clock.empty < steps.oldest else _at_least(begins, after)
+        clock.step = after if clock.empty < steps.lookback else _at_least(begins, after)
     for name in (steps.step, *(known for known, _ in pairs), *steps.made):
         _clear(name, database)
 
@@ -121,7 +121,7 @@ def undefined(loops: Iterable[StratumLoop], database: Database) -> list[str]:
     program = database.program
     written = {directive.relation for directive in program.directives if directive.kind in ("output", "printsize")}
     warnings = []
-    for _, name in (pair for loop in loops if not loop.of.turns for pair in loop.of.pairs):
+    for _, name in (pair for loop in loops if not loop.of.agenda for pair in loop.of.pairs):
         count = database.count(f"{name}@possible") - database.count(name)
         if count and name in written and f"{name}.undefined" not in written:
             warnings.append(

@@ -212,7 +212,7 @@ class Committing:
         """The statistics of an epoch. at: its time; net, changes: the changes of facts, and of all relations; begun: the time
         when the commit began."""
         facts, tuples = (sum(change.size for change in each.values()) for each in (net, changes))
-        counts = {name: (changes[name].came, changes[name].went) for name in self._shown(changes)}
+        counts = {name: (changes[name].born_count, changes[name].lost_count) for name in self._shown(changes)}
         seconds, work = time.perf_counter() - begun, self.system.cost_of_rules(number)
         return Past(number, at, seconds, facts, tuples, counts, work)
 

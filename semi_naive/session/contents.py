@@ -194,7 +194,7 @@ class Changes(Answer):
             database = EpochDatabase({relation.name: shown}, TablesOnDemand({relation.name: lambda: _signed(change)}))
         lasting = isinstance(change, Change)
         super().__init__(cast(Any, View({relation.name: shown}, database, session, lasting)), relation.name)
-        self.inserted, self.deleted, self._made_of = change.came, change.went, (session, relation, change)
+        self.inserted, self.deleted, self._made_of = change.born_count, change.lost_count, (session, relation, change)
 
     def beginning(self, keys: Collection[tuple[int, ...]]) -> "Changes":
         """The changes of tuples that begin with one of the keys, values of 64 bits, of a relation in this process."""

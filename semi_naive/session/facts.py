@@ -9,7 +9,7 @@ from semi_naive.planning.strata import is_fact
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import (
     Change,
-    apart,
+    block_minus,
     empty,
     grown,
     membership,
@@ -65,7 +65,7 @@ class PendingChange:
         mine = Table(self.arity)
         mine.insert_block(self.inserted)
         mine.settle()
-        kept = apart(agreeing(self.explicit, columns, key), self.deleted)
+        kept = block_minus(agreeing(self.explicit, columns, key), self.deleted)
         return union_of_blocks([kept, agreeing(mine, columns, key)], self.arity)
 
     def net(self) -> tuple[Change, int]:
@@ -90,8 +90,8 @@ class PendingChange:
         elif waiting:  # all insert, or all delete: of equal tuples any one will do
             one = block_of(np.concatenate([columns for _, columns in waiting], axis=1))
             born, lost = (one, lost) if waiting[0][0] else (born, one)
-        self.inserted = union_of_blocks([apart(self.inserted, lost), born], self.arity)
-        self.deleted = union_of_blocks([apart(self.deleted, born), lost], self.arity)
+        self.inserted = union_of_blocks([block_minus(self.inserted, lost), born], self.arity)
+        self.deleted = union_of_blocks([block_minus(self.deleted, born), lost], self.arity)
 
 
 def columns_of(tuples: Block | Table) -> np.ndarray:
@@ -126,7 +126,7 @@ def agreeing(table: Table, columns: np.ndarray, key: tuple[int, ...]) -> Block:
     order = (*key, *(i for i in range(table.arity) if i not in key))
     back = tuple(order.index(i) for i in range(table.arity))
     found = [with_prefixes(block, wanted).reordered(back) for block in table.blocks("all", order)]
-    return apart(union_of_blocks(found, table.arity), block_of(columns))
+    return block_minus(union_of_blocks(found, table.arity), block_of(columns))
 
 
 def with_prefixes(block: Block, keys: Block) -> Block:
@@ -201,6 +201,6 @@ class ExplicitFacts:
         (columns, rules), block = self.rules[name], Block.of(list(tuples), tuples.shape[1])
         for number, rule in enumerate(rules):
             one = Block.of([column[number : number + 1] for column in columns], 1)
-            if not apart(one, block).size:
+            if not block_minus(one, block).size:
                 return rule
         return None

@@ -59,7 +59,7 @@ class RecordPattern:
         fits = ids != NIL
         if self.tag is None:
             return fits, values.fields(ids[fits], self.width)
-        tags, payloads = branches.open_(ids[fits], values)
+        tags, payloads = branches.tags_and_payloads(ids[fits], values)
         fits[fits] = tags == self.tag
         return fits, branches.fields(payloads[tags == self.tag], self.width, values)
 

@@ -187,9 +187,9 @@ class Subgraphs(Tuples):
 
     def to_df(self):
         """A Spark DataFrame, made of the matches in this process."""
-        from semi_naive.ra.spark.spark_context import connected
+        from semi_naive.ra.spark.spark_context import active_connect_session
 
-        if connected() is None:
+        if active_connect_session() is None:
             _context(None)
         from pyspark.sql import SparkSession
 

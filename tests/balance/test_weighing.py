@@ -36,7 +36,7 @@ def test_pairs_are_counted_by_slot(tmp_path_factory, born, static, own):
     meetings = [weighing.FirstJoin((1,), store(folder / "static", block_of(static))), weighing.FirstJoin((0,), index)]
     block = block_of(born)
     slots = np.arange(block.size) % 3
-    found = weighing.pairs_of(block, slots, 3, meetings, 1)
+    found = weighing.expected_pairs(block, slots, 3, meetings, 1)
     degree = Counter(a for a, _ in set(static))
     mine = Counter(a for part in (own[:5], own[5:] or own) for a, _ in set(part))
     expected = np.zeros(3)

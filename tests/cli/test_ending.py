@@ -13,7 +13,7 @@ from signals import signalled, wrong
 
 from semi_naive.__main__ import main
 from semi_naive.ra.spark import java
-from semi_naive.ra.spark.aside import aside
+from semi_naive.ra.spark.aside import call_interruptibly
 from semi_naive.ra.spark.jobs import PartitionedJobs
 
 CLOSURE = ["tc", "e.tsv", "-q", "-o", "out.tsv", "--plan", "decomposed"]
@@ -54,10 +54,10 @@ def test_an_interrupted_call_is_cancelled_and_waited_for():
 
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
-        aside(call, cancelled.set)
-    assert cancelled.is_set() and aside(lambda: 7) == 7
+        call_interruptibly(call, cancelled.set)
+    assert cancelled.is_set() and call_interruptibly(lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
-        aside(lambda: 1 / 0)
+        call_interruptibly(lambda: 1 / 0)
 
 
 def test_a_call_of_any_thread_is_looked_after():
@@ -69,7 +69,7 @@ def test_a_call_of_any_thread_is_looked_after():
 
     def call(number):
         with pytest.raises(MemoryError):
-            aside(lambda: all(each.wait(30) for each in cancelled), cancelled[number].set, short)
+            call_interruptibly(lambda: all(each.wait(30) for each in cancelled), cancelled[number].set, short)
         return True
 
     with ThreadPoolExecutor(2) as pool:

@@ -89,9 +89,9 @@ def test_a_java_that_gets_no_memory_is_not_missing(tmp_path, monkeypatch):
 
 def test_java_gets_a_share_of_a_small_limit(monkeypatch):
     monkeypatch.setattr(java, "limit", lambda: 2 << 30)
-    assert java.heap() == 512 << 20
+    assert java.heap_bytes() == 512 << 20
     monkeypatch.setattr(java, "limit", lambda: 64 << 30)
-    assert java.heap() == 2 << 30
+    assert java.heap_bytes() == 2 << 30
 
 
 def test_a_peak_stays_when_memory_is_given_back():

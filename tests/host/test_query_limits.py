@@ -154,7 +154,7 @@ def test_a_job_of_spark_is_cancelled(monkeypatch, main):
     def wait():
         with limits.within() as limit, pytest.raises(LimitExceeded, match="its client has left"):
             limit.cancel("its client has left")
-            aside.aside(job, ended.set, limits.check_limits)
+            aside.call_interruptibly(job, ended.set, limits.check_limits)
 
     if main:
         wait()

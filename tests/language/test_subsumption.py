@@ -14,7 +14,7 @@ from bench.fuzz.oracle import solve
 from semi_naive import Program, ProgramError
 from semi_naive.language import compile_text
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import take_out
+from semi_naive.ra.blocks.changes import remove_tuples
 from semi_naive.ra.blocks.table import Table
 
 SKYLINE = """
@@ -343,11 +343,11 @@ def test_tuples_are_taken_out_of_every_index_and_of_the_delta():
     table.insert([np.arange(20_000, 20_010), np.arange(10)], 10)
     table.advance()
     table.blocks("all", (1, 0))
-    take_out(table, Block.of([np.array([3, 20_001, 20_003]), np.array([3, 1, 3])], 3))
+    remove_tuples(table, Block.of([np.array([3, 20_001, 20_003]), np.array([3, 1, 3])], 3))
     for order in ((0, 1), (1, 0)):
         assert sum(block.size for block in table.blocks("all", order)) == table.count == 20_007
         assert table.blocks("delta", order)[0].size == 8
-    take_out(table, table.blocks("delta", (0, 1))[0])
+    remove_tuples(table, table.blocks("delta", (0, 1))[0])
     assert table.delta_size == 0 and table.count == 19_999
 
 

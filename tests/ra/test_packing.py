@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semi_naive.ra import lanes
-from semi_naive.ra.packing import HIGHEST, LOWEST, Packing, tight_bounds, widen
+from semi_naive.ra.blocks.block import bounds_of
+from semi_naive.ra.packing import HIGHEST, LOWEST, Packing, widen
 from semi_naive.schema import Schema
 
 NUMBERS = st.one_of(
@@ -31,14 +32,14 @@ def rows_of(columns):
 @given(tables())
 def test_unpack_gives_back_what_was_packed(table):
     columns = columns_of(*table)
-    packing = Packing(tight_bounds(columns))
+    packing = Packing(bounds_of(columns))
     assert rows_of(packing.unpack(packing.pack(columns))) == table[1]
 
 
 @given(tables())
 def test_the_order_of_words_is_the_order_of_tuples(table):
     columns = columns_of(*table)
-    packing = Packing(tight_bounds(columns))
+    packing = Packing(bounds_of(columns))
     words = lanes.sort_unique(packing.pack(columns))
     assert rows_of(packing.unpack(words)) == sorted(set(table[1]))
 
@@ -48,7 +49,7 @@ def test_a_packing_of_wider_bounds_covers_both(table, data):
     arity, rows = table
     _, others = data.draw(tables(arity))
     left, right = columns_of(arity, rows), columns_of(arity, others)
-    both = Packing(widen(tight_bounds(left), tight_bounds(right)))
+    both = Packing(widen(bounds_of(left), bounds_of(right)))
     for columns in (left, right):
         assert (both.unpack(both.pack(columns)) == columns).all()
 
@@ -71,7 +72,7 @@ def test_rows_of_no_columns_are_counted():
 def test_among_and_merge_are_those_of_sets(arity, data):
     _, left = data.draw(tables(arity))
     _, right = data.draw(tables(arity))
-    packing = Packing(widen(tight_bounds(columns_of(arity, left)), tight_bounds(columns_of(arity, right))))
+    packing = Packing(widen(bounds_of(columns_of(arity, left)), bounds_of(columns_of(arity, right))))
     one, two = (lanes.sort_unique(packing.pack(columns_of(arity, rows))) for rows in (left, right))
     found = lanes.among(one, two)
     assert set(rows_of(packing.unpack(one[:, found]))) == set(left) & set(right)

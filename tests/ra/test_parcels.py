@@ -6,7 +6,7 @@ from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.stored import store
 from semi_naive.ra.packing import Packing
-from semi_naive.ra.partitions.loading import DealHome, Relocate
+from semi_naive.ra.partitions.loading import DealHome, WriteReordered
 from semi_naive.ra.partitions.parcels import Streams, received_block, to_home
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
 
@@ -48,5 +48,5 @@ def test_blocks_packed_when_values_were_smaller_are_relocated_together(tmp_path)
     wide = Packing(((0, 2**41), (0, 9), (-9, 9)))
     relation = spread(store(str(tmp_path / "a"), block_of(NARROW, small)), store(str(tmp_path / "b"), block_of(wide, large)))
     (tmp_path / "0").mkdir()
-    [[stored]] = Relocate(relation, (2, 0, 1), str(tmp_path), "x")(0, [])
+    [[stored]] = WriteReordered(relation, (2, 0, 1), str(tmp_path), "x")(0, [])
     assert rows(stored.open()) == sorted((z, x, y) for x, y, z in small + large)

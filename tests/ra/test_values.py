@@ -252,5 +252,5 @@ def test_threads_share_a_dictionary(frozen):
         for thread in threads:
             thread.join()
         assert not errors
-        every = shared.after(0)
+        every = shared.content_from(0)
         assert len(np.unique(every, axis=1).T) == every.shape[1] == len(shared)

@@ -40,7 +40,7 @@ def test_every_layout_agrees_with_the_oracle(here, monkeypatch):
         expected = solved(case, None, iterations)
         for layout, room, threads in plans:
             config = LAYOUTS[layout].with_options({"max_iterations": iterations})
-            monkeypatch.setattr(groups, "ROOM", room)
+            monkeypatch.setattr(groups, "MAX_PIECE_TUPLES", room)
             try:
                 with on_threads() if threads else nullcontext(here) as spark:
                     found, trace = run(case, config, spark, plan="decomposed")
@@ -72,7 +72,7 @@ def stratum_of(result) -> dict:
 
 @pytest.mark.parametrize("room", [1 << 24, 50])
 def test_a_labelled_closure_is_decomposed(here, room, monkeypatch):
-    monkeypatch.setattr(groups, "ROOM", room)
+    monkeypatch.setattr(groups, "MAX_PIECE_TUPLES", room)
     edges = labelled()
     program = Program(LABELLED)
     with program.run({"edge": edges}) as expected, program.run({"edge": edges}, here, local_tuples=0) as result:

@@ -9,7 +9,7 @@ from session_cases import PATHS, REACH, SAME, SHORTEST, same
 
 from semi_naive import Program
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.thinned import parted
+from semi_naive.ra.blocks.thinned import whole_and_dropped
 from semi_naive.ra.tuple_at_a_time.rows import NewRows
 from semi_naive.session.maintenance.delete_rederive import DeleteRederive, Incremental
 
@@ -150,7 +150,7 @@ def test_best_values_follow_at_the_cost_of_what_changes(anew, machine, request, 
 
         def wholes():
             return {
-                id(parted(block)[0])
+                id(whole_and_dropped(block)[0])
                 for block in s.upkeep.relations.tables["label"].blocks("full", (0, 1))
                 if block.size > 4_096
             }

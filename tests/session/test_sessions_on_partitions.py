@@ -15,7 +15,7 @@ from session_cases import PATHS, SETTINGS, SHORTEST
 from bench.fuzz.checks import agrees, folded
 from bench.fuzz.rounds import random_cases
 from semi_naive import Program, RunsLost
-from semi_naive.ra.storage.runs import subtracted
+from semi_naive.ra.storage.runs import subtract_arrays
 from semi_naive.ra.words import merge_all
 from semi_naive.session.maintenance import across_partitions, recomputation, spread
 
@@ -151,7 +151,7 @@ def test_words_are_subtracted_piece_by_piece(left, right, piece):
     arrays, known = ([np.array(sorted(set(each)), np.uint64) for each in some] for some in (left, right))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("semi_naive.ra.storage.runs.MERGED_WORDS", piece)
-        found = [word for some in subtracted(arrays, known) for word in some.tolist()]
+        found = [word for some in subtract_arrays(arrays, known) for word in some.tolist()]
     assert found == sorted(set().union(*left) - set().union(*right))
     assert merge_all(arrays).tolist() == sorted(set().union(*left))  # nothing has been overwritten
 

@@ -85,7 +85,7 @@ def _types_within(type_, types: dict) -> set:
     """The names of all types that occur in a record type, at any depth."""
     held, waiting = set(), [type_]
     while waiting:
-        new = set(waiting.pop().inner) - held
+        new = set(waiting.pop().field_types) - held
         held |= new
         waiting += [types[name] for name in new]
     return held

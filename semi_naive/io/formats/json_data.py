@@ -9,7 +9,7 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.names import column_places, note_order
 from semi_naive.io.values.bits import Mismatch, OutOfRange, abbreviated, type_description
 from semi_naive.io.values.fields import columns_of_rows
-from semi_naive.ra.values.kinds import LONGEST
+from semi_naive.ra.values.kinds import MAX_INTEGER_DIGITS
 
 
 def read_json(data: bytes, relation, types: dict, values, path: str) -> np.ndarray:
@@ -48,7 +48,7 @@ def json_rows(data: bytes, path: str) -> list:
 
 
 def _integer(text: str):
-    return int(text) if len(text) <= LONGEST else OutOfRange(text)
+    return int(text) if len(text) <= MAX_INTEGER_DIGITS else OutOfRange(text)
 
 
 def _float(text: str):

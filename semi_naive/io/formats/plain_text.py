@@ -98,4 +98,4 @@ class _Reader:
         if not is_plain:
             raise Mismatch("something is not plain")
         strings = Hashed(text, *places)
-        return columns[:, :rows], strings if 2 * strings.bytes > len(piece) else strings.alone()
+        return columns[:, :rows], strings if 2 * strings.bytes > len(piece) else strings.compacted()

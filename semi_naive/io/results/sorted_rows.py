@@ -213,7 +213,7 @@ class SortedRows:
 
 def block_run(block: Block) -> SortedRun:
     """The tuples of a block as a sorted run; nothing is copied."""
-    if isinstance(block, blocks.Chunked) and not block.spelt:
+    if isinstance(block, blocks.Chunked) and not block.has_words:
         return ChunkRun(*block.chunks)
     return WordRun(block.words)
 

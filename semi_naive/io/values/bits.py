@@ -10,7 +10,7 @@ import numpy as np
 
 from semi_naive.ra.ir import Kind, Type
 from semi_naive.ra.nodes import node
-from semi_naive.ra.values.kinds import LONGEST, NAN
+from semi_naive.ra.values.kinds import MAX_INTEGER_DIGITS, NAN
 
 SIGN = 1 << 63
 MASK = (1 << 64) - 1
@@ -146,7 +146,7 @@ def of_integer(value: int, kind: Kind) -> int:
 def _integer(text: str, otherwise: str, hint: str = "") -> int:
     """Parse decimal digits. Raises Mismatch with the text `otherwise` if there are more digits than Python converts."""
     digits = text.strip().lstrip("+-").lstrip("0")
-    if len(digits) > LONGEST:
+    if len(digits) > MAX_INTEGER_DIGITS:
         raise Mismatch(f"{abbreviated(text)} {otherwise}", hint)
     return -int(digits or "0") if "-" in text else int(digits or "0")
 

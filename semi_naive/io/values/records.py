@@ -150,7 +150,7 @@ class Unpacked:
         if not type_.branches:
             self._store(type_, None, ids, values.fields(ids, len(type_.fields)), values, pending)
             return
-        tags, payloads = branches.open_(ids, values)
+        tags, payloads = branches.tags_and_payloads(ids, values)
         for tag in np.unique(tags).tolist():
             raw = branches.fields(payloads[tags == tag], len(type_.branches[tag].fields), values)
             self._store(type_, tag, ids[tags == tag], raw, values, pending)

@@ -7,7 +7,7 @@ from semi_naive.language.iterations import NUMBER
 from semi_naive.language.parsing.reduce import Reduce, node, worded
 from semi_naive.language.reductions.heads import AGGREGATES
 from semi_naive.language.syntax import Functor, Number
-from semi_naive.ra.values.kinds import LONGEST
+from semi_naive.ra.values.kinds import MAX_INTEGER_DIGITS
 
 
 class TermBuilder(Reduce):
@@ -183,4 +183,4 @@ def integer_literal(text: str) -> int:
     """The value of a literal. One with more digits than Python converts becomes a number that is out of range, too."""
     base = {"0x": 16, "0b": 2}.get(text[:2], 10)
     digits = (text[2:] if base != 10 else text).lstrip("0")
-    return int(digits or "0", base) if len(digits) <= LONGEST else 1 << LONGEST
+    return int(digits or "0", base) if len(digits) <= MAX_INTEGER_DIGITS else 1 << MAX_INTEGER_DIGITS

@@ -27,7 +27,7 @@ class Telling:
         self.given = {name for stratum in self.strata if not stratum.rules for name in stratum.relations}
         self.given = {name for name in self.given if not HALF.fullmatch(name)}  # a half of rules that are joined beforehand
         loops = [loop.of for loop in run.compiled.loops.values() if loop.of.steps]
-        self.carried = {name: float(name in loop.turns) for loop in loops for name in loop.carried}  # 1.0 if it has one tuple
+        self.carried = {name: float(name in loop.agenda) for loop in loops for name in loop.carried}  # 1.0 if it has one tuple
         self.inputs = {directive.relation for directive in self.program.directives if directive.kind == "input"}
 
     def text(self) -> str:
@@ -69,7 +69,7 @@ class Telling:
         """Yield lines about a component in steps. places: the numbers of the strata that a step evaluates, in their order."""
         yield f"In steps: {', '.join(name for name, _ in steps.columns)}{self.steps_done(places)}"
         strata = f"strata {places[0]} to {places[-1]}, in this order" if len(places) > 1 else f"stratum {places[0]}"
-        yield f"  each step evaluates {strata}; it reads {quantity(steps.oldest, 'step')} before it"
+        yield f"  each step evaluates {strata}; it reads {quantity(steps.lookback, 'step')} before it"
         rules = rules_by_head(self.program)
         for name, at in steps.columns:
             read = [rule.head.args[at] for rule in rules.get(name, ())]

@@ -171,7 +171,7 @@ class _Cutting:
             if found is None:
                 return False
             self.at = keys, found
-        return self.at is not None and self.at[0] == keys and target.meets(self.at[1])
+        return self.at is not None and self.at[0] == keys and target.joins_in_place(self.at[1])
 
     def _scanned_at(self, names: tuple[str, ...], target: PartitionedIndex) -> BucketMap | None:
         """Make the first atom be scanned in an index whose tuples are on the partitions of `target`'s buckets, and return its
@@ -186,7 +186,7 @@ class _Cutting:
             return None
         column = {name: scan.order[place] for place, name in scan.binds}
         for index in self.relations[scan.relation].indexes:
-            if tuple(column.get(name) for name in names) == index.order[: index.keys] and target.meets(index.map):
+            if tuple(column.get(name) for name in names) == index.order[: index.keys] and target.joins_in_place(index.map):
                 scan.reorder(index.order)
                 return index.map
         return None

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 
 from semi_naive.host import memory
-from semi_naive.ra.blocks.changes import apart, common_tuples, union_of_blocks
+from semi_naive.ra.blocks.changes import block_minus, common_tuples, union_of_blocks
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.partitions.partitioned import PartitionedRelation
 from semi_naive.running.balanced.partitioned import Partitioned
@@ -99,5 +99,8 @@ def opened(relation: PartitionedRelation) -> Table:
     delta = [stored.open() for p in partitions for stored in home.delta[p]]
     if relation.reduction:  # its full has the tuples of delta, too
         last, every = union_of_blocks(delta, relation.arity), found[home.order]
-        found, delta = {home.order: [apart(block, last) for block in every]}, [common_tuples(block, last) for block in every]
+        found, delta = (
+            {home.order: [block_minus(block, last) for block in every]},
+            [common_tuples(block, last) for block in every],
+        )
     return Table.of(relation.arity, home.order, found, delta, reduction=relation.reduction)

@@ -20,9 +20,9 @@ from semi_naive.planning.joins.placing import Placing, colocated_index, keyed
 from semi_naive.ra.blocks.block import merged_as
 from semi_naive.ra.expressions.arithmetic import EvaluationError, located
 from semi_naive.ra.ir import Rule
-from semi_naive.ra.partitions.local_insert import Born, absorb, inserts
+from semi_naive.ra.partitions.local_insert import Born, absorb, insert_tasks
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
-from semi_naive.ra.partitions.weighing import Meetings
+from semi_naive.ra.partitions.weighing import FirstJoins
 from semi_naive.ra.reduce.of_relation import best_of, rounded
 from semi_naive.ra.rules.context import World
 from semi_naive.ra.rules.evaluate import Version
@@ -248,7 +248,7 @@ class Partitioned:
         rounds: list[list] = []
 
         def last(label: str) -> list:
-            return inserts(list(self.relations.values()), label, self.cluster.root, meetings)
+            return insert_tasks(list(self.relations.values()), label, self.cluster.root, meetings)
 
         for results, left in evaluate_in_rounds(
             self.cluster, world, compiled, self.config.threshold, str(self.iteration + 1), last
@@ -277,7 +277,7 @@ class Partitioned:
                 index.weigh(r for r in born if (r.relation, r.index) == (name, number))
 
     def world(self) -> World:
-        relations = {name: relation.as_read() for name, relation in self.relations.items()} | self.statics.partitioned
+        relations = {name: relation.snapshot() for name, relation in self.relations.items()} | self.statics.partitioned
         return World(relations, self.statics.replicated, self.cluster.share_values(self.database.values), self.tries)
 
     def advanced(self, delta: int, births: list[int], phases: list[dict], begun: float) -> None:
@@ -303,7 +303,7 @@ class Partitioned:
     def _own_runs(self, partition: int) -> set[str]:
         return {path for relation in self.relations.values() for path in relation.paths(partition)}
 
-    def _meetings(self) -> Meetings:
+    def _meetings(self) -> FirstJoins:
         """The first joins of the tuples born in this iteration, if the balance is checked after it."""
         if (self.iteration + 1) % self.config.check_interval:
             return {}
@@ -362,7 +362,7 @@ class Partitioned:
         shown = self.relations[self.stratum.relations[0]]  # one of them, the same in every iteration
         every = [*self.relations.values(), *self.statics.partitioned.values()]
         copies = sum(stored.size for index in self.statics.replicated.values() for stored in index)
-        held = [copies + sum(relation.held(partition) for relation in every) for partition in range(self.partitions)]
+        held = [copies + sum(relation.stored_tuples(partition) for relation in every) for partition in range(self.partitions)]
         self.trace.iteration(
             self.iteration, delta=delta, born=sum(births), births=births, steps=len(births), phases=phases,
             seconds=seconds, full=sum(r.count for r in self.relations.values()), driver=max(0.0, seconds - busy),

@@ -16,7 +16,7 @@ from semi_naive.config import Config
 from semi_naive.ra.ir import Var
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.partitions.rehome import Arrive, CopyBuckets, Leave, Moved, TakeCopy
-from semi_naive.ra.partitions.weighing import FirstJoin, Meetings
+from semi_naive.ra.partitions.weighing import FirstJoin, FirstJoins
 from semi_naive.ra.rules.steps import Join
 from semi_naive.running.relations.cluster import Cluster
 
@@ -32,7 +32,7 @@ class Rebalance:
     cluster: Cluster
     config: Config
     trace: Trace
-    met: Meetings = field(default_factory=dict)  # the first joins of the deltas, by relation and number of the index
+    met: FirstJoins = field(default_factory=dict)  # the first joins of the deltas, by relation and number of the index
 
     def __call__(self, relations: dict[str, PartitionedRelation], statics: Numbered, iteration: int) -> None:
         """Plan and carry out the changes of all indexes. statics: indexes of other relations, by (relation, number)."""
@@ -53,7 +53,7 @@ class Rebalance:
 
     # -- weights
 
-    def meetings(self, versions, relations: dict[str, PartitionedRelation], statics: dict) -> Meetings:
+    def meetings(self, versions, relations: dict[str, PartitionedRelation], statics: dict) -> FirstJoins:
         """Record in `met` the first join of each delta version, by the index in which the delta is scanned. A join counts if it
         needs no shuffle while neither side is refined.
 

@@ -24,7 +24,7 @@ from semi_naive.ra.blocks.block import HALVES
 from semi_naive.ra.closures.graph import Dense, adjacency
 from semi_naive.ra.ir import Atom
 from semi_naive.ra.partitions.groups_ahead import GroupsAhead
-from semi_naive.ra.partitions.local_insert import Born, absorb, inserts
+from semi_naive.ra.partitions.local_insert import Born, absorb, insert_tasks
 from semi_naive.ra.partitions.steps_ahead import InsertSteps, StepsAhead
 from semi_naive.ra.rules.evaluate import Version
 from semi_naive.ra.spark.replica import Replica
@@ -138,7 +138,7 @@ class RunAhead:
         relations, steps = list(distributed.relations.values()), min(left, MAX_STEPS_PER_JOB)
 
         def tasks(label: str, cursors: list) -> list:
-            _, *others = inserts(relations, label, root)
+            _, *others = insert_tasks(relations, label, root)
             ahead = StepsAhead(distributed.world(), versions, distributed.partitions, steps, self._budget())
             return [ahead, InsertSteps(relations, label, root, bool(others)), *others]
 

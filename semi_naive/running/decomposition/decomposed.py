@@ -23,7 +23,7 @@ from semi_naive.planning.joins.placing import Placing
 from semi_naive.ra.blocks.block import Block, group_begins, merged_as
 from semi_naive.ra.expressions.arithmetic import EvaluationError, located
 from semi_naive.ra.partitions import parcels
-from semi_naive.ra.partitions.groups import DealtPieces, Delta, Finished, Home, RunGroups
+from semi_naive.ra.partitions.groups import DealtPieces, Delta, Home, PieceReport, RunGroups
 from semi_naive.ra.reduce.of_relation import best_of
 from semi_naive.ra.rules.context import World
 from semi_naive.running.choose_plan import NotGroups
@@ -143,7 +143,7 @@ class Decomposed:
 
     # -- what comes of it
 
-    def _finish(self, finished: list[Finished]) -> dict:
+    def _finish(self, finished: list[PieceReport]) -> dict:
         """Collect the reports of all pieces: raise their errors, record their costs, and place the relations. Return the
         trace."""
         for report in finished:

@@ -25,7 +25,7 @@ from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.rewrite import variables_of
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import apart, empty, take_out, union_of_blocks
+from semi_naive.ra.blocks.changes import block_minus, empty, remove_tuples, union_of_blocks
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Atom, Relation, Rule
 from semi_naive.ra.reduce.reduction import Reduction
@@ -90,7 +90,7 @@ class Dominance:
             table.advance()
         again = {name: reduction.by_conditions(tables) for name, reduction in self.reductions.items()}
         for name, gone in again.items():
-            take_out(tables[name], gone)
+            remove_tuples(tables[name], gone)
 
 
 @dataclass
@@ -107,7 +107,7 @@ class Undominated(Reduction):
         dominated = [self._dominated(rule, _delta(born), _delta(born), rule.worse, 0) for rule in self.rules]
         if known := table.blocks("all", table.home):
             dominated += [self._dominated(rule, _delta(born), table, rule.worse, 1) for rule in self.rules]
-        remaining = apart(born, self._union(dominated))
+        remaining = block_minus(born, self._union(dominated))
         if not known or not remaining.size:
             return remaining, empty(table.arity)
         return remaining, self._union(self._dominated(rule, table, _delta(remaining), rule.better, 2) for rule in self.rules)
@@ -134,7 +134,7 @@ class Undominated(Reduction):
         undominated, found = self._union(worse.blocks("all", worse.home)), []
         for compared in pieces(better.blocks("all", better.home)):
             found.append(dominated := self._made(rule, _delta(undominated), _delta(compared), delta, number))
-            undominated = apart(undominated, dominated)
+            undominated = block_minus(undominated, dominated)
             if not undominated.size:
                 break
         return self._union(found)
@@ -169,5 +169,5 @@ def pieces(blocks: list[Block]) -> Iterator[Block]:
 def _delta(block: Block) -> Table:
     """Return a table in which all tuples of a block, in the relation's own order, are new."""
     table = Table(block.arity)
-    table.begin_with(block)
+    table.set_delta(block)
     return table

@@ -112,4 +112,4 @@ def made_places(rule: Rule, own: set[str]) -> set[int]:
 
 def growth_message(name: str, rule: Rule) -> str:
     """Name the relation that grows, the rule that makes it grow, and the settings that end it."""
-    return f"{name} only grows by making new values, and may never end ({ADVICE}): {rule.told}"
+    return f"{name} only grows by making new values, and may never end ({ADVICE}): {rule.description}"

@@ -385,12 +385,14 @@ class Local:
 
     def busiest(self, iteration: int) -> str:
         """Return text for an error: the current iteration, and the rule that has taken most of the time."""
-        entries = {rule.told: self.profile.rule(rule, self.number, bool(self.recursive)) for rule in self.again or self.once}
+        entries = {
+            rule.description: self.profile.rule(rule, self.number, bool(self.recursive)) for rule in self.again or self.once
+        }
         rule = max(entries, key=lambda text: entries[text]["seconds"], default="its facts")
         return f"iteration {iteration + 1}, in {rule}"
 
     def _place(self, rule: Rule) -> str:
-        return f"iteration {self.iteration + 1}, in {rule.told}"
+        return f"iteration {self.iteration + 1}, in {rule.description}"
 
     @uncollected()
     def _plan(self, rule_versions) -> None:

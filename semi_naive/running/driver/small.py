@@ -165,7 +165,7 @@ class Small:
     def _place(self) -> str:
         """The iteration, and the rule that has taken most of the time."""
         busiest = self.machine.known[int(self.machine.versions[:, at.WORK].argmax())]
-        return f"iteration {self.local.iteration + self.machine.iterations + 1}, in {self.bodies[busiest][0].told}"
+        return f"iteration {self.local.iteration + self.machine.iterations + 1}, in {self.bodies[busiest][0].description}"
 
     def _made_so_far(self) -> str:
         return self.local.made_so_far(self.machine.counts().items())

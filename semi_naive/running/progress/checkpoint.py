@@ -154,7 +154,7 @@ class Checkpoints:
             known = _length(pieces)
             if known < len(lexicon):
                 path = str(self.files.new(name))
-                lexicon.form.save(lexicon.after(known), path)
+                lexicon.form.save(lexicon.content_from(known), path)
                 pieces.append(self.files.record(path + lexicon.form.suffix, length=len(lexicon) - known))
             lexicons[name] = {"dense": lexicon.dense, "pieces": pieces}
         return {"lexicons": lexicons, "counter": self.run.values.counter}

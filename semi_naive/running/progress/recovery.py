@@ -194,7 +194,7 @@ class Recovery:
         checkable = {name: relation.home.full for name in spread if (relation := self.database.partitioned(name))}
         lost = spread.keys() - checkable.keys()  # other forms cannot be checked, and count as lost
         if checkable:
-            from semi_naive.ra.blocks.durable import Gone
+            from semi_naive.ra.blocks.durable import FindLostRuns
 
-            lost |= set(self.cluster.jobs.job(Gone(checkable)))
+            lost |= set(self.cluster.jobs.job(FindLostRuns(checkable)))
         return lost

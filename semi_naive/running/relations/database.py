@@ -15,7 +15,7 @@ from semi_naive.io.values.record_text import ReadableStyle
 from semi_naive.planning.joins.fanout import alone
 from semi_naive.ra.blocks.block import Block, merge_blocks
 from semi_naive.ra.blocks.table import Table
-from semi_naive.ra.blocks.unpacking import Part, parts_of, resting
+from semi_naive.ra.blocks.unpacking import Part, disjoint_blocks, parts_of
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Const, Order, Program
 from semi_naive.ra.reduce.of_relation import reduction_of
@@ -174,13 +174,13 @@ class Database:
 
     def parts(self, relation: str) -> list[Part]:
         """Return all tuples of a table in parts of about a million, without a copy."""
-        return parts_of(*resting(self.tables[relation]))
+        return parts_of(*disjoint_blocks(self.tables[relation]))
 
     def source(self, relation: str) -> Blocks | ColumnRows:
         """Return a source of all tuples to be read in order: the runs themselves, if this process can map them."""
         if relation in self.on_partitions:
             return self.on_partitions[relation].source()
-        return Blocks(*resting(self.tables[relation]))
+        return Blocks(*disjoint_blocks(self.tables[relation]))
 
     def collect(self, relations, begun=()) -> None:
         """Bring relations on the partitions back into this process.

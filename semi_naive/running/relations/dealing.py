@@ -4,7 +4,7 @@ import numpy as np
 
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.partitions.loading import DealHome
-from semi_naive.ra.partitions.local_insert import absorb, inserts
+from semi_naive.ra.partitions.local_insert import absorb, insert_tasks
 from semi_naive.ra.partitions.partitioned import PartitionedRelation
 
 
@@ -23,6 +23,6 @@ def deal_columns(cluster, name: str, relation: PartitionedRelation, columns: np.
 def bring_home(cluster, relations: dict[str, PartitionedRelation], task, source=None) -> list:
     """Run a task that sends tuples to their home partitions, on the records of an RDD if one is given, and insert them. Return
     all reports of the job."""
-    results = cluster.jobs.job(task, *inserts([*relations.values()], cluster.label("dealt"), cluster.root), source=source)
+    results = cluster.jobs.job(task, *insert_tasks([*relations.values()], cluster.label("dealt"), cluster.root), source=source)
     absorb(relations, results)
     return results

@@ -11,10 +11,10 @@ import numpy as np
 from semi_naive.host.threads import in_threads
 from semi_naive.io.results.sorted_rows import Blocks, ColumnRows
 from semi_naive.ra.partitions.partitioned import PartitionedRelation, Parts
-from semi_naive.ra.partitions.reaching import ROWS, Reachability
+from semi_naive.ra.partitions.reaching import YIELDED_TUPLES, Reachability
 from semi_naive.ra.partitions.reading import ReadPieces, chunks_of, read_columns
 from semi_naive.ra.partitions.subtracting import Signed
-from semi_naive.ra.spark.frames import anywhere, dataframe, streamed
+from semi_naive.ra.spark.frames import dataframe, dataframe_of_pieces, streamed
 from semi_naive.ra.spark.lost import RunsLost
 from semi_naive.ra.spark.replica import Replica
 from semi_naive.ra.storage.missing import RunMissing
@@ -223,7 +223,7 @@ class Remade(ReadableRelation):
 
     @property
     def finer(self):
-        pieces = max(self.pieces, self.count // ROWS)  # threads hand over what they have made when a piece is done
+        pieces = max(self.pieces, self.count // YIELDED_TUPLES)  # threads hand over what they have made when a piece is done
         return replace(self.relation, pieces=pieces), pieces
 
     def distinct(self, column: int) -> float:
@@ -237,7 +237,7 @@ class Remade(ReadableRelation):
         return self.cluster.jobs.job(task, source=pieces)
 
     def frame(self, make, schema):
-        return anywhere(self.pieces, ReadPieces(self.relation, make), schema)
+        return dataframe_of_pieces(self.pieces, ReadPieces(self.relation, make), schema)
 
     def close(self) -> None:
         for replica in self.shared:

@@ -15,7 +15,7 @@ from semi_naive.planning.joins.body import PlannedBody, searched_indexes
 from semi_naive.planning.joins.placing import Index, Placing
 from semi_naive.ra.blocks.block import Block, merged_as
 from semi_naive.ra.blocks.stored import StoredBlock
-from semi_naive.ra.partitions.loading import Relocate, Reorder, Settle
+from semi_naive.ra.partitions.loading import SendToIndexes, StoreIndexes, WriteReordered
 from semi_naive.ra.partitions.local_insert import Born
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.partitions.rehome import CopyBuckets, TakeCopy
@@ -99,7 +99,7 @@ class Statics:
             return self.cluster.share("gathered", block)
         if isinstance(relation, PartitionedRelation) and (index := relation.index(order)):
             return [stored for blocks in index.full for stored in blocks]
-        job = self.cluster.jobs.job(Relocate(relation, order, self.cluster.root, self.cluster.label("gathered")))
+        job = self.cluster.jobs.job(WriteReordered(relation, order, self.cluster.root, self.cluster.label("gathered")))
         return [stored for handles in job for stored in handles]
 
     # -- on the partitions
@@ -120,7 +120,7 @@ class Statics:
         label = self.cluster.label("statics")
         indexes = {name: missing[name] for name in sources}
         results = self.cluster.jobs.job(
-            Reorder(sources, indexes, self.map.partitions), Settle(indexes, label, self.cluster.root)
+            SendToIndexes(sources, indexes, self.map.partitions), StoreIndexes(indexes, label, self.cluster.root)
         )
         for born in (result for result in results if isinstance(result, Born)):
             index = indexes[born.relation][born.index]

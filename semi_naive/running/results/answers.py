@@ -21,7 +21,7 @@ from semi_naive.planning.strata import is_fact
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.blocks.unpacking import columns_of_parts, neighbouring_parts
 from semi_naive.ra.ir import Kind
-from semi_naive.ra.spark.spark_context import connected
+from semi_naive.ra.spark.spark_context import active_connect_session
 from semi_naive.ra.text.symbols import keep
 from semi_naive.ra.values.kinds import DTYPES
 from semi_naive.running.results import lent
@@ -190,7 +190,7 @@ class Answer(Tuples):
         from semi_naive.running.results.frames import as_spark_has_it
 
         self._result.check_open()
-        if (connect := connected()) is not None:
+        if (connect := active_connect_session()) is not None:
             return connect.createDataFrame(as_spark_has_it(self.to_arrow()))
         self._result.cluster.start()
         from pyspark.sql import SparkSession

@@ -415,7 +415,7 @@ def form(relation: Relation, types: dict) -> str:
                 fields[type_.name] = " | ".join(
                     f"{each.name} {{{_field_types(each.fields, types)}}}" for each in type_.branches
                 )
-            waiting += [types[each] for each in type_.inner]
+            waiting += [types[each] for each in type_.field_types]
     own = ", ".join(_type_name(type_) for _, type_ in relation.attributes)
     special = f" {relation.lattice or ''}{' eqrel' * relation.eqrel}".rstrip()
     special += f"{relation.choice or ''}{' subsumed' * relation.dominated}"

@@ -20,10 +20,10 @@ from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra.blocks.changes import Change, own_order
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Rule
-from semi_naive.ra.partitions.loading import Reorder, Settle
+from semi_naive.ra.partitions.loading import SendToIndexes, StoreIndexes
 from semi_naive.ra.partitions.local_insert import Born
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, only_full
-from semi_naive.ra.partitions.subtracting import TakeOut
+from semi_naive.ra.partitions.subtracting import RemoveTuples
 from semi_naive.running.balanced.fixpoint import MAX_RETURNS_TO_DRIVER, Fixpoint
 from semi_naive.running.balanced.partitioned import Partitioned
 from semi_naive.running.choose_plan import in_one_place
@@ -82,8 +82,8 @@ class Continued(Partitioned):
         """Fill missing indexes with the tuples of `begun`."""
         if not indexes:
             return
-        reorder = Reorder({name: self.begun[name] for name in indexes}, indexes, self.partitions)
-        for born in self.cluster.jobs.job(reorder, Settle(indexes, self.cluster.label("begun"), self.cluster.root)):
+        reorder = SendToIndexes({name: self.begun[name] for name in indexes}, indexes, self.partitions)
+        for born in self.cluster.jobs.job(reorder, StoreIndexes(indexes, self.cluster.label("begun"), self.cluster.root)):
             if isinstance(born, Born):
                 index = indexes[born.relation][born.index]
                 index.full[born.partition], index.sizes = born.full, index.sizes + born.sizes
@@ -138,9 +138,9 @@ class AcrossPartitions:
     def _apply_change(self, whole: PartitionedRelation, change: Change) -> PartitionedRelation:
         """Apply a change to a relation: remove the lost tuples and insert the new ones."""
         name, arity = whole.name, whole.arity
-        whole, _ = self._without(whole, side(self.run.cluster, name, change, born=False) if change.went else None)
+        whole, _ = self._without(whole, side(self.run.cluster, name, change, born=False) if change.lost_count else None)
         rest = PartitionedRelation(name, arity, [only_full(index) for index in whole.indexes])
-        if change.came:
+        if change.born_count:
             deal_tuples(self.run.cluster, {name: rest}, {name: (self.run.cluster.share(name, change.born), own_order(arity))})
             rest.settle()
         return rest
@@ -324,7 +324,9 @@ class AcrossPartitions:
         kept = OnPartitions(gone, self.run.cluster) if isinstance(gone, PartitionedRelation) else gone
         gone = laid_out(self.run.cluster, whole.name, kept, *whole.indexes)
         rest = [only_full(index) for index in whole.indexes]
-        for found in self.run.cluster.jobs.job(TakeOut(whole, gone, self.run.cluster.root, self.run.cluster.label("rest"))):
+        for found in self.run.cluster.jobs.job(
+            RemoveTuples(whole, gone, self.run.cluster.root, self.run.cluster.label("rest"))
+        ):
             index = rest[found.index]
             index.full[found.partition], index.sizes = found.full, index.sizes - found.sizes
         full = [left + taken for left, taken in zip(rest[0].full, gone.home.full, strict=True)]

@@ -65,7 +65,7 @@ class Counts:
             ):
                 self.local.indexes.arities[name] = tuples.arity
                 tables[name] = Table(tuples.arity)
-                tables[name].begin_with(tuples)
+                tables[name].set_delta(tuples)
         try:
             rule = Rule(aggregate.atom, aggregate.body)
             unchanged = tuple(Not(replace(negation.atom, relation=_aside(aggregate, n))) for n, negation in enumerate(nots))

@@ -377,7 +377,7 @@ def _to_asked(rule: Rule) -> Rule:
 def _delta(blocks: list[Block]) -> Table:
     """Return a table whose delta is the union of some blocks."""
     table = Table(blocks[0].arity)
-    table.begin_with(union_of_blocks(blocks, table.arity))
+    table.set_delta(union_of_blocks(blocks, table.arity))
     return table
 
 

@@ -28,8 +28,8 @@ MAX_PAIRS_AT_ONCE = 1 << 18  # changed pairs up to which they are computed immed
 class CountedClosure(Change):
     """A change of a closure with known sizes. Its tuples are computed when they are first read."""
 
-    def __init__(self, differing: PairDifference, came: int, went: int):
-        vars(self).update(differing=differing, sizes=(came, went))
+    def __init__(self, differing: PairDifference, born_count: int, lost_count: int):
+        vars(self).update(differing=differing, sizes=(born_count, lost_count))
 
     @cached_property
     def spelt(self) -> Change:
@@ -48,11 +48,11 @@ class CountedClosure(Change):
         return sum(vars(self)["sizes"])
 
     @property
-    def came(self) -> int:
+    def born_count(self) -> int:
         return vars(self)["sizes"][0]
 
     @property
-    def went(self) -> int:
+    def lost_count(self) -> int:
         return vars(self)["sizes"][1]
 
 
@@ -89,7 +89,7 @@ class Implied(Table):
     def whole(self) -> Table:
         """The table of all pairs."""
         found = Table(2)
-        found.begin_with(self.since_nothing().born)
+        found.set_delta(self.since_nothing().born)
         found.settle()
         return found
 

@@ -54,12 +54,12 @@ def may_lose_best(
     contents of a relation.
     """
     changed = [(name, change) for name, change in (*changes.items(), *own.items()) if name in own or name in stratum.reads]
-    if not any(change.went or name in flipped for name, change in changed):
+    if not any(change.lost_count or name in flipped for name, change in changed):
         return False
 
     def blocks(name: str) -> Iterator[Block | ColumnBounds]:
         now = kept(name)
-        gone = [change.lost for change in (changes.get(name), own.get(name)) if change and change.went]
+        gone = [change.lost for change in (changes.get(name), own.get(name)) if change and change.lost_count]
         return chain.from_iterable(map(column_blocks, [now if isinstance(now, Table) else now.relation, *gone]))
 
     return may_improve(stratum, better, blocks)

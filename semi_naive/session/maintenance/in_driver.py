@@ -15,7 +15,7 @@ from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import (
     Change,
-    apart,
+    block_minus,
     difference,
     empty,
     grown,
@@ -180,7 +180,7 @@ class InDriver:
         table = self.relations.tables[name]
         born, gone = own[name].born if name in own else empty(table.arity), suspected.get(name) or empty(table.arity)
         heads = union_of_blocks([born, rules.insert_once(own, suspected)], table.arity)
-        change = Change(selected_tuples(heads, ~membership(heads, table)), apart(gone, heads))
+        change = Change(selected_tuples(heads, ~membership(heads, table)), block_minus(gone, heads))
         if change.size:
             self.relations.tables[name] = grown(table_without(table, change.lost), change.born)
         return {name: change}
@@ -208,7 +208,7 @@ class InDriver:
         after = self.relations.tables[name]
         added = difference(rest, after).born if after.count > rest.count else empty(after.arity)
         gone = suspected or empty(after.arity)
-        change = Change(apart(added, gone), apart(gone, added))
+        change = Change(block_minus(added, gone), block_minus(gone, added))
         table = table_without(before, change.lost) if change.lost.size < gone.size else rest
         for order in after.full:
             table.blocks("full", order)

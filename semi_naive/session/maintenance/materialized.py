@@ -21,7 +21,7 @@ from semi_naive.planning.detect_closure import ReachabilityShape as Closure
 from semi_naive.planning.detect_closure import following
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.changes import Change, difference, grown, settled_copy, table_without
-from semi_naive.ra.blocks.durable import Gone
+from semi_naive.ra.blocks.durable import FindLostRuns
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.reduce.choice import Choice
 from semi_naive.ra.rules.ages import Ticks
@@ -259,7 +259,7 @@ class MaterializedRelations:
         self.run.cluster.renew()
         self.back_to(state.copy())
         kept = {name: each.every for name, each in state.spread.items()}
-        gone = set(self.run.cluster.jobs.job(Gone(kept))) if kept else set()
+        gone = set(self.run.cluster.jobs.job(FindLostRuns(kept))) if kept else set()
         for number, stratum in enumerate(self.run.strata):
             if lost := gone & set(stratum.relations):
                 again(number)

@@ -18,7 +18,7 @@ from typing import cast
 from semi_naive.host import limits, memory
 from semi_naive.host.limits import OverBudget
 from semi_naive.planning.strata import Stratum
-from semi_naive.ra.blocks.changes import Change, at_home, grown, membership, selected_tuples, table_without
+from semi_naive.ra.blocks.changes import Change, grown, membership, only_home_index, selected_tuples, table_without
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.running.driver.local import TooLarge
 from semi_naive.session.maintenance import implied
@@ -150,7 +150,7 @@ class Propagation:
         relations, recomputation = self.relations, self.recomputation
         allowed, ticks = recomputation.budget(number), number in relations.ticks
         below = [self.changes[name] for name in stratum.reads & self.changes.keys()]
-        loses = any(change.went for change in (*own.values(), *below))
+        loses = any(change.lost_count for change in (*own.values(), *below))
         most = allowed.bindings(self.run.config.follow, bounded=not (loses or stratum.recursive))
         expensive = most <= FREE or place.lacks_counts(number)
         if not place.can_follow(number, stratum, own, self.changes) or not allowed.tries(loses, expensive):
@@ -199,7 +199,7 @@ class Propagation:
             if written is not None:
                 change = Change(*(_outside(block, written) for block in (change.born, change.lost)))
             if change.size > MAX_CHANGED_FACTS * table.count:
-                table = at_home(table)
+                table = only_home_index(table)
             self.relations.tables[name] = grown(table_without(table, change.lost), change.born)
             changed[name] = change
         return changed

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import Change, apart, difference, own_order, union_of_blocks
+from semi_naive.ra.blocks.changes import Change, block_minus, difference, own_order, union_of_blocks
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.packing import Bounds
-from semi_naive.ra.partitions.loading import Reorder, Settle
+from semi_naive.ra.partitions.loading import SendToIndexes, StoreIndexes
 from semi_naive.ra.partitions.local_insert import Born
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, Parts
 from semi_naive.ra.partitions.subtracting import SIDES, PartitionDifference, Signed, Subtract
@@ -38,11 +38,11 @@ class SpreadChange:
         return self.signed.count
 
     @property
-    def came(self) -> int:
+    def born_count(self) -> int:
         return self.born.count
 
     @property
-    def went(self) -> int:
+    def lost_count(self) -> int:
         return self.lost.count
 
     def collected(self) -> Change:
@@ -91,7 +91,7 @@ def _compared(before: PartitionedIndex, after: PartitionedIndex) -> Change | Non
     arity = len(after.order)
     back = tuple(after.order.index(place) for place in range(arity))
     lost, born = (union_of_blocks([one.open().reordered(back) for one in some], arity) for some in sides)
-    found = Change(apart(born, lost), apart(lost, born))
+    found = Change(block_minus(born, lost), block_minus(lost, born))
     return Change(*(Block(block.packing, block.words.copy()) for block in (found.born, found.lost)))
 
 
@@ -164,8 +164,8 @@ def laid_out(cluster: Cluster, name: str, kept: Kept, *like: PartitionedIndex) -
         return kept.relation
     indexes = [PartitionedIndex(each.order, each.keys, each.map) for each in like]
     source = kept.relation if isinstance(kept, OnPartitions) else _shared(cluster, name, kept)
-    reorder = Reorder({name: source}, {name: indexes}, cluster.jobs.partitions)
-    for born in cluster.jobs.job(reorder, Settle({name: indexes}, cluster.label("laid-out"), cluster.root)):
+    reorder = SendToIndexes({name: source}, {name: indexes}, cluster.jobs.partitions)
+    for born in cluster.jobs.job(reorder, StoreIndexes({name: indexes}, cluster.label("laid-out"), cluster.root)):
         if isinstance(born, Born):
             index = indexes[born.index]
             index.full[born.partition], index.sizes = born.full, index.sizes + born.sizes

@@ -15,7 +15,7 @@ from sortedcontainers import SortedDict
 from semi_naive.host import limits
 from semi_naive.host.interrupts import deferred, locked
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import Change, apart, empty, own_order, union_of_blocks
+from semi_naive.ra.blocks.changes import Change, block_minus, empty, own_order, union_of_blocks
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Relation
 from semi_naive.session.contents import Changes
@@ -274,8 +274,8 @@ def added(first: Change, second: Change) -> Change:
     if not first.size:
         return second
     arity = first.born.arity
-    born = union_of_blocks([apart(first.born, second.lost), apart(second.born, first.lost)], arity)
-    return Change(born, union_of_blocks([apart(first.lost, second.born), apart(second.lost, first.born)], arity))
+    born = union_of_blocks([block_minus(first.born, second.lost), block_minus(second.born, first.lost)], arity)
+    return Change(born, union_of_blocks([block_minus(first.lost, second.born), block_minus(second.lost, first.born)], arity))
 
 
 def no_change(arity: int) -> Change:
