@@ -21,7 +21,7 @@ from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.thinned import Thinned
 from semi_naive.ra.by_variable.intersecting import BLOCKS, kept, meet
 from semi_naive.ra.expressions.terms import evaluate
-from semi_naive.ra.rules.batch import COMPOSED, Batch
+from semi_naive.ra.rules.batch import PAIRS_PER_BINDING, Batch
 from semi_naive.ra.rules.steps import GROUP, Context, Join, run_steps
 from semi_naive.ra.rules.weighing import with_multiplicities
 from semi_naive.ra.words import sort
@@ -61,7 +61,7 @@ class Extend:
             elif self.counted:
                 yield with_multiplicities(part, Intersection(sides).counts(), self.keep)
             else:
-                for rows, values in Intersection(sides).listed(context.most):
+                for rows, values in Intersection(sides).listed(context.batch_size):
                     yield Batch(rows.size, part.take(rows, self.keep) | {self.name: values}, joined=rows.size)
 
     def _by_steps(self, batch: Batch, context: Context):
@@ -165,7 +165,7 @@ class Intersection:
         tuples."""
         counts = np.array([side.counts for side in self.sides])
         fewest, proposed = counts.argmin(axis=0), counts.min(axis=0)
-        limits.visit(int(proposed.sum()) // COMPOSED)
+        limits.visit(int(proposed.sum()) // PAIRS_PER_BINDING)
         has_proposal = proposed > 0
         for proposing in range(len(self.sides)):
             order = np.flatnonzero(has_proposal & (fewest == proposing))

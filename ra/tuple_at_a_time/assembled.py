@@ -12,7 +12,7 @@ import numpy as np
 
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Order
-from semi_naive.ra.rules.ages import Now
+from semi_naive.ra.rules.ages import TicksRef
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.assembler import Assembler, Unknown
@@ -36,7 +36,7 @@ class Searched(NamedTuple):
 class Dated(NamedTuple):
     """A list of the blocks of a relation with the ticks of their tuples."""
 
-    now: Now
+    now: TicksRef
     relation: str
 
 
@@ -123,7 +123,7 @@ class Assembled:
             index = number * at.INDEX_SIZE
         return listed, shape.number * at.RELATION_SIZE, index
 
-    def _ages(self, now: Now, relation: str) -> int:
+    def _ages(self, now: TicksRef, relation: str) -> int:
         """Return the number of the list of a relation's blocks with ticks."""
         return self._list(Dated(now, relation))
 

@@ -10,7 +10,7 @@ blocks, from before the machine started, and in rows with hash indexes, born sin
 import numpy as np
 
 from semi_naive.host.jit import njit
-from semi_naive.ra.expressions.ranges import MOST
+from semi_naive.ra.expressions.ranges import MAX_RANGE_VALUES
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.indexing import (
     ROW,
@@ -208,7 +208,7 @@ def bind_value(code, pc, again, cursors, regs):
             count = (np.uint64(start) - np.uint64(stop) - np.uint64(1)) // np.uint64(-step) + np.uint64(1)
         elif step == 0 and start != stop:
             count = np.uint64(1)
-        if count > np.uint64(MOST):
+        if count > np.uint64(MAX_RANGE_VALUES):
             return -1
         put_value(cursors, cursor + at.AT, 0)
         put_value(cursors, cursor + at.END, np.int64(count))

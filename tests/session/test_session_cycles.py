@@ -135,7 +135,7 @@ def indexes(draw, arity: int):
 class Tables:
     """A context of given blocks."""
 
-    values, most = None, 5
+    values, batch_size = None, 5
 
     def __init__(self, found):
         self.found = found
