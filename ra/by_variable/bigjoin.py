@@ -22,7 +22,7 @@ from semi_naive.ra.by_variable.lists import Lists, argsort_words, concatenate_li
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Const, Order, Term, Var
 from semi_naive.ra.rules.batch import Batch
-from semi_naive.ra.rules.steps import START, Context, Exchange, Join, matched
+from semi_naive.ra.rules.steps import START, Context, Exchange, Join, match_counts, matched
 
 OFFER = "@offer"  # a variable: the least count of a binding so far, times the number of atoms, plus the atom that has it
 BLOCKS = 1 << 32  # exceeds the number of blocks of an index on a partition
@@ -49,7 +49,8 @@ class Count:
     def __call__(self, batch: Batch, context: Context):
         """Update OFFER of each binding."""
         if self.keys:
-            counts, parts = self._counts(batch, context)
+            keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys]
+            counts, parts = match_counts(self, batch, context), context.subbuckets(self.relation, self.order, keys)
         else:  # an atom without bound variables: if it proposes, the binding is sent to all partitions
             counts, parts = np.full(batch.size, context.total(self.relation, self.part, self.order)), 1
         offer = counts * parts * self.among + self.number
@@ -58,16 +59,6 @@ class Count:
         if self.number == self.among - 1:
             offer %= self.among
         yield batch.with_columns({OFFER: offer}).where((counts > 0) | (parts > 1))
-
-    def _counts(self, batch: Batch, context: Context):
-        """Return (number of tuples of each binding in this subbucket, number of subbuckets of its bucket), the latter as an
-        array or one number for all."""
-        keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys]
-        counts = np.zeros(batch.size, np.int64)
-        for block in context.blocks(self.relation, self.part, self.order):
-            lows, highs = block.ranges(keys, batch.size)
-            counts += highs - lows
-        return counts, context.subbuckets(self.relation, self.order, keys)
 
 
 @dataclass
@@ -80,9 +71,6 @@ class Visit:
     exchanges: tuple[Exchange | None, ...]
     turn: int
     keep: frozenset[str]
-
-    def __call__(self, batch: Batch, context: Context):
-        raise TypeError("a visit is between segments")
 
 
 class Proposal(Join):

@@ -80,10 +80,6 @@ def converted(op: str, source: Kind, target: Kind, column):
     return column
 
 
-def _shift_left(kind, left, right):
-    return left << (right & right.dtype.type(_SHIFT_MASK))
-
-
 def _shift_right(kind, left, right):
     """Shift right. The bits that become free are the sign for numbers, zeros for unsigneds."""
     return left >> (right & right.dtype.type(_SHIFT_MASK))
@@ -105,7 +101,7 @@ OPERATORS = {
     "bor": lambda kind, left, right: left | right,
     "bxor": lambda kind, left, right: left ^ right,
     "bnot": lambda kind, value: ~value,
-    "bshl": _shift_left,
+    "bshl": lambda kind, left, right: left << (right & right.dtype.type(_SHIFT_MASK)),
     "bshr": _shift_right,
     "bshru": _shift_right_unsigned,
     "land": lambda kind, left, right: (left != 0) & (right != 0),

@@ -20,14 +20,7 @@ from semi_naive.ra.values.kinds import as_bits, dtype_of, numbers, order_of_valu
 
 __all__ = ["EvaluationError", "evaluate", "holds"]
 
-_COMPARISONS = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+_COMPARISONS = {"=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
 def evaluate(term: Term, columns: Mapping[str, np.ndarray], size: int, values) -> np.ndarray:

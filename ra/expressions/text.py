@@ -86,15 +86,6 @@ def _cat(args: list[np.ndarray], values) -> np.ndarray:
     return values.intern(pc.binary_join_element_wise(*strings, strings_of([""])[0]))[inverse]
 
 
-def _strlen(args: list[np.ndarray], values) -> np.ndarray:
-    return values.lengths(args[0])
-
-
-def _substr(args: list[np.ndarray], values) -> np.ndarray:
-    """Return the ids of substrings. args: strings, starts, lengths."""
-    return values.intern_places(*_substrings(args, values))
-
-
 def substr_equals(args: list[np.ndarray], other: np.ndarray, values) -> np.ndarray:
     """Return a mask (n,) of the rows whose substring is the string `other`. No symbol is made. args: strings, starts,
     lengths."""
@@ -182,5 +173,9 @@ def _warn(message: str) -> None:
     print(f"warning: {message}", file=sys.stderr)
 
 
-FUNCTIONS = {"cat": _cat, "strlen": _strlen, "substr": _substr}
+FUNCTIONS = {
+    "cat": _cat,
+    "strlen": lambda args, values: values.lengths(args[0]),
+    "substr": lambda args, values: values.intern_places(*_substrings(args, values)),
+}
 TESTS = {"match": _match_pattern, "contains": _contains}

@@ -70,16 +70,14 @@ class Aggregated:
 
     def _results_of_slice(self, groups: Batch, context: Context) -> tuple[np.ndarray, np.ndarray]:
         """Return (results, present) of the groups, evaluated by one thread."""
-        target, reduction = self.literal.target, group_reduction(self.literal, groups, context.values)
+        literal, target = self.literal, self.literal.target
+        reduction: Fold | GroupReduction
+        if literal.init is not None:
+            reduction = Fold(literal, groups, context.values)
+        else:
+            reduction = GroupReduction(literal.op, Kind.NUMBER if target is None else target.kind, groups.size)
         numbered = groups.with_columns({GROUP: np.arange(groups.size)})
         for made in run_steps(self.steps, numbered, context):
             column = None if target is None else evaluate(target, made.columns, made.size, context.values)
             reduction.add(made.columns[GROUP], column, *([made.columns[WEIGHT]] if WEIGHT in made.columns else ()))
         return reduction.results()
-
-
-def group_reduction(literal: Aggregate, groups: Batch, values) -> GroupReduction | Fold:
-    """Return the accumulator of an aggregate's values for some groups of outer bindings."""
-    if literal.init is not None:
-        return Fold(literal, groups, values)
-    return GroupReduction(literal.op, Kind.NUMBER if literal.target is None else literal.target.kind, groups.size)

@@ -112,7 +112,7 @@ class Folding:
 
 def folded(steps: list, keys: tuple[str, ...], literals: tuple[Aggregate, ...], context: Context) -> Folding:
     """Fold all bindings that steps make, on as many threads as the context has cores."""
-    cores, total = _cores(context), Folding(keys, literals)
+    cores, total = getattr(context, "cores", 1), Folding(keys, literals)
     if cores == 1 or not steps_are_sliceable(steps, literals) or any(reduction.exact for reduction in total.reductions):
         for made in run_steps(steps, unit(), context):
             total.add(made, context.values)
@@ -140,10 +140,6 @@ def folded(steps: list, keys: tuple[str, ...], literals: tuple[Aggregate, ...], 
 def steps_are_sliceable(steps: list, literals: tuple[Aggregate, ...]) -> bool:
     """True if several threads may run the steps, and evaluate the aggregates' targets, on slices of bindings."""
     return is_sliceable(Derivation(steps, "", tuple(each.target for each in literals if each.target is not None)))
-
-
-def _cores(context: Context) -> int:
-    return getattr(context, "cores", 1)
 
 
 def make_indexes(steps: list, context: Context) -> None:
@@ -255,7 +251,7 @@ class Pairs:
 
     def counted(self) -> Iterator[Batch]:
         """Yield the pairs with their counts, a few values of the first column at a time."""
-        yield from (made for made in in_threads(self._count, self._tasks(), _cores(self.context)) if made.size)
+        yield from (made for made in in_threads(self._count, self._tasks(), getattr(self.context, "cores", 1)) if made.size)
 
     def _tasks(self) -> Iterator[tuple[int, int, int]]:
         """Yield (begin, end, number of pairs) of ranges of rows, divided where the first column changes, such that each range

@@ -31,9 +31,6 @@ class Hold:
     outer: tuple[str, ...]
     keep: frozenset[str]
 
-    def __call__(self, batch: Batch, context):
-        raise TypeError("bindings wait between segments")
-
 
 @dataclass
 class Gather:
@@ -45,9 +42,6 @@ class Gather:
     outer: tuple[str, ...]
     literal: Aggregate | None = None
     bound: bool = False
-
-    def __call__(self, batch: Batch, context):
-        raise TypeError("groups are gathered between segments")
 
     @property
     def shipped(self) -> tuple[str, ...]:

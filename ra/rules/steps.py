@@ -237,6 +237,16 @@ def matched(step, batch: Batch, context: Context) -> np.ndarray:
     return found
 
 
+def match_counts(step, batch: Batch, context: Context) -> np.ndarray:
+    """Return for each binding (n,) the number of tuples of a step's relation that begin, in the step's order, with its keys."""
+    keys = [evaluate(term, batch.columns, batch.size, context.values) for term in step.keys]
+    counts = np.zeros(batch.size, np.int64)
+    for block in context.blocks(step.relation, step.part, step.order):
+        lows, highs = block.ranges(keys, batch.size)
+        counts += highs - lows
+    return counts
+
+
 def scan_blocks(blocks: list[Block], binds, binding, resume_at=START, batch_size=MAX_BATCH_BINDINGS, exact=False):
     """Yield all tuples of blocks as batches, in their order. binds: (place, variable) of the columns that are needed; binding:
     a column of one value for each variable that was bound before; exact: see `Context`."""
@@ -264,9 +274,6 @@ class Exchange:
     keys: tuple[Term, ...]
     keep: frozenset[str]
     one: bool = False
-
-    def __call__(self, batch: Batch, context: Context):
-        raise TypeError("an exchange is between segments")
 
 
 @dataclass

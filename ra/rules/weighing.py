@@ -10,7 +10,7 @@ from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Kind, Order, Term, Var
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.columns import BlockColumn
-from semi_naive.ra.rules.steps import WEIGHT, Context, Join
+from semi_naive.ra.rules.steps import WEIGHT, Context, Join, match_counts
 
 
 @dataclass
@@ -37,12 +37,7 @@ class Weigh:
         return self.join.searched
 
     def __call__(self, batch: Batch, context: Context):
-        counts = np.zeros(batch.size, np.int64)
-        keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.join.keys]
-        for block in context.blocks(self.join.relation, self.join.part, self.join.order):
-            lows, highs = block.ranges(keys, batch.size)
-            counts += highs - lows
-        yield with_multiplicities(batch, counts, self.join.keep)
+        yield with_multiplicities(batch, match_counts(self.join, batch, context), self.join.keep)
 
 
 @dataclass
