@@ -32,8 +32,7 @@ BLOCKS = 1 << 32  # exceeds the number of blocks of an index on a partition
 class Count:
     """A step that counts the tuples of a binding in atom `number` of `among`. The variable OFFER keeps the least count so far
     and its atom; after the last atom, only the atom. A binding without tuples is dropped. The tuples are counted in one
-    subbucket of the binding's bucket, and multiplied by the number of its subbuckets.
-    """
+    subbucket of the binding's bucket, and multiplied by the number of its subbuckets."""
 
     relation: str
     part: str
@@ -65,8 +64,7 @@ class Count:
 class Visit:
     """A cut between two segments of a body: each binding is sent to the bucket of its key in the index of one atom, the one
     that comes `turn` places after the atom with the fewest tuples. Not run as a step. exchanges: one for each atom; None if
-    every host has a copy of its relation.
-    """
+    every host has a copy of its relation."""
 
     exchanges: tuple[Exchange | None, ...]
     turn: int
@@ -75,8 +73,7 @@ class Visit:
 
 class Proposal(Join):
     """A join that extends each binding by the distinct values of one variable, even if further columns make the index repeat a
-    value. `binds` has one entry.
-    """
+    value. `binds` has one entry."""
 
     def __call__(self, batch: Batch, context: Context, resume_at=START):
         """Yield extended batches. resume_at: see `Join`."""
@@ -140,8 +137,7 @@ class Proposal(Join):
 @dataclass
 class Propose:
     """A step that extends each binding by the values that the atom with the fewest tuples has for it. steps: the `Proposal` of
-    each atom.
-    """
+    each atom."""
 
     steps: tuple[Proposal, ...]
 
@@ -159,8 +155,7 @@ class Propose:
 @dataclass
 class Intersect:
     """A step that drops the bindings for which the visited atom has no tuple. steps: for each atom, a join without new
-    variables; turn: see `Visit`; listing: if False, lists keep only their lengths, as the bindings are counted and not read.
-    """
+    variables; turn: see `Visit`; listing: if False, lists keep only their lengths, as the bindings are counted and not read."""
 
     steps: tuple[Join, ...]
     turn: int

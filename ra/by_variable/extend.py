@@ -77,8 +77,7 @@ class Extend:
 @dataclass
 class Side:
     """An atom's index, searched for some bindings. index: the arguments (words, gone, lows, highs, field) of the kernels in
-    `intersecting`; counts (n,): the number of tuples of each binding.
-    """
+    `intersecting`; counts (n,): the number of tuples of each binding."""
 
     index: tuple
     counts: np.ndarray

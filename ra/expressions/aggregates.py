@@ -27,8 +27,7 @@ def reduce_groups(op: str, kind: Kind, group: np.ndarray, column: np.ndarray | N
 
 class GroupReduction:
     """An aggregate over rows that come in pieces. It takes 8 to 16 bytes a group, independent of the number of rows. The result
-    does not depend on how the rows are divided: floats are added in the order of the rows.
-    """
+    does not depend on how the rows are divided: floats are added in the order of the rows."""
 
     def __init__(self, op: str, kind: Kind, groups: int):
         self.op, self.kind = op, kind
@@ -94,8 +93,7 @@ class GroupReduction:
 
 class Fold:
     """A user-defined aggregate: it collects the values of groups, 16 bytes each, and folds them at the end. groups: a batch of
-    the outer bindings, one for each group.
-    """
+    the outer bindings, one for each group."""
 
     def __init__(self, literal: Aggregate, groups, values):
         assert literal.init is not None and literal.target is not None

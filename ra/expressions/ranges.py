@@ -41,10 +41,10 @@ def range_counts(kind: Kind, start: np.ndarray, stop: np.ndarray, step: np.ndarr
     return step, counts.astype(np.int64)
 
 
-def range_values(kind: Kind, start: np.ndarray, step: np.ndarray, rows: np.ndarray, nth: np.ndarray) -> np.ndarray:
-    """Return the value at place `nth` of the range of each given row, as int64 bits.
+def range_values(start: np.ndarray, step: np.ndarray, rows: np.ndarray, nth: np.ndarray) -> np.ndarray:
+    """Return the values at the places `nth` of the ranges of some rows, as int64 bits. start, step: of all rows' ranges.
 
-    >>> range_values(Kind.NUMBER, np.array([1, 9]), np.array([1, -2]), np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])).tolist()
+    >>> range_values(np.array([1, 9]), np.array([1, -2]), np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])).tolist()
     [1, 2, 9, 7]
     """
     with np.errstate(all="ignore"):

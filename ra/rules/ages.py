@@ -64,8 +64,7 @@ class Layer:
 @dataclass(frozen=True)
 class Ticks:
     """The ticks of all tuples of some relations. Each relation has a list of layers, the newest last; the newest layer that
-    contains a tuple determines its tick. `next`: the tick of the next births. Immutable. Takes 16 bytes a tuple.
-    """
+    contains a tuple determines its tick. `next`: the tick of the next births. Immutable. Takes 16 bytes a tuple."""
 
     layers: dict[str, tuple[Layer, ...]] = field(default_factory=dict)
     next: int = 0

@@ -63,8 +63,7 @@ class Move:
 @dataclass
 class WaitingBindings:
     """How bindings wait at the beginning of a segment for the result of their group, which is known at segment `until`. names:
-    their variables; outer: the variables of the group, whose distinct bindings enter the segment.
-    """
+    their variables; outer: the variables of the group, whose distinct bindings enter the segment."""
 
     names: tuple[str, ...]
     outer: tuple[str, ...]
@@ -130,8 +129,7 @@ class Version:
 @dataclass
 class Remaining:
     """Work that a stage still has to do for a version: a whole segment, or the rest of it from `frames` on (see
-    `BatchIterator.store`). arrived: the bindings that a shuffle brought for it, in memory until they are stored.
-    """
+    `BatchIterator.store`). arrived: the bindings that a shuffle brought for it, in memory until they are stored."""
 
     version: int
     arrived: StoredBlock | StoredLists | Block | Listed | None = None

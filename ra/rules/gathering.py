@@ -25,8 +25,7 @@ FROM, COUNT, VALUE = "@from", "@count", "@value"  # variables of partial aggrega
 @dataclass
 class Hold:
     """A cut between two segments of a body: bindings wait for the next Gather, and the distinct bindings of the `outer`
-    variables continue. keep: the variables of the waiting bindings that later steps need.
-    """
+    variables continue. keep: the variables of the waiting bindings that later steps need."""
 
     outer: tuple[str, ...]
     keep: frozenset[str]
@@ -36,8 +35,7 @@ class Hold:
 class Gather:
     """A cut between two segments of a body: the waiting bindings are joined with the result of their group, the bindings that
     agree in the `outer` variables. Without a `literal` it is a negation: only the waiting bindings whose group is empty
-    continue. bound: the result is compared with a bound variable.
-    """
+    continue. bound: the result is compared with a bound variable."""
 
     outer: tuple[str, ...]
     literal: Aggregate | None = None

@@ -22,8 +22,7 @@ from semi_naive.ra.storage.runs import Run, write_run
 @dataclass
 class Arrived:
     """The first step of a segment: it yields the bindings that a shuffle brought to this partition, stored as columns of a
-    block.
-    """
+    block."""
 
     block: Block
     names: tuple[str, ...]

@@ -279,8 +279,7 @@ class Exchange:
 @dataclass
 class EarlyProjection:
     """Keep only the variables that are still needed, and remove duplicates. If the first large batch has few duplicates, they
-    are not removed from later batches. deduplicates: unknown until that batch has come.
-    """
+    are not removed from later batches. deduplicates: unknown until that batch has come."""
 
     keep: tuple[str, ...]
     deduplicates: bool | None = None
@@ -321,8 +320,7 @@ class Bind:
 @dataclass
 class Unpack:
     """Bind variables to the fields of a record: [name, name, …] = record, or $branch(name, …) = record. A binding is dropped if
-    its record is nil, or is of a branch with another `tag`.
-    """
+    its record is nil, or is of a branch with another `tag`."""
 
     record: Term
     names: tuple[str, ...]
@@ -379,7 +377,7 @@ class Generate:
         while row < batch.size:
             rows, nth, row, skip = kernels.expand_some(first, counts, row, skip, context.batch_size)
             if rows.size:
-                columns = batch.take(rows, self.keep) | {self.literal.result.name: range_values(kind, start, step, rows, nth)}
+                columns = batch.take(rows, self.keep) | {self.literal.result.name: range_values(start, step, rows, nth)}
                 yield Batch(rows.size, columns, resume_at=(0, row, skip))
 
 

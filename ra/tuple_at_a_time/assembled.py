@@ -24,8 +24,7 @@ MAX_CACHED_PROGRAMS = 64  # assembled programs cached for one stratum, one for e
 
 class Searched(NamedTuple):
     """A list of blocks that instructions search: a part of a relation in a column order, by its first `keys` columns. part:
-    None for the tuples with which a head is compared.
-    """
+    None for the tuples with which a head is compared."""
 
     relation: str
     order: Order
@@ -47,8 +46,7 @@ MEMBERS: dict[int, list[Order]] = {at.EQUIVALENCE: [(0,)], at.CLASSES: [(1,)]}  
 class RelationLayout:
     """How instructions refer to a relation of the stratum. number: its number among the relations; home: its home order; sort:
     its reduction (`layout.PLAIN` and those after it); indexes: the number of each hash index among all indexes of the stratum,
-    by its columns; skipped: the numbers of the indexes whose searches skip the delta.
-    """
+    by its columns; skipped: the numbers of the indexes whose searches skip the delta."""
 
     number: int
     arity: int

@@ -62,8 +62,7 @@ class Cursors:
 @dataclass
 class ThreadState:
     """The machine's state for one thread, which evaluates part `number` of `count` of an iteration. interpreter: the
-    `stratum.Interpreter` whose arrays the threads read. heads: the buffer of the heads that this thread proposes.
-    """
+    `stratum.Interpreter` whose arrays the threads read. heads: the buffer of the heads that this thread proposes."""
 
     interpreter: Any
     number: int

@@ -21,8 +21,7 @@ SLICE_INSTRUCTIONS = 1_000_000  # between two checks of limits and interrupts: s
 @dataclass
 class Bounds:
     """Limits above which the machine stops: `made` in the middle of an iteration, which is rolled back, the others at the end
-    of an iteration.
-    """
+    of an iteration."""
 
     small: int  # tuples of a delta
     most: int  # tuples of all relations

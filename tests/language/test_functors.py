@@ -417,7 +417,7 @@ def test_ranges():
         start, stop, step = (np.array(column, dtype) for column in (*columns, *[[]] * (3 - len(columns))))
         step, counts = range_counts(kind, start, stop, step if step.size else None)
         rows = np.repeat(np.arange(start.size), counts)
-        values = range_values(kind, start, step, rows, np.concatenate([np.arange(count) for count in counts]))
+        values = range_values(start, step, rows, np.concatenate([np.arange(count) for count in counts]))
         return rows.tolist(), values.view(dtype).tolist()
 
     assert expanded(NUMBER, np.int64, [0, 3, 2, 9], [5, 0, 2, 0], [2, -2, 1, 1]) == ([0, 0, 0, 1, 1], [0, 2, 4, 3, 1])
