@@ -12,7 +12,7 @@ _MIN_NUMBER, _END_OF_NUMBERS, _END_OF_UNSIGNED = -(2.0**63), 2.0**63, 2.0**64  #
 
 
 class EvaluationError(RuntimeError):
-    """A functor has no value for its arguments, as for a division by zero."""
+    """Raised if a functor has no value for its arguments, as in a division by zero."""
 
 
 def located(error: EvaluationError, rule: Rule) -> EvaluationError:

@@ -122,6 +122,7 @@ class Representatives(Reduction):
         return changed
 
     def reduce(self, table: Table) -> None:
+        """Give the table a new tuple for each changed member, and remove its earlier tuple."""
         changed = np.flatnonzero(self._changed())
         self.counted = 0
         if not changed.size:
@@ -132,6 +133,7 @@ class Representatives(Reduction):
         table.replace_new(Block.of([values, classes], values.size))
 
     def superseding(self, table: Table, columns: list[np.ndarray]) -> None:
+        """Take over the classes in tuples (value, class) that will be put into the table, and remove its earlier tuples."""
         take_out(table, with_keys(table, [columns[0]], columns[0].size))
         members = distinct(np.concatenate([self.known, columns[0]]))
         names = members.copy()
@@ -145,5 +147,6 @@ class Representatives(Reduction):
         return self.members.size - self.known.size if not table.new else sum(block.size for block in table.new)
 
     def end_rule(self) -> int:
+        """Return the number of members that the rule has changed and earlier rules of the iteration have not."""
         before, self.counted = self.counted, int(np.count_nonzero(self._changed()))
         return self.counted - before

@@ -57,7 +57,7 @@ class Context(Protocol):
 
 
 def run_steps(steps, batch: Batch, context: Context):
-    """Yield all batches that come out of the last step, depth first: at most one batch for each step is in memory. Checks the
+    """Yield all batches that the last step makes, depth first: at most one batch for each step is in memory. Checks the
     limits of the evaluation between two batches."""
     if not steps:
         yield batch
