@@ -23,7 +23,7 @@ from semi_naive.balance.pricing import priced_record
 from semi_naive.balance.trace import Trace, balance_of, tell_change
 from semi_naive.config import Config
 
-MOST = 1 << 18  # heads that the engine's join makes before it encodes and sends them (`ra.rules.steps.MOST`)
+MOST = 1 << 18  # heads that the engine's join makes before it encodes and sends them (`ra.rules.steps.MAX_BATCH_BINDINGS`)
 THREADS = os.cpu_count() or 1
 NONE = np.empty(0, np.uint64)
 

@@ -188,7 +188,7 @@ def guarded(request, monkeypatch):
     if "machine" not in request.fixturenames:  # whoever has loaded it before
         for module in ("running.driver.local", "session.maintenance.delete_rederive"):
             monkeypatch.setattr(f"semi_naive.{module}.machine_is_ready", lambda spent: False)
-    monkeypatch.setattr("semi_naive.ra.rules.ages.DIRECT", 1)
+    monkeypatch.setattr("semi_naive.ra.rules.ages.MIN_DIRECTORY_TUPLES", 1)
     monkeypatch.setattr(Recomputation, "compute", timed)
     monkeypatch.setattr(Without, "__call__", told)
     return relations

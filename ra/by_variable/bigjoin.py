@@ -22,7 +22,7 @@ from semi_naive.ra.by_variable.lists import Lists, argsort_words, concatenate_li
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Const, Order, Term, Var
 from semi_naive.ra.rules.batch import Batch
-from semi_naive.ra.rules.steps import START, Context, Exchange, Join, matched
+from semi_naive.ra.rules.steps import START, Context, Exchange, Join, match_counts, matched
 
 OFFER = "@offer"  # a variable: the least count of a binding so far, times the number of atoms, plus the atom that has it
 BLOCKS = 1 << 32  # exceeds the number of blocks of an index on a partition
@@ -32,8 +32,7 @@ BLOCKS = 1 << 32  # exceeds the number of blocks of an index on a partition
 class Count:
     """A step that counts the tuples of a binding in atom `number` of `among`. The variable OFFER keeps the least count so far
     and its atom; after the last atom, only the atom. A binding without tuples is dropped. The tuples are counted in one
-    subbucket of the binding's bucket; the others have about as many.
-    """
+    subbucket of the binding's bucket, and multiplied by the number of its subbuckets."""
 
     relation: str
     part: str
@@ -47,8 +46,12 @@ class Count:
         return {(self.relation, self.order)}
 
     def __call__(self, batch: Batch, context: Context):
-        """Update the offer of each binding: the fewest tuples so far that an atom has for it, and the number of that atom."""
-        counts, parts = self._counts(batch, context) if self.keys else self._total(batch, context)
+        """Update OFFER of each binding."""
+        if self.keys:
+            keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys]
+            counts, parts = match_counts(self, batch, context), context.subbuckets(self.relation, self.order, keys)
+        else:  # an atom without bound variables: if it proposes, the binding is sent to all partitions
+            counts, parts = np.full(batch.size, context.total(self.relation, self.part, self.order)), 1
         offer = counts * parts * self.among + self.number
         if self.number:
             offer = np.minimum(offer, batch.columns[OFFER])
@@ -56,71 +59,52 @@ class Count:
             offer %= self.among
         yield batch.with_columns({OFFER: offer}).where((counts > 0) | (parts > 1))
 
-    def _total(self, batch: Batch, context: Context):
-        """Return (count, 1) for an atom without bound variables: all its tuples on all partitions. If it proposes, the binding
-        is sent to all partitions."""
-        return np.full(batch.size, context.total(self.relation, self.part, self.order)), np.int64(1)
-
-    def _counts(self, batch: Batch, context: Context):
-        """Return (number of tuples of each binding in this subbucket, number of subbuckets of its bucket)."""
-        keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys]
-        counts = np.zeros(batch.size, np.int64)
-        for block in context.blocks(self.relation, self.part, self.order):
-            lows, highs = block.ranges(keys, batch.size)
-            counts += highs - lows
-        return counts, context.subbuckets(self.relation, self.order, keys)
-
 
 @dataclass
 class Visit:
-    """Send each binding to the bucket of its key in the index of one atom: the one that comes `turn` places after the atom with
-    the fewest tuples.
-
-    Not run as a step: the body is cut into segments here. exchanges: for each atom; None if its relation is completely on every
-    host.
-    """
+    """A cut between two segments of a body: each binding is sent to the bucket of its key in the index of one atom, the one
+    that comes `turn` places after the atom with the fewest tuples. Not run as a step. exchanges: one for each atom; None if
+    every host has a copy of its relation."""
 
     exchanges: tuple[Exchange | None, ...]
     turn: int
     keep: frozenset[str]
 
-    def __call__(self, batch: Batch, context: Context):
-        raise TypeError("a visit is between segments")
-
 
 class Proposal(Join):
     """A join that extends each binding by the distinct values of one variable, even if further columns make the index repeat a
-    value.
-    """
+    value. `binds` has one entry."""
 
-    def __call__(self, batch: Batch, context: Context, begin=START):
-        """Yield extended batches. begin: see `Join`."""
+    def __call__(self, batch: Batch, context: Context, resume_at=START):
+        """Yield extended batches. resume_at: see `Join`."""
         blocks = [block for block in context.blocks(self.relation, self.part, self.order) if block.size]
         keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys]
-        sliced = self.binds[0][0] == len(keys) == len(self.order) - 1  # the values of a key are next to each other, each once
-        for number in range(begin[0], len(blocks)):
+        ((place, name),) = self.binds
+        adjacent = place == len(keys) == len(self.order) - 1  # the values of a key are next to each other, each once
+        for number in range(resume_at[0], len(blocks)):
             lows, highs = blocks[number].ranges(keys, batch.size)
-            row, skip = begin[1:] if number == begin[0] else START[1:]
-            if sliced:
-                yield from self._slices(batch, blocks[number], lows, highs, (number, row, skip), context.most)
+            row, skip = resume_at[1:] if number == resume_at[0] else START[1:]
+            if adjacent:
+                yield from self._as_lists(batch, blocks[number], lows, highs, (number, row, skip), context.batch_size)
                 continue
             while row < batch.size:
-                rows, positions, row, skip = kernels.expand_some(lows, highs, row, skip, context.most)
+                rows, positions, row, skip = kernels.expand_some(lows, highs, row, skip, context.batch_size)
                 rows, values = self._distinct_values(blocks, number, keys, lows, rows, positions)
                 if rows.size:
-                    columns = batch.take(rows, self.keep) | {self.binds[0][1]: values}
-                    yield Batch(rows.size, columns, at=(number, row, skip), joined=rows.size)
+                    columns = batch.take(rows, self.keep) | {name: values}
+                    yield Batch(rows.size, columns, resume_at=(number, row, skip), joined=rows.size)
 
-    def _slices(self, batch: Batch, block: Block, lows: np.ndarray, highs: np.ndarray, begin, most: int):
-        """Yield the values of each binding as a list that is a range of the block, `most` values at a time. lows, highs: the
-        range of each binding."""
-        number, row, skip = begin
-        order = argsort_words(lows.view(np.uint64))  # equal ranges side by side: a batch holds each once
+    def _as_lists(self, batch: Batch, block: Block, lows: np.ndarray, highs: np.ndarray, resume_at, batch_size: int):
+        """Yield batches of about `batch_size` bindings in which the values of each binding are a list: the range
+        [lows[row], highs[row]) of the block."""
+        ((place, name),) = self.binds
+        number, row, skip = resume_at
+        order = argsort_words(lows.view(np.uint64))  # equal ranges are adjacent, so that a batch stores each once
         lows, highs = lows[order], highs[order]
         ends = np.cumsum(highs - lows)
-        at = int(ends[row] - (highs - lows)[row]) + skip if row < batch.size else 0
-        while row < batch.size and at < ends[-1]:
-            stop = min(at + most, int(ends[-1]))
+        made = int(ends[row] - (highs - lows)[row]) + skip if row < batch.size else 0
+        while row < batch.size and made < ends[-1]:
+            stop = min(made + batch_size, int(ends[-1]))
             last = int(np.searchsorted(ends, stop))
             part = slice(row, last + 1)
             low, high = lows[part].copy(), highs[part].copy()
@@ -128,15 +112,16 @@ class Proposal(Join):
             high[-1] -= int(ends[last]) - stop
             row, skip = (last + 1, 0) if stop == ends[last] else (last, int(high[-1] - lows[last]))
             rows = np.flatnonzero(low < high)
-            lists = Lists.of(block, self.binds[0][0], np.arange(rows.size), low[rows], high[rows])
+            lists = Lists.of(block, place, np.arange(rows.size), low[rows], high[rows])
             others = batch.take(order[rows + part.start], self.keep)
-            yield Listed(others, self.binds[0][1], lists, at=(number, row, skip), joined=stop - at)
-            at = stop
+            yield Listed(others, name, lists, resume_at=(number, row, skip), joined=stop - made)
+            made = stop
 
     def _distinct_values(
         self, blocks: list, number: int, keys: list[np.ndarray], lows: np.ndarray, rows: np.ndarray, positions: np.ndarray
     ):
-        """Return (binding, value) pairs of tuples of a block, without those that an earlier tuple or an earlier block has."""
+        """Return (rows, values) of the tuples at `positions` of block `number`, each for the binding in `rows`, without pairs
+        that an earlier tuple or an earlier block has. lows: the first position of each binding."""
         block, place = blocks[number], self.binds[0][0]
         values = block.column(place, positions)
         if place == len(self.order) - 1:
@@ -152,27 +137,25 @@ class Proposal(Join):
 @dataclass
 class Propose:
     """A step that extends each binding by the values that the atom with the fewest tuples has for it. steps: the `Proposal` of
-    each atom.
-    """
+    each atom."""
 
     steps: tuple[Proposal, ...]
 
-    def __call__(self, batch: Batch, context: Context, begin=START):
-        """Yield extended batches. begin: as of `Join`, but the number of the block is combined with that of the atom."""
-        begun, block = divmod(begin[0], BLOCKS)
-        for number in range(begun, len(self.steps)):
+    def __call__(self, batch: Batch, context: Context, resume_at=START):
+        """Yield extended batches. resume_at: as of `Join`, but the number of the block is combined with that of the atom."""
+        first, block = divmod(resume_at[0], BLOCKS)
+        for number in range(first, len(self.steps)):
             own = batch.where(batch.columns[OFFER] == number)
-            start = (block, *begin[1:]) if number == begun else START
+            start = (block, *resume_at[1:]) if number == first else START
             for made in self.steps[number](own, context, start) if own.size else ():
-                made.at = (number * BLOCKS + made.at[0], *made.at[1:])
+                made.resume_at = (number * BLOCKS + made.resume_at[0], *made.resume_at[1:])
                 yield made
 
 
 @dataclass
 class Intersect:
     """A step that drops the bindings for which the visited atom has no tuple. steps: for each atom, a join without new
-    variables. If not `listing`, lists keep only their lengths: the bindings are counted and not read.
-    """
+    variables; turn: see `Visit`; listing: if False, lists keep only their lengths, as the bindings are counted and not read."""
 
     steps: tuple[Join, ...]
     turn: int
@@ -197,19 +180,17 @@ class Intersect:
         for number, step in enumerate(self.steps):
             lists = batch.lists.chosen(visited == number)
             if lists.rows.size:
-                parts += self._met(step, batch, lists, context)
+                parts += self._intersected(step, batch, lists, context)
         made, keep = batch.with_lists(concatenate_lists(parts)), self.steps[0].keep
         if batch.name in keep:
             return made.with_lists(made.lists, keep)
         return Batch(made.size, made.take(np.arange(made.size), keep))
 
-    def _met(self, step: Join, batch: Listed, lists: Lists, context: Context):
-        """Yield the lists intersected with each block of a relation. No value is in several blocks, unless the index has
-        further columns."""
+    def _intersected(self, step: Join, batch: Listed, lists: Lists, context: Context):
+        """Yield the lists intersected with each block of a relation."""
         blocks = [block for block in context.blocks(step.relation, step.part, step.order) if block.size]
-        if len(blocks) > 1 and len(step.order) > len(step.keys):
-            selected = batch.with_lists(lists)
-            yield lists.kept(matched(step, selected, context))
+        if len(blocks) > 1 and len(step.order) > len(step.keys):  # a value may be in several blocks
+            yield lists.kept(matched(step, batch.with_lists(lists), context))
             return
         others = {name: column[lists.rows] for name, column in batch.others.items()}
         keys = [evaluate(term, others, lists.rows.size, context.values) for term in step.keys[:-1]]

@@ -1,8 +1,10 @@
 """Kernels that intersect, for many bindings at once, the values that several indexes have for each binding.
 
-An index has up to `BLOCKS` blocks of sorted words. Its parameters: words[b] are the words of block b; those that begin with the
-key of binding i are at the positions lows[b, i] to highs[b, i] - 1; one field of them, described by `field`, is the variable's
-value. The values ascend in that range, and repeat if further columns follow. The words at the positions gone[b] are deleted.
+An index has up to `BLOCKS` blocks of sorted words. Parameters that the kernels share: words[b] are the words of block b; those
+that begin with the key of binding i (`row` i) are at the positions lows[b, i] to highs[b, i] - 1; one field of them is the
+variable's value: `field` = (shift, mask, low, 1 if further columns follow). The values ascend in that range, and repeat if
+further columns follow. gone[b]: the positions of deleted words, ascending.
+
 One of two indexes proposes its values, and the other one is tested: by a search that starts where the last one ended, or by a
 map of marks, which is made once for all adjacent bindings with the same key. So a hub's values are marked once instead of being
 searched for each of its edges. Positions are unsigned in inner loops, as numba tests the sign of others: a proposed value takes
@@ -15,19 +17,18 @@ from semi_naive.host.jit import njit, types
 from semi_naive.ra.words import JIT, i64, u8, u64
 
 BLOCKS = 8  # blocks of an index that the kernels can read
-MARKED = 16  # values marked, at most, for each proposed value: with more, searching is as fast
+MAX_MARKED_PER_PROPOSED = 16  # values marked, at most, for each proposed value: with more, searching is as fast
 
 words_of = types.UniTuple(u64, BLOCKS)
 gone_of = types.UniTuple(i64, BLOCKS)
 i64_rows = types.Array(types.int64, 2, "C")
-index = words_of, gone_of, i64_rows, i64_rows, u64  # the last: shift, mask and low of the field, and 1 if columns follow
+index = words_of, gone_of, i64_rows, i64_rows, u64
 FEW = {"few": 200, **JIT}
 
 
 @njit(types.int64(i64, types.int64), **JIT)
 def _count_below(gone, position):
-    """Return the number of positions in `gone`, which ascend, that are below `position`. gone: the positions of deleted tuples
-    of a block."""
+    """Return how many of the positions in `gone`, those of one block, are below `position`."""
     low, high = 0, gone.size
     while low < high:
         middle = (low + high) >> 1
@@ -62,8 +63,8 @@ def _seek(words, low, high, target):
 
 
 @njit(types.boolean(u64, i64, types.int64, types.int64, types.uint64, types.uint64), **JIT)
-def _stands(words, gone, position, high, target, shift):
-    """True if a word from `position` on has the target's value and is not deleted. gone: the positions of deleted tuples."""
+def _is_present(words, gone, position, high, target, shift):
+    """True if, from `position` on, a word of a block agrees with `target` in all bits from `shift` on and is not deleted."""
     while position < high and (words[position] ^ target) >> shift == np.uint64(0):
         if not gone.size:
             return True
@@ -76,21 +77,19 @@ def _stands(words, gone, position, high, target, shift):
 
 @njit(types.boolean(words_of, gone_of, i64_rows, i64_rows, u64, types.int64, types.int64, types.int64, types.int64), **JIT)
 def _repeated(words, gone, lows, highs, field, row, block, position, value):
-    """True if a value occurs before a position, in its block or in an earlier one. gone: for each block, the positions of
-    deleted tuples."""
+    """True if a binding's value occurs before a position of a block, or in an earlier block."""
     for earlier in range(block + 1):
         low, high = lows[earlier, row], position if earlier == block else highs[earlier, row]
         if low < high:
             target = _word(words[earlier][low], field, value)
-            if _stands(words[earlier], gone[earlier], _seek(words[earlier], low, high, target), high, target, field[0]):
+            if _is_present(words[earlier], gone[earlier], _seek(words[earlier], low, high, target), high, target, field[0]):
                 return True
     return False
 
 
 @njit(types.void(words_of, gone_of, i64_rows, i64_rows, u64, types.int64, types.int64, u8, types.uint8), **JIT)
 def _mark(words, gone, lows, highs, field, row, least, marks, stamp):
-    """Mark the values of a binding, as distances from the least one, with a stamp. gone: for each block, the positions of
-    deleted tuples."""
+    """Set marks[value - least] to `stamp` for the values of a binding. least: the least of them."""
     shift, mask, base = field[0], field[1], field[2] - np.uint64(least)
     for block in range(lows.shape[0]):
         low, high = lows[block, row], highs[block, row]
@@ -108,21 +107,21 @@ def _mark(words, gone, lows, highs, field, row, least, marks, stamp):
 @njit(types.UniTuple(types.int64, 3)(words_of, i64_rows, i64_rows, u64, types.int64), inline="always", **JIT)
 def _spanned(words, lows, highs, field, row):
     """Return (number of values of an index for a binding, duplicates included; the least; the greatest)."""
-    known, least, most = np.int64(0), np.int64((1 << 63) - 1), np.int64(-1 << 63)
+    count, least, greatest = np.int64(0), np.int64((1 << 63) - 1), np.int64(-1 << 63)
     for block in range(lows.shape[0]):
         low, high = lows[block, row], highs[block, row]
         if low < high:
-            known += high - low
+            count += high - low
             least = min(least, np.int64(((words[block][low] >> field[0]) & field[1]) + field[2]))
-            most = max(most, np.int64(((words[block][high - 1] >> field[0]) & field[1]) + field[2]))
-    return known, least, most
+            greatest = max(greatest, np.int64(((words[block][high - 1] >> field[0]) & field[1]) + field[2]))
+    return count, least, greatest
 
 
 @njit(types.UniTuple(types.int64, 2)(*[i64_rows] * 4, i64, types.int64), inline="always", **JIT)
-def _end_of_equal_ranges(lows, highs, their_lows, their_highs, order, at):
-    """Return (end, count): the bindings order[at:end] are tested against the same range of the other index, and propose `count`
-    values."""
-    first, end, proposed = order[at], at, np.int64(0)
+def _end_of_equal_ranges(lows, highs, their_lows, their_highs, order, begin):
+    """Return (end, count): the bindings order[begin:end] are tested against the same range of the other index, and propose
+    `count` values."""
+    first, end, proposed = order[begin], begin, np.int64(0)
     while end < order.size:
         equal = True
         for block in range(their_lows.shape[0]):
@@ -140,47 +139,48 @@ def _end_of_equal_ranges(lows, highs, their_lows, their_highs, order, at):
     scratch="marks rows values counts", **FEW)  # fmt: skip
 def meet(
     words, gone, lows, highs, field, theirs, their_gone, their_lows, their_highs, their_field,
-    order, at, skip, marks, rows, values, counts,
+    order, done, skip, marks, rows, values, counts,
 ):  # fmt: skip
-    """Intersect the values that two indexes have for the bindings order[at:]. Write (binding, value) pairs to `rows` and
-    `values`, each pair once, until these are full.
+    """Intersect the values that two indexes have for the bindings order[done:]. Write (binding, value) pairs, each once, to
+    `rows` and `values` until these are full. If `rows` has no capacity, add the number of values of each binding to `counts`
+    instead. Return (number of pairs written, done, skip), the latter two for the next call.
 
-    The first index proposes values, and `theirs` is tested. If `rows` has no capacity at all, the number of values of each
-    binding is added to `counts`. skip: how many of the first index's values for order[at] have been processed. Returns (number
-    written, at, skip), the latter two for the next call. marks: zeros, on return as well.
+    The first index proposes values, and the second, `theirs`, is tested. order: bindings; those with equal ranges in the second
+    index are adjacent. skip: how many of the first index's values for order[done] have been processed. marks: zeros, on return
+    as well.
     """
     shift, mask, base, follows = field[0], field[1], field[2], field[3] != np.uint64(0)
     their_shift = their_field[0]
     counting, capacity, made = rows.size == 0, rows.size, 0
     cursors, stamp, reach = np.zeros(BLOCKS, np.int64), 0, np.uint64(0)
-    while at < order.size:
-        first = order[at]
-        known, lowest, highest = _spanned(theirs, their_lows, their_highs, their_field, first)
-        least, most = np.int64(lowest), np.int64(highest)  # uncompiled they are Python's
-        end, proposed = _end_of_equal_ranges(lows, highs, their_lows, their_highs, order, at)
-        span = np.uint64(most) - np.uint64(least)
-        marked = known <= MARKED * proposed and span < np.uint64(marks.size - 1)
-        if known and marked:
+    while done < order.size:
+        first = order[done]
+        tested, lowest, highest = _spanned(theirs, their_lows, their_highs, their_field, first)
+        least, greatest = np.int64(lowest), np.int64(highest)  # uncompiled they are Python's
+        end, proposed = _end_of_equal_ranges(lows, highs, their_lows, their_highs, order, done)
+        span = np.uint64(greatest) - np.uint64(least)
+        marked = tested <= MAX_MARKED_PER_PROPOSED * proposed and span < np.uint64(marks.size - 1)
+        if tested and marked:
             if stamp == 255:
                 marks[: reach + np.uint64(2)] = 0
                 stamp = 0
             stamp, reach = stamp + 1, max(reach, span)
             _mark(theirs, their_gone, their_lows, their_highs, their_field, first, least, marks, np.uint8(stamp))
         full = False
-        while known and at < end and not full:
-            row, passed = order[at], 0
+        while tested and done < end and not full:
+            row, before = order[done], 0
             for block in range(lows.shape[0]):
                 low, high = lows[block, row], highs[block, row]
-                begin = low + max(0, skip - passed)
-                passed += high - low
+                begin = low + max(0, skip - before)
+                before += high - low
                 if begin >= high or full:
                     continue
-                word, out = words[block], gone[block]
-                place = _count_below(out, begin) if out.size else 0
+                word, deleted = words[block], gone[block]
+                next_deleted = _count_below(deleted, begin) if deleted.size else 0
                 for other in range(their_lows.shape[0]):
                     cursors[other] = their_lows[other, row]
                 while begin < high and not full:
-                    stop = min(high, out[place]) if place < out.size else high
+                    stop = min(high, deleted[next_deleted]) if next_deleted < deleted.size else high
                     if not counting:
                         stop = min(stop, begin + capacity - made)
                     if marked and not follows and counting:
@@ -209,7 +209,7 @@ def meet(
                                     if cursors[other] < their_end:
                                         target = _word(theirs[other][cursors[other]], their_field, value)
                                         cursors[other] = _seek(theirs[other], cursors[other], their_end, target)
-                                        has |= _stands(
+                                        has |= _is_present(
                                             theirs[other], their_gone[other], cursors[other], their_end, target, their_shift
                                         )
                             if has and follows:
@@ -220,24 +220,24 @@ def meet(
                                 rows[made], values[made] = row, value
                                 made += 1
                     begin = stop
-                    if begin < high and place < out.size and out[place] == begin:
-                        begin, place = begin + 1, place + 1
+                    if begin < high and next_deleted < deleted.size and deleted[next_deleted] == begin:
+                        begin, next_deleted = begin + 1, next_deleted + 1
                     full = not counting and made == capacity
                 if full:
-                    skip = passed - (high - begin)
+                    skip = before - (high - begin)
             if full:
                 break
-            at, skip = at + 1, 0
+            done, skip = done + 1, 0
         if full:
             break
-        at, skip = end, 0
+        done, skip = end, 0
     marks[: reach + np.uint64(2)] = 0
-    return made, at, skip
+    return made, done, skip
 
 
 @njit(types.boolean[::1](*index, i64, i64), **FEW)
-def kept(words, gone, lows, highs, field, rows, values):
-    """Return a mask of the (binding, value) pairs, given as rows and values (n,), that an index has. Fast if the values of a
+def has_pairs(words, gone, lows, highs, field, rows, values):
+    """Return a mask (n,) of the (binding, value) pairs, given as rows and values, that an index has. Fast if the values of a
     binding ascend."""
     found = np.zeros(rows.size, np.bool_)
     cursors = np.zeros(BLOCKS, np.int64)
@@ -252,5 +252,5 @@ def kept(words, gone, lows, highs, field, rows, values):
                     continue
                 target = _word(words[block][cursors[block]], field, value)
                 cursors[block] = _seek(words[block], cursors[block], high, target)
-                found[i] |= _stands(words[block], gone[block], cursors[block], high, target, field[0])
+                found[i] |= _is_present(words[block], gone[block], cursors[block], high, target, field[0])
     return found

@@ -1,7 +1,7 @@
 """Batches whose last variable is stored as lists, one or more for each binding of the other variables, and their transport
 between partitions.
 
-Propose makes such batches, and Intersect shortens their lists. All other steps read `columns`, which writes the bindings out.
+Propose makes such batches, and Intersect shortens their lists. All other steps read `columns`, where each binding is a row.
 """
 
 import os
@@ -31,8 +31,8 @@ class Listed(Batch):
 
     __slots__ = ("others", "name", "lists")
 
-    def __init__(self, others: Columns, name: str, lists: Lists, at=None, joined: int = 0):
-        super().__init__(lists.total, None, at=at, joined=joined)
+    def __init__(self, others: Columns, name: str, lists: Lists, resume_at=None, joined: int = 0):
+        super().__init__(lists.total, None, resume_at=resume_at, joined=joined)
         self.others, self.name, self.lists = others, name, lists
 
     @property
@@ -44,7 +44,7 @@ class Listed(Batch):
         return self._columns
 
     def where(self, mask: np.ndarray, names=None) -> Batch:
-        """Return the bindings that a mask selects, with the variables in `names`."""
+        """Return the bindings that a mask (size,) selects, with the variables in `names` or, by default, all."""
         if names is not None and self.name not in names:
             return super().where(mask, names)
         return self.with_lists(self.lists if mask.all() else self.lists.kept(mask), names)
@@ -59,7 +59,8 @@ class Listed(Batch):
         return super().filtered(literal, values)
 
     def with_lists(self, lists: Lists, names=None) -> "Listed":
-        """Return the batch with other lists, and with those of the other variables that are in `names`."""
+        """Return a batch with these lists, whose `rows` refer to the same `others`. names: the other variables to keep, by
+        default all."""
         others = self.others if names is None else self.others.only(names)
         return Listed(others, self.name, lists)
 
@@ -68,7 +69,7 @@ class Listed(Batch):
         return self.others[name][self.lists.rows]
 
     def pieces(self, most: int) -> Iterator["Listed"]:
-        """Split into batches of about `most` bindings, between lists."""
+        """Split into batches of about `most` bindings; no list is divided."""
         ends = np.cumsum(self.lists.stops - self.lists.starts)
         cuts = np.unique(np.searchsorted(ends, np.arange(0, self.size, most), side="left"))
         for begin, end in pairwise([*cuts.tolist(), ends.size]):
@@ -76,8 +77,12 @@ class Listed(Batch):
 
 
 class ListParcel(NamedTuple):
-    """An encoded part of a Listed batch, sent to one partition: a sequence of the other columns, the start of each list in the
-    pool, its length, and the pool. count: bindings; shape: (number of lists, number of values in the pool).
+    """An encoded part of a Listed batch, sent to one partition.
+
+    stream, order: the place of the parcel among those of all tasks, so that they are read in the same order each time.
+    names: the other variables, then the listed one.
+    shape: (number of lists, number of values in the pool); count: the number of bindings.
+    data: the other columns, one value for each list; the start of each list in the pool; its length; the pool.
     """
 
     tag: str
@@ -107,9 +112,12 @@ class ListParcel(NamedTuple):
 
 
 def lists_to_bucket(batch: Listed, key: list[str], rest: list[str], placement: BucketMap, names, tag: str, place, here=()):
-    """Yield the parcels that send each binding to every partition with a subbucket of the bucket of its key (see
-    `parcels.to_bucket`) or, with `rest`, to its subbucket. Lists are sent whole, unless their values determine the
-    destination."""
+    """Yield (partition, parcel) pairs that send each binding to every partition with a subbucket of the bucket of its key (see
+    `parcels.to_bucket`) or, with `rest`, to its subbucket.
+
+    key, rest: variables; names: the other variables that are sent; place: (stream, order) of the parcels; here: see
+    `parcels.to_bucket`. Lists are sent whole, unless their values determine the destination.
+    """
     if batch.name in key:
         bucket, select = _bucket([batch.columns[name] for name in key], placement), batch.lists.kept
     else:
@@ -124,10 +132,12 @@ def lists_to_bucket(batch: Listed, key: list[str], rest: list[str], placement: B
 
 
 def _to_subbuckets(batch: Listed, key: list[str], rest: list[str], placement: BucketMap, names, tag: str, place):
-    """Yield the parcels that send each binding to its subbucket, which the variables `key` and `rest` determine."""
-    slot = placement.slots_of(
-        *(combined(np.array([batch.columns[name] for name in names_of_part], np.int64)) for names_of_part in (key, rest))
-    )
+    """Yield (partition, parcel) pairs that send each binding to the subbucket that the variables `key` and `rest` determine."""
+
+    def words(variables: list[str]) -> np.ndarray:
+        return combined(np.array([batch.columns[name] for name in variables], np.int64))
+
+    slot = placement.slots_of(words(key), words(rest))
     destination = placement.tables()[1][slot]
     for part in np.flatnonzero(np.bincount(destination)).tolist():
         yield part, ListParcel.of(batch.with_lists(batch.lists.kept(destination == part)), names, tag, (place[0], 1))
@@ -145,28 +155,27 @@ def received_lists(records, tag: str) -> Listed | None:
         return None
     batches = [parcel.open() for parcel in arrived]
     offsets = np.cumsum([0, *(batch.lists.rows.size for batch in batches[:-1])])
-    lists = concatenate_lists([b.lists._replace(rows=b.lists.rows + at) for b, at in zip(batches, offsets, strict=True)])
+    lists = concatenate_lists([b.lists._replace(rows=b.lists.rows + first) for b, first in zip(batches, offsets, strict=True)])
     others = {name: np.concatenate([batch.others[name] for batch in batches]) for name in batches[0].others}
     return Listed(Columns(others), batches[0].name, lists)
 
 
 @dataclass
 class ArrivedLists:
-    """The first step of a segment: it yields the lists that a shuffle brought to this partition."""
+    """The first step of a segment: it yields the lists that a shuffle brought to this partition, in batches."""
 
     batch: Listed
 
-    def __call__(self, batch: Batch, context: Context, begin=START):
-        """Yield the bindings that arrived, in batches. begin: the batch to continue with."""
-        for number, piece in enumerate(self.batch.pieces(context.most)):
-            if number >= begin[0]:
-                piece.at = (number + 1, 0, 0)
+    def __call__(self, batch: Batch, context: Context, resume_at=START):
+        for number, piece in enumerate(self.batch.pieces(context.batch_size)):
+            if number >= resume_at[0]:
+                piece.resume_at = (number + 1, 0, 0)
                 yield piece
 
 
 @dataclass(frozen=True)
 class StoredLists:
-    """A handle of a Listed batch in a file."""
+    """A handle of a Listed batch in a file. size: the number of its bindings."""
 
     run: Run
     size: int

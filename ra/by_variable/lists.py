@@ -28,9 +28,9 @@ class Lists(NamedTuple):
 
     @classmethod
     def of(cls, block: Block, column: int, rows: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> "Lists":
-        """Return the values of a block's column at the positions [lows, highs) of each row, as one list a row. Reads each
-        position once."""
-        starts, stops, positions = _united(argsort_words(lows.view(np.uint64)), lows, highs)
+        """Return a list for each of `rows`: the values of a block's column at the positions [lows[i], highs[i]). Each position
+        is read once, also if several ranges contain it."""
+        starts, stops, positions = _union_of_ranges(argsort_words(lows.view(np.uint64)), lows, highs)
         return cls(rows, starts, stops, block.column(column, positions))
 
     @property
@@ -46,9 +46,9 @@ class Lists(NamedTuple):
         """
         return _pairs(*self)
 
-    def chosen(self, mask) -> "Lists":
-        """Return some of the lists; mask: booleans or positions."""
-        return Lists(self.rows[mask], self.starts[mask], self.stops[mask], self.pool)
+    def chosen(self, index) -> "Lists":
+        """Return some of the lists. index: a mask, positions, or a slice."""
+        return Lists(self.rows[index], self.starts[index], self.stops[index], self.pool)
 
     def kept(self, mask: np.ndarray) -> "Lists":
         """Return the lists with the values that a mask selects, in a new pool. mask: one boolean for each of the `pairs`."""
@@ -77,7 +77,7 @@ class Lists(NamedTuple):
     def compacted(self) -> "Lists":
         """Return the lists without empty ones, and without values of the pool that no list contains."""
         nonempty = np.flatnonzero(self.starts < self.stops)
-        starts, stops, positions = _united(
+        starts, stops, positions = _union_of_ranges(
             argsort_words(self.starts[nonempty].view(np.uint64)), self.starts[nonempty], self.stops[nonempty]
         )
         return Lists(self.rows[nonempty], starts, stops, self.pool[positions])
@@ -88,7 +88,7 @@ def concatenate_lists(parts: list[Lists]) -> Lists:
     if len(parts) == 1:
         return parts[0]
     offsets = np.cumsum([0] + [part.pool.size for part in parts[:-1]])
-    moved = [(p.rows, p.starts + at, p.stops + at, p.pool) for p, at in zip(parts, offsets, strict=True)]
+    moved = [(p.rows, p.starts + offset, p.stops + offset, p.pool) for p, offset in zip(parts, offsets, strict=True)]
     return Lists(*(np.concatenate(column) for column in zip(*moved, strict=True)))
 
 
@@ -108,49 +108,50 @@ def argsort_words(words: np.ndarray) -> np.ndarray:
 
 @njit(types.UniTuple(i64, 2)(i64, i64, i64, i64), **JOIN)
 def _pairs(rows, starts, stops, pool):
-    """Return (row, value) for each value of each list."""
+    """Return (row, value) of each value of each list, as two arrays."""
     size = 0
     for i in range(rows.size):
         size += stops[i] - starts[i]
-    owners, values = np.empty(size, np.int64), np.empty(size, np.int64)
-    at = 0
+    row_of_value, values = np.empty(size, np.int64), np.empty(size, np.int64)
+    written = 0
     for i in range(rows.size):
         for j in range(starts[i], stops[i]):
-            owners[at], values[at] = rows[i], pool[j]
-            at += 1
-    return owners, values
+            row_of_value[written], values[written] = rows[i], pool[j]
+            written += 1
+    return row_of_value, values
 
 
 @njit(types.UniTuple(i64, 2)(i64, i64, i64, i64, types.boolean, types.boolean, types.boolean), **JIT)
 def _narrow_ranges(starts, stops, pool, bounds, below, equal, above):
-    """Narrow each list's range to the values below, equal to, or above its bound, according to the three flags."""
+    """Return (starts, stops) of each list's values that are below, equal to, or above its bound, as far as the three flags
+    admit. A list's values are distinct."""
     new_starts, new_stops = starts.copy(), stops.copy()
-    for row in range(starts.size):
-        at = seek(pool, starts[row], stops[row], bounds[row])
-        end = at + (at < stops[row] and pool[at] == bounds[row])
+    for i in range(starts.size):
+        begin = seek(pool, starts[i], stops[i], bounds[i])  # the range of values equal to the bound
+        end = begin + (begin < stops[i] and pool[begin] == bounds[i])
         if not below:
-            new_starts[row] = at if equal else end
+            new_starts[i] = begin if equal else end
         if not above:
-            new_stops[row] = end if equal else at
+            new_stops[i] = end if equal else begin
     return new_starts, new_stops
 
 
 @njit(types.Tuple((i64, i64, i64))(i64, i64, i64), **JIT)
-def _united(order, starts, stops):
-    """Return (starts, stops, positions): the union of ranges as positions, and where each range is in the union. order: the
-    ranges by ascending start."""
+def _union_of_ranges(order, starts, stops):
+    """Return (starts, stops, positions): the union of ranges of positions, as ascending positions, and the part of it that is
+    each range. order: the ranges by ascending start."""
     new_starts, new_stops = np.empty_like(starts), np.empty_like(stops)
     total = reach = 0
-    for row in order:
-        total += max(0, stops[row] - max(reach, starts[row]))
-        reach = max(reach, stops[row])
+    for i in order:
+        total += max(0, stops[i] - max(reach, starts[i]))
+        reach = max(reach, stops[i])
     positions = np.empty(total, np.int64)
     size = reach = 0
-    for row in order:
-        for at in range(max(reach, starts[row]), stops[row]):
-            positions[size] = at
+    for i in order:
+        for position in range(max(reach, starts[i]), stops[i]):
+            positions[size] = position
             size += 1
-        reach = max(reach, stops[row])
-        new_starts[row] = size - (reach - starts[row])
-        new_stops[row] = new_starts[row] + stops[row] - starts[row]
+        reach = max(reach, stops[i])
+        new_starts[i] = size - (reach - starts[i])
+        new_stops[i] = new_starts[i] + stops[i] - starts[i]
     return new_starts, new_stops, positions

@@ -2,14 +2,15 @@
 
     far(x, t) :- delta near(x), edge(x, y), edge(y, z), edge(x, z), edge(z, t).
 
-becomes: scan delta near → Multiway(edge(x, y), edge(y, z), edge(x, z)) → join edge on z. The bound variables join as one more
-relation, so only tuples that match the delta are visited. Tries are cached by the context until their relations change; on the
-partitions they are files, which one process of each host writes.
+becomes: scan delta near → Multiway(edge(x, y), edge(y, z), edge(x, z)) → join edge on z. The bindings of the variables that are
+already bound (here x) join as one more relation, so only tuples that match the delta are visited. Tries are cached by the
+context until their relations change; on the partitions they are files, which one process of each host writes.
 """
 
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,17 +27,27 @@ from semi_naive.ra.multiway.tries.shape import Shape
 from semi_naive.ra.multiway.tries.shared import SharedTries
 from semi_naive.ra.multiway.tries.trie import Tries
 from semi_naive.ra.rules.batch import Batch, concatenate_batches
-from semi_naive.ra.rules.steps import MOST, START, WEIGHT, WORTH, Context, Join
+from semi_naive.ra.rules.steps import MAX_BATCH_BINDINGS, MIN_TRIE_BINDINGS, START, WEIGHT, Context, Join
 from semi_naive.ra.words import search
 
+
+class Position(NamedTuple):
+    """A position in the work of a Multiway step, from which any process can continue."""
+
+    part: int  # the range of the first variable's values, by its number
+    solutions: int  # how many solutions of this range are made already
+    batches: int  # how many batches are made already of the unit of solutions that begins here
+    code: int  # the variable order and the number of ranges (`Core.solutions`), or BINARY
+
+
 BOUND = "@bound"  # the relation of a batch's bound variables
-A_CALL = 100_000  # bindings that binary joins make in the time of one call of compiled loops over cached tries, 2 to 5 ms
-SEEDED = 2  # bindings that binary joins make in the time in which the loops index one input binding, 150 ns
+BINDINGS_PER_CALL = 100_000  # bindings that binary joins make in the time of a call of loops over cached tries, 2 to 5 ms
+BINDINGS_PER_SEED = 2  # bindings that binary joins make in the time in which the loops index one input binding, 150 ns
 BINARY = -1  # in place of the code of an order: the binary joins make the bindings
-DONE = -1, -1, -1, BINARY  # the position after all bindings
-TRIES = 0, 0, 0, -2  # the position of binary joins that have exceeded their budget: the tries make all bindings again
-MOST_PARTS = 1 << 12  # threads for which the first variable's values are divided; their number is part of a position
-LISTED = 2.0  # the cost, relative to the best order, up to which an order with the needed variables first is used
+DONE = Position(-1, -1, -1, BINARY)  # after all bindings
+TRIES = Position(0, 0, 0, -2)  # the tries make all bindings: without binary joins, or after these have exceeded their budget
+MAX_PARTS = 1 << 12  # bounds the number of ranges of the first variable's values, which is part of a position's code
+MAX_COST_RATIO = 2.0  # the cost, relative to the best order, up to which an order with the needed variables first is used
 
 
 @dataclass
@@ -53,7 +64,7 @@ class Multiway:
     denied: negated atoms over complete relations and the same variables.
     counted: no variable is bound before, and each binding of `binds` gets a WEIGHT: the number of solutions it stands for.
 
-    Sorts each relation once (20 ns a tuple and column order), and takes 4 to 16 bytes a value.
+    Each relation is sorted once for each column order (20 ns a tuple); a trie takes 4 to 16 bytes a value.
     """
 
     atoms: tuple[Atom, ...]
@@ -69,7 +80,7 @@ class Multiway:
 
     @property
     def searched(self) -> set[tuple[str, Order]]:
-        """The relations and orders that it reads."""
+        """The (relation, order) pairs that the step reads."""
         return {(atom.relation, tuple(range(len(atom.args)))) for atom in (*self.atoms, *self.denied)}
 
     @property
@@ -77,28 +88,30 @@ class Multiway:
         """The names of the variables of all atoms, in the order of their first occurrence."""
         return tuple(dict.fromkeys(term.name for atom in self.atoms for term in atom.args if isinstance(term, Var)))
 
-    def __call__(self, batch: Batch, context: Context, begin=START):
-        """Yield the bindings of a batch extended by the new variables; if there are none, those that have a solution. begin: a
-        position (range of the first variable, solutions of it, batches made of these, code of the order): see `Core.listed`."""
-        if begin == DONE:
+    def __call__(self, batch: Batch, context: Context, resume_at=START):
+        """Yield the bindings of a batch, each extended by its solutions' values of the new variables. If there is no new
+        variable, yield the bindings that have a solution. resume_at: START or a Position."""
+        position = resume_at if resume_at != START else Position(0, 0, 0, BINARY) if self.steps else TRIES
+        if position == DONE:
             return
-        if self.steps and (begin == START or begin[3] == BINARY):
-            joined = (0, 0, 0, BINARY), self._by_binary_joins(batch, context), lambda within: DONE if within else TRIES
-            if (yield from resumed([joined], begin[2])):
+        if position.code == BINARY:
+            joined = position, self._by_binary_joins(batch, context), lambda within: DONE if within else TRIES
+            if (yield from resumed([joined], position.batches)):
                 return
-            begin = TRIES
+            position = TRIES
         core = self._core(context)
         bound = tuple(name for name in self.variables if name in batch.columns)
         if core is None:
             return
         if bound and not self.binds:
-            found = batch.where(self._passing(batch, core, bound), self.keep)
-            yield Batch(found.size, found.columns, at=DONE)
+            found = batch.where(self._have_solution(batch, core, bound), self.keep)
+            yield Batch(found.size, found.columns, resume_at=DONE)
+        elif bound:
+            yield from resumed(self._extended(batch, core, bound, position, context), position.batches)
         else:
-            units = self._extended if bound else self._unbound
-            yield from resumed(units(batch, core, bound, begin, context), begin[2])
+            yield from resumed(self._all_solutions(batch, core, position, context), position.batches)
 
-    def _unbound(self, batch: Batch, core: "Core", bound, begin, context: Context):
+    def _all_solutions(self, batch: Batch, core: "Core", position: Position, context: Context):
         """Yield all solutions, combined with each binding of the batch, which has none of the atoms' variables, as units of
         `resumed`."""
 
@@ -111,48 +124,48 @@ class Multiway:
                 yield Batch(solutions.size, columns)
 
         share = context.position if self.share else None
-        found = core.listed(self.binds, share, self.counted, begin, context.most)
-        for start, solutions in gathered(found, context.most):
-            yield start, combined(solutions), solutions.at
+        found = core.solutions(self.binds, share, self.counted, position, context.batch_size)
+        for start, solutions in merged_batches(found, context.batch_size):
+            yield start, combined(solutions), solutions.resume_at
 
-    def _passing(self, batch: Batch, core: "Core", bound) -> np.ndarray:
-        """Return a mask of the bindings that have a solution."""
-        passing = np.zeros(batch.size, np.bool_)
-        for _, block, _ in self._found(batch, core, bound, bound, START, MOST):
+    def _have_solution(self, batch: Batch, core: "Core", bound) -> np.ndarray:
+        """Return a mask (n,) of the bindings that have a solution."""
+        mask = np.zeros(batch.size, np.bool_)
+        for _, solutions in self._solutions(batch, core, bound, bound, TRIES, MAX_BATCH_BINDINGS):
+            block = Block.of([solutions.columns[name] for name in bound], solutions.size)
             lows, highs = block.ranges([batch.columns[name] for name in bound], batch.size)
-            passing |= highs > lows
-        return passing
+            mask |= highs > lows
+        return mask
 
-    def _extended(self, batch: Batch, core: "Core", bound, begin, context: Context):
-        """Yield the bindings extended by the new variables, joined back to the columns that the query does not read, as units
-        of `resumed`."""
+    def _extended(self, batch: Batch, core: "Core", bound, position: Position, context: Context):
+        """Yield the bindings extended by the new variables, as units of `resumed`. If columns are needed that the query does
+        not read, the solutions are joined with the batch."""
         others = (self.keep & set(batch.columns)) - set(bound)
-        if not others:  # the solutions have all columns that are needed
-            needed = tuple(name for name in bound if name in self.keep) + self.binds
-            listed = core.seeded(batch.distinct(bound), bound).listed(needed, begin=begin, most=context.most)
-            for start, found in gathered(listed, context.most):
-                yield start, [found], found.at
-            return
+        needed = bound if others else tuple(name for name in bound if name in self.keep)
+        names, size = needed + self.binds, context.batch_size
         keys, binds = tuple(Var(name, Kind.NUMBER) for name in bound), tuple(enumerate(self.binds, len(bound)))
         back = Join(BOUND, "all", tuple(range(len(bound) + len(binds))), keys, binds, self.keep)
-        columns = [batch.columns[name] for name in bound]
-        for start, block, after in self._found(batch, core, bound, bound + self.binds, begin, context.most):
-            yield start, back.expanded(batch, block, columns, most=context.most), after
+        for start, solutions in self._solutions(batch, core, bound, names, position, size):
+            if others:
+                block = Block.of([solutions.columns[name] for name in names], solutions.size)
+                extended = back.expanded(batch, block, [batch.columns[name] for name in bound], batch_size=size)
+                yield start, extended, solutions.resume_at
+            else:
+                yield start, [solutions], solutions.resume_at
 
-    def _found(self, batch: Batch, core: "Core", bound, names, begin, most: int) -> Iterator[tuple[tuple, Block, tuple]]:
-        """Yield the solutions for a batch as (position, block of many tuples, position after it); columns in the order of
-        `names`."""
-        listed = core.seeded(batch.distinct(bound), bound).listed(names, begin=begin, most=most)
-        for start, found in gathered(listed, most):
-            yield start, Block.of([found.columns[name] for name in names], found.size), found.at
+    def _solutions(self, batch: Batch, core: "Core", bound, names, position: Position, size: int):
+        """Yield (position, batch): the solutions for a batch, from a position on, as values of the variables `names`, about
+        `size` at a time. bound: the atoms' variables that the batch has."""
+        seeded = core.with_bound(batch.distinct(bound), bound)
+        return merged_batches(seeded.solutions(names, position=position, size=size), size)
 
     # -- the joined relations and their tries
 
     def _by_binary_joins(self, batch: Batch, context: Context):
-        """Run the binary joins if they are expected to make few bindings. Return True if they stayed within their budget. If
-        not, the tries yield all bindings again."""
-        seeded = SEEDED * batch.size
-        allowed = seeded + self._allowed(context)
+        """Yield the bindings that the binary joins make, if these are expected to be few. Return True if the joins stayed
+        within their budget. If not, the tries must yield all bindings again."""
+        saved = BINDINGS_PER_SEED * batch.size  # the tries would have to index the batch
+        allowed = saved + self._allowed(context)
         if batch.size * self.each >= allowed:
             return False
         remaining = [allowed]
@@ -161,18 +174,18 @@ class Multiway:
         except TooMany:
             return False
         finally:
-            excess = max(0, allowed - remaining[0] - seeded)
-            context.kept[self._key, "made"] = context.kept.get((self._key, "made"), 0) + excess
+            excess = max(0, allowed - remaining[0] - saved)
+            context.cache[self._key, "made"] = context.cache.get((self._key, "made"), 0) + excess
         return True
 
     def _allowed(self, context: Context) -> float:
-        """Return the budget of the binary joins in bindings: above it, building the tries and joining these is faster."""
+        """Return the budget of the binary joins in bindings: above it, building the tries and joining them is faster."""
         folder = self._folder(context)
-        if self._key in context.kept or folder is not None and SharedTries.there(folder):  # another process has begun
-            return A_CALL
+        if self._key in context.cache or folder is not None and SharedTries.there(folder):  # another process builds the tries
+            return BINDINGS_PER_CALL
         read = dict(zip((_name(*one) for one in self._read), self._blocks(context), strict=True))
         build = 2 * sum(block.size for blocks in read.values() for block in blocks)
-        return max(WORTH, build) - context.kept.get((self._key, "made"), 0)
+        return max(MIN_TRIE_BINDINGS, build) - context.cache.get((self._key, "made"), 0)
 
     @property
     def _key(self) -> tuple:
@@ -196,17 +209,17 @@ class Multiway:
         blocks = self._blocks(context)
         if not all(blocks[: len(self.atoms)]):
             return None
-        core = context.kept.get(self._key)
-        if core is None or not core.of(blocks):
+        core = context.cache.get(self._key)
+        if core is None or not core.is_built_of(blocks):
             threads = None if context.position[1] == 1 else 1  # where there are other partitions, they have the other cores
-            core = context.kept[self._key] = Core(blocks, self._query(), self._tries(blocks, context), threads)
+            core = context.cache[self._key] = Core(blocks, self._query(), self._tries(blocks, context), threads)
         return None if core.empty else core
 
     def _query(self) -> ConjunctiveQuery:
         """Return the atoms, negated atoms and comparisons as a conjunctive query."""
-        positive = len(self.atoms)
         atoms = (
-            joins.QueryAtom(_name(*one), _variable_names(one[0]), number >= positive) for number, one in enumerate(self._read)
+            joins.QueryAtom(_name(atom, part), _variable_names(atom), negated=number >= len(self.atoms))
+            for number, (atom, part) in enumerate(self._read)
         )
         compared = (Comparison(c.op, _side(c.left), _side(c.right)) for c in self.comparisons)
         return ConjunctiveQuery(tuple(atoms), tuple(compared))
@@ -216,14 +229,14 @@ class Multiway:
         read = {_name(atom, part): (atom, found) for (atom, part), found in zip(self._read, blocks, strict=True)}
 
         def relations():
-            return {name: atom_columns(*arguments, context.values) for name, arguments in read.items()}
+            return {name: atom_columns(atom, found, context.values) for name, (atom, found) in read.items()}
 
         folder = self._folder(context)
         return Tries.of(relations()) if folder is None else SharedTries.at(folder, relations)
 
     def _folder(self, context: Context) -> str | None:
         """Return the folder of the shared tries on this host, or None if the relations are partitioned."""
-        folder = context.host_cache_dir({(atom.relation, tuple(range(len(atom.args)))) for atom, _ in self._read})
+        folder = context.host_cache_dir(self.searched)
         return folder and os.path.join(folder, digest(*sorted({_name(*one) for one in self._read})))
 
 
@@ -232,8 +245,8 @@ class TooMany(Exception):
 
 
 def run_steps_within(steps, batch: Batch, context: Context, remaining: list[float]):
-    """Yield the batches of the last step, as `run_steps` does. remaining: a list of one number, from which the bindings made by
-    joins are subtracted; raises TooMany if it becomes negative."""
+    """Yield the batches of the last step, as `run_steps` does. Raises TooMany if the joins exceed their budget. remaining: the
+    budget, a list of one number, which is reduced by the bindings that joins make."""
     if not steps:
         yield batch
         return
@@ -247,7 +260,7 @@ def run_steps_within(steps, batch: Batch, context: Context, remaining: list[floa
 
 
 def _name(atom: Atom, part: str) -> str:
-    """Return a name that is equal for atoms that read the same columns of the same tuples."""
+    """Return a name of the relation that an atom reads, for the query. Atoms that differ only in their variables share it."""
     read = ("?" if isinstance(term, Var) else str(term) for term in atom.args)
     return f"{part} {atom.relation}({', '.join(read)})"
 
@@ -261,7 +274,7 @@ def _side(term):
 
 
 def atom_columns(atom: Atom, blocks: list[Block], values) -> list[np.ndarray]:
-    """Return the columns of an atom's variables, for the tuples that have its constants."""
+    """Return the columns of an atom's variables, one an occurrence, for the tuples in `blocks` that have its constants."""
     columns_of_blocks = []
     for block in blocks:
         matches = None
@@ -289,8 +302,8 @@ class Core:
     threads: int | None = None
     orders: dict = field(default_factory=dict)
 
-    def of(self, blocks: list[list[Block]]) -> bool:
-        """True if the tries were built from these blocks, compared by identity."""
+    def is_built_of(self, blocks: list[list[Block]]) -> bool:
+        """True if the tries were built from these blocks of each atom, compared by identity."""
         return all(
             len(mine) == len(theirs) and all(a is b for a, b in zip(mine, theirs, strict=True))
             for mine, theirs in zip(self.blocks, blocks, strict=True)
@@ -301,8 +314,9 @@ class Core:
         """True if a relation of a positive atom has no tuple."""
         return any(not len(self.tries.relations[atom.relation][0]) for atom in self.query.positive)
 
-    def seeded(self, batch: Batch, bound: tuple[str, ...]) -> "Core":
-        """Return the query with a batch's bound variables as one more atom; bindings outside of the domain are dropped."""
+    def with_bound(self, batch: Batch, bound: tuple[str, ...]) -> "Core":
+        """Return the query with one more atom: the batch's columns of the variables `bound`. Bindings with a value outside of
+        the tries' domain are dropped."""
         columns = [batch.columns[name] for name in bound]
         known = np.logical_and.reduce([mark_in_domain(self.tries.domain, column) for column in columns])
         encoded = tuple(self.tries.domain.encode(column[known]) for column in columns)
@@ -310,52 +324,53 @@ class Core:
         tries = replace(self.tries, relations={**self.tries.relations, BOUND: encoded})
         return replace(self, query=query, tries=tries)
 
-    def listed(
-        self, names: tuple[str, ...], position=None, counted: bool = False, begin: tuple[int, ...] = START, most: int = MOST
-    ) -> Iterator[tuple[tuple, Batch]]:
-        """Yield bindings of some variables that can be extended to a solution, possibly with duplicates, each with the position
-        where it begins; `Batch.at` is the one after it. position: (partition, partitions), to yield only a share. counted: each
-        binding has a WEIGHT, the number of its solutions.
+    def solutions(
+        self, names: tuple[str, ...], share=None, counted: bool = False, position: Position = TRIES, size=MAX_BATCH_BINDINGS
+    ) -> Iterator[tuple[Position, Batch]]:
+        """Yield (position, batch): bindings of the variables `names` that can be extended to a solution, possibly with
+        duplicates, about `size` in a batch, and the position where the batch begins; `resume_at` of the batch is the one after
+        it. share: (partition, partitions), to yield only the partition's share. counted: each binding has a WEIGHT, the number
+        of its solutions. position: where to begin.
 
-        begin: the position to continue from. It has the range of the first variable's values, the solutions of the range that
-        are made already, and a code of the order of variables and the number of threads for which the values are divided:
-        another process may prefer others.
+        The order of variables, and the number of ranges into which the first variable's values are divided, one for each
+        thread, are part of a position: the process that continues might choose others.
         """
-        from semi_naive.ra.multiway.leapfrog import (
-            Leapfrog,  # its kernels take 0.1 s to load, and most programs have no use for them
-        )
+        # its kernels take 0.1 s to load, and most programs do not need them
+        from semi_naive.ra.multiway.leapfrog import Leapfrog
 
         if self.empty:
             return
-        if begin in (START, TRIES):
+        if position == TRIES:
             order, parts = self._order(names), max(2, cpus() if self.threads is None else self.threads)
         else:
-            code, parts = divmod(begin[3], MOST_PARTS)
+            code, parts = divmod(position.code, MAX_PARTS)
             order = decoded_order(code, self.query.variables)
-        code = coded_order(order, self.query.variables) * MOST_PARTS + parts
+        code = coded_order(order, self.query.variables) * MAX_PARTS + parts
         join = Leapfrog(self.query, Shape(self.query, order), self.tries)
-        keep = 1 + max([order.index(name) for name in names], default=-1 if counted else 0)
-        loops = join.loops(keep)
+        depth = 1 + max([order.index(name) for name in names], default=-1 if counted else 0)  # variables that are listed
+        loops = join.loops(depth)
         self._forget_bound()
-        first, skipped = begin[:2]
-        for number, (ways, rows) in enumerate(loops.pieces(self.threads, share=position, first=first, parts=parts), first):
+        first, skipped = position.part, position.solutions
+        for number, (ways, rows) in enumerate(loops.pieces(self.threads, share=share, first=first, parts=parts), first):
             limits.check_limits()
-            after = number + 1, 0, 0, code
-            if not keep:
-                yield (number, 0, 0, code), Batch(min(ways, 1), {WEIGHT: np.array([ways] if ways else [], np.int64)}, at=after)
+            after = Position(number + 1, 0, 0, code)
+            if not depth:
+                weight = np.array([ways] if ways else [], np.int64)
+                yield Position(number, 0, 0, code), Batch(weight.size, {WEIGHT: weight}, resume_at=after)
                 continue
-            for start in range(skipped, len(rows), most):
-                part = rows[start : start + most]
-                columns = {name: self.tries.domain.decode(np.ascontiguousarray(part[:, order.index(name)])) for name in names}
+            for start in range(skipped, len(rows), size):
+                some = rows[start : start + size]
+                columns = {name: self.tries.domain.decode(np.ascontiguousarray(some[:, order.index(name)])) for name in names}
                 if counted:
-                    columns[WEIGHT] = part[:, -1].copy() if loops.nest.width > keep else np.ones(len(part), np.int64)
-                last = start + len(part) == len(rows)
-                at = after if last else (number, start + len(part), 0, code)
-                yield (number, start, 0, code), Batch(len(part) if names or counted else 1, columns, at=at)
+                    columns[WEIGHT] = some[:, -1].copy() if loops.nest.width > depth else np.ones(len(some), np.int64)
+                end = start + len(some)
+                batch = Batch(len(some) if names or counted else 1, columns)
+                batch.resume_at = after if end == len(rows) else Position(number, end, 0, code)
+                yield Position(number, start, 0, code), batch
             skipped = 0
 
     def _order(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the variable order for `names`; it is chosen again if the size class of the bound relation changes."""
+        """Return the variable order for listing `names`, cached for each size class of the bound relation."""
         size = len(self.tries.relations[BOUND][0]).bit_length() // 3 if BOUND in self.tries.relations else 0
         key = (self.query.atoms[0], names, size)
         if key not in self.orders:
@@ -364,14 +379,14 @@ class Core:
 
     def _forget_bound(self) -> None:
         """Remove the tries of the bound relation from the cache."""
-        for made in (self.tries.kept, self.tries.degrees):
-            for key in [key for key in made if key[0] == BOUND]:
-                del made[key]
+        for cache in (self.tries.kept, self.tries.degrees):
+            for key in [key for key in cache if key[0] == BOUND]:
+                del cache[key]
 
 
 def order_beginning_with(query: ConjunctiveQuery, tries: Tries, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the best variable order, or one that begins with `names` if that is not much worse, as then no other variable is
-    listed."""
+    """Return a variable order that begins with `names`, unless its estimated cost exceeds MAX_COST_RATIO times that of the best
+    order: then the best. If `names` are first, no other variable need be listed."""
     from semi_naive.ra.multiway.tries import orders
 
     best = orders.choose_order(query, tries)
@@ -380,44 +395,50 @@ def order_beginning_with(query: ConjunctiveQuery, tries: Tries, names: tuple[str
     try:
         first = orders.choose_order(query, tries, names)
     except QueryError:
-        return best  # nothing connects them without the others
+        return best  # no atoms connect `names` without other variables
     estimate = orders.Estimate(query, tries)
-    near = estimate.connected(first) and estimate.cost(first) <= LISTED * estimate.cost(best)
+    near = estimate.connected(first) and estimate.cost(first) <= MAX_COST_RATIO * estimate.cost(best)
     return first if near else best
 
 
 def mark_in_domain(domain: Domain, column: np.ndarray) -> np.ndarray:
-    """Return a mask of the values that are in a domain."""
+    """Return a mask (n,) of the values that are in a domain."""
     if not domain.names.size:
         return (column >= domain.low) & (column < domain.low + domain.size)
     return search(column, domain.names) >= 0
 
 
-def gathered(found: Iterator[tuple[tuple, Batch]], most: int) -> Iterator[tuple[tuple, Batch]]:
-    """Merge batches into fewer ones, of about `most` bindings. Each has the position where it begins, and `Batch.at`, the one
-    after it."""
-    waiting: list[tuple[tuple, Batch]] = []
-    rows = 0
-    for one in found:
+def merged_batches(found: Iterator[tuple[Position, Batch]], size: int) -> Iterator[tuple[Position, Batch]]:
+    """Merge (position, batch) pairs into fewer ones, of about `size` bindings: each with the position of its first batch, and
+    `resume_at` of its last."""
+    start, waiting, rows = TRIES, [], 0
+    for position, batch in found:
         limits.check_limits()
-        waiting.append(one)
-        rows += one[1].size
-        if rows >= most:
-            yield _merged(waiting)
+        start = start if waiting else position
+        waiting.append(batch)
+        rows += batch.size
+        if rows >= size:
+            yield start, _merged(waiting)
             waiting, rows = [], 0
     if waiting:
-        yield _merged(waiting)
+        yield start, _merged(waiting)
 
 
-def _merged(waiting: list[tuple[tuple, Batch]]) -> tuple[tuple, Batch]:
-    made = concatenate_batches([batch for _, batch in waiting])
-    return waiting[0][0], Batch(made.size, made.columns, at=waiting[-1][1].at)
+def _merged(batches: list[Batch]) -> Batch:
+    made = concatenate_batches(batches)
+    return Batch(made.size, made.columns, resume_at=batches[-1].resume_at)
 
 
-def resumed(units: Iterable[tuple[tuple, Iterable[Batch], tuple]], done: int) -> Iterator[Batch]:
-    """Yield the batches of units, each with the position where it continues. units: (position, batches, position after them,
-    or a function of what the batches return); the first `done` batches of the first unit have been made before. Returns what
-    the last unit's batches return."""
+def resumed(units: Iterable[tuple[Position, Iterable[Batch], Position]], done: int) -> Iterator[Batch]:
+    """Yield the batches of units, and set `resume_at` of each.
+
+    units: (position, batches, position after them). The latter may instead be a function, of the value that the generator of
+    the batches returns.
+    done: the first `done` batches of the first unit are skipped, as they have been made before.
+
+    Returns the value that the last unit's generator returns. A batch is yielded only when the next one is known, as the last
+    batch of a unit continues at the next unit.
+    """
     returned = None
     for position, batches, after in units:
         number, last = 0, None
@@ -430,11 +451,11 @@ def resumed(units: Iterable[tuple[tuple, Iterable[Batch], tuple]], done: int) ->
                 break
             number += 1
             if last is not None:
-                last.at = (*position[:2], number - 1, position[3])
+                last.resume_at = position._replace(batches=number - 1)
                 yield last
             last = made if number > done else None
         if last is not None:
-            last.at = after(returned) if callable(after) else after
+            last.resume_at = after(returned) if callable(after) else after
             yield last
         done = 0
     return returned
@@ -450,5 +471,5 @@ def coded_order(order: tuple[str, ...], variables: tuple[str, ...]) -> int:
 
 
 def decoded_order(code: int, variables: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the order of variables that has a number."""
+    """Return the order of variables of which `coded_order` makes a number."""
     return tuple(variables[code // len(variables) ** place % len(variables)] for place in range(len(variables)))

@@ -9,16 +9,16 @@ from semi_naive.ra.words import JOIN, i64, sort, u64
 
 
 @njit(types.void(i64, i64, i64, u64, u64, u64, i64, i64, i64, i64, u64, types.int64), **JOIN)
-def _emit(sources, indptr, targets, seen, front, fresh, todo, later, touched, at, out, shift):
-    """As `reach`, for at.size steps; step k writes its words z << shift | x from out[at[k]] on, and advances at[k]. Leaves
-    `seen`, `front` and `fresh` zero."""
+def _emit(sources, indptr, targets, seen, front, fresh, todo, later, touched, ends, out, shift):
+    """Search as `reach` does, for ends.size steps from `sources` (x): step k appends its words z << shift | x to `out` at
+    ends[k], and advances ends[k]. `seen`, `front` and `fresh` are zero on entry and on return."""
     waiting = known = 0
     for g in range(sources.size):
         if front[sources[g]] == 0:
             todo[waiting] = sources[g]
             waiting += 1
         front[sources[g]] |= np.uint64(1) << np.uint64(g)
-    for step in range(at.size):
+    for step in range(ends.size):
         found = advance(todo, waiting, indptr, targets, seen, front, fresh, later)
         for i in range(found):
             z = later[i]
@@ -29,8 +29,8 @@ def _emit(sources, indptr, targets, seen, front, fresh, todo, later, touched, at
             seen[z] |= new
             front[z], fresh[z] = new, 0
             while new:
-                out[at[step]] = np.uint64(z) << np.uint64(shift) | np.uint64(sources[lowest_bit(new)])
-                at[step] += 1
+                out[ends[step]] = np.uint64(z) << np.uint64(shift) | np.uint64(sources[lowest_bit(new)])
+                ends[step] += 1
                 new &= new - np.uint64(1)
         todo, later, waiting = later, todo, found
     for i in range(waiting):
@@ -40,9 +40,9 @@ def _emit(sources, indptr, targets, seen, front, fresh, todo, later, touched, at
 
 
 def births(indptr: np.ndarray, targets: np.ndarray, shift: int, steps: int) -> list[np.ndarray]:
-    """Return the new words z << shift | x of each iteration of path(x, z) :- path(x, y), edge(y, z), sorted; the first are the
-    edges. Node ids are dense: targets[indptr[y] : indptr[y + 1]] are the targets of y. Stops after `steps` iterations. Every
-    tuple is found twice, first only to count: 10 ns a tuple, and 20 to sort it; 16 bytes a tuple.
+    """Return the new tuples of each iteration of path(x, z) :- path(x, y), edge(y, z), at most `steps` iterations, as sorted
+    words z << shift | x. The first are the edges. targets[indptr[y] : indptr[y + 1]]: the targets of y; node ids are dense.
+    Each tuple is found twice, first only to count: 10 ns a tuple, and 20 to sort it; 16 bytes a tuple.
 
     >>> [words.tolist() for words in births(np.array([0, 1, 2, 2]), np.array([1, 2]), 2, 9)]
     [[4, 9], [8]]
@@ -57,7 +57,7 @@ def births(indptr: np.ndarray, targets: np.ndarray, shift: int, steps: int) -> l
         seen[touched[:known]] = 0
     counts = np.trim_zeros(counts, "b")
     ends = np.cumsum(counts)
-    at, out = ends - counts, np.empty(int(counts.sum()), np.uint64)
+    filled, out = ends - counts, np.empty(int(counts.sum()), np.uint64)
     for batch in batches:
-        _emit(batch, indptr, targets, seen, front, fresh, todo, later, touched, at, out, shift)
+        _emit(batch, indptr, targets, seen, front, fresh, todo, later, touched, filled, out, shift)
     return [sort(out[end - count : end]) for end, count in zip(ends, counts, strict=True)]

@@ -18,10 +18,11 @@ LANES = 64  # groups in one word
 
 @njit(types.int64(i64, types.int64, i64, i64, u64, u64, u64, i64), **JIT)
 def advance(todo, waiting, indptr, targets, seen, front, fresh, later):
-    """One step: follow the edges of todo[:waiting] for the groups in `front`, which is cleared. Returns how many z are in
-    `later` now, with the groups that are new to z in fresh[z].
+    """Follow the edges of the nodes todo[:waiting], for the groups in `front`, which is cleared:
 
         fresh(z, g) :- front(y, g), edge(y, z), !seen(z, g).
+
+    Write the reached nodes z to `later`, and the groups that are new to z to fresh[z]. Return the number of these nodes.
     """
     found = 0
     for i in range(waiting):
@@ -40,8 +41,9 @@ def advance(todo, waiting, indptr, targets, seen, front, fresh, later):
 
 
 @njit(types.int64(i64, i64, i64, u64, i64), **JIT)
-def begin(groups, firsts, bases, fresh, later):
-    """The base: group g begins with bases[firsts[g] : firsts[g + 1]]. As `advance` leaves a step."""
+def begin_groups(groups, firsts, bases, fresh, later):
+    """Begin up to LANES groups: group g begins with the nodes bases[firsts[g] : firsts[g + 1]]. The results are those of
+    `advance`."""
     found = 0
     for lane in range(groups.size):
         for j in range(firsts[groups[lane]], firsts[groups[lane] + 1]):
@@ -55,8 +57,8 @@ def begin(groups, firsts, bases, fresh, later):
 
 @njit(types.int64(i64, i64, i64, i64, i64, u64, u64, u64, i64, i64, i64, i64, types.int64), **JOIN)
 def reach(groups, firsts, bases, indptr, targets, seen, front, fresh, todo, later, touched, levels, steps):
-    """Run up to LANES groups from their bases to their fixpoint, or for `steps` steps, of which the base is the first. Returns
-    the number of reached nodes z.
+    """Run up to LANES groups from their bases to their fixpoint, or for `steps` steps, of which the base is the first. Return
+    the number of reached nodes z, which are in `touched`.
 
     groups: node ids; the base of group x is bases[firsts[x] : firsts[x + 1]]. For a closure these are the edges: firsts is
     indptr, bases is targets.
@@ -68,7 +70,7 @@ def reach(groups, firsts, bases, indptr, targets, seen, front, fresh, todo, late
     levels: levels[k] grows by the number of tuples born in step k.
     """
     waiting = known = step = 0
-    found = begin(groups, firsts, bases, fresh, later)
+    found = begin_groups(groups, firsts, bases, fresh, later)
     while found:
         born = np.uint64(0)
         for i in range(found):
@@ -93,8 +95,8 @@ def reach(groups, firsts, bases, indptr, targets, seen, front, fresh, todo, late
 
 @njit(types.Tuple((i64, i64))(u64, i64), **JIT)
 def harvest(seen, touched):
-    """Return the tuples of a batch as (ends, zs): those of group g are zs[ends[g - 1] : ends[g]], in the order of `touched`.
-    Clears `seen`."""
+    """Return the results of `reach` as (ends, zs): the nodes that group g reaches are zs[ends[g - 1] : ends[g]], in the order
+    of `touched`. Clear `seen`."""
     counts = np.zeros(LANES, np.int64)
     for z in touched:
         word = seen[z]
@@ -102,15 +104,15 @@ def harvest(seen, touched):
             counts[lowest_bit(word)] += 1
             word &= word - np.uint64(1)
     ends = np.cumsum(counts)
-    at = ends - counts
+    filled = ends - counts
     zs = np.empty(ends[LANES - 1], np.int64)
     for z in touched:
         word = seen[z]
         seen[z] = 0
         while word:
             g = lowest_bit(word)
-            zs[at[g]] = z
-            at[g] += 1
+            zs[filled[g]] = z
+            filled[g] += 1
             word &= word - np.uint64(1)
     return ends, zs
 
@@ -122,9 +124,9 @@ def concatenate_slices(values, begins, sizes):
     >>> concatenate_slices(np.array([5, 6, 7, 8]), np.array([2, 0]), np.array([2, 1])).tolist()
     [7, 8, 5]
     """
-    found = np.empty(sizes.sum(), np.int64)
-    at = 0
+    whole = np.empty(sizes.sum(), np.int64)
+    filled = 0
     for i in range(sizes.size):
-        found[at : at + sizes[i]] = values[begins[i] : begins[i] + sizes[i]]
-        at += sizes[i]
-    return found
+        whole[filled : filled + sizes[i]] = values[begins[i] : begins[i] + sizes[i]]
+        filled += sizes[i]
+    return whole

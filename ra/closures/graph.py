@@ -4,7 +4,8 @@ closure.
 The nodes of a strongly connected component reach the same nodes. So a closure has one row of bits for each component: the union
 of those that its edges lead to (Purdom 1970, *A transitive closure algorithm*; Nuutila 1995, *Efficient transitive closure
 computation in large digraphs*, for the order of Tarjan's search). When edges change, rows of the graph before and after are
-compared by word, without a list of all pairs. moments[j] of edge j has bit BEFORE if it was there, AFTER if it is there.
+compared by word, without a list of all pairs. moments[j] has bit BEFORE if edge j exists before the change, AFTER if it exists
+after it.
 """
 
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ import numpy as np
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.bits import count_bits, lowest_bit
 from semi_naive.ra.lanes import u64_rows
-from semi_naive.ra.words import JIT, JOIN, i64, sort_unique, u64
+from semi_naive.ra.words import JIT, JOIN, distinct, i64, sort_unique, u64
 
 HALF = np.uint64(32)
 LOW = np.uint64(0xFFFFFFFF)
@@ -23,9 +24,7 @@ BEFORE, AFTER = 1, 2  # moments of an edge
 
 @dataclass(frozen=True)
 class Dense:
-    """Distinct edges over node ids 0 … domain - 1. words: sorted, source << 32 | target; values: values[id] is the value of a
-    node.
-    """
+    """Distinct edges over node ids 0 … domain - 1. words: source << 32 | target, sorted; values[id]: the value of a node."""
 
     words: np.ndarray
     values: np.ndarray
@@ -47,20 +46,12 @@ class Dense:
 
 
 def intern(pairs: np.ndarray, more=()) -> Dense:
-    """Give the values of an (n, 2) int64 array, and `more`, dense ids, in the values' order. Sorts them: some 50 ns an edge."""
-    values = (
-        distinct_numbers(np.concatenate([pairs.ravel(), more]).astype(np.int64, copy=False))
-        if len(more)
-        else distinct_numbers(pairs)
-    )
+    """Return the edges in an int64 array (n, 2), with dense ids for their values and the values in `more`, in the values'
+    order. Sorts them: some 50 ns an edge."""
+    numbers = np.concatenate([pairs.ravel(), more]).astype(np.int64, copy=False) if len(more) else pairs.ravel()
+    values = distinct(numbers)
     ids = np.searchsorted(values, pairs).astype(np.uint64)
     return Dense(sort_unique(ids[:, 0] << HALF | ids[:, 1]), values)
-
-
-def distinct_numbers(pairs: np.ndarray) -> np.ndarray:
-    """The values in an array of int64, ascending."""
-    ordered = np.sort(pairs, axis=None)
-    return ordered[np.concatenate((np.ones(min(1, ordered.size), np.bool_), ordered[1:] != ordered[:-1]))]
 
 
 def adjacency(graph: Dense) -> tuple[np.ndarray, np.ndarray]:
@@ -71,7 +62,8 @@ def adjacency(graph: Dense) -> tuple[np.ndarray, np.ndarray]:
 
 @njit(types.int64(i64, i64, types.boolean[::1], i64, types.int64, types.int64), **JIT)
 def drain(indptr, targets, met, queue, taken, size):
-    """Breadth-first from queue[taken:size]; returns the queue's new size."""
+    """Append the nodes that queue[taken:size] reaches to `queue`, breadth-first, and set `met` of each. Return the queue's new
+    size. Nodes that are `met` are not visited again."""
     while taken < size:
         node = queue[taken]
         taken += 1
@@ -85,8 +77,8 @@ def drain(indptr, targets, met, queue, taken, size):
 
 @njit(i64(i64, i64, i64), **JIT)
 def _breadth_first(indptr, targets, indegree):
-    """Order all nodes breadth-first: from the nodes without incoming edges, level by level, then from each node that these do
-    not reach."""
+    """Return all nodes in breadth-first order: from the nodes without incoming edges, level by level, then from each node that
+    these do not reach."""
     queue = np.empty(indegree.size, np.int64)
     met = indegree == 0
     size = 0
@@ -127,7 +119,7 @@ def components_at_moment(indptr, targets, moments, moment):
     """
     nodes = indptr.size - 1
     component, discovered = np.full(nodes, -1, np.int64), np.full(nodes, -1, np.int64)
-    lowest, at = np.empty(nodes, np.int64), indptr[:-1].copy()
+    lowest, next_edge = np.empty(nodes, np.int64), indptr[:-1].copy()
     open_nodes, path = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
     clock = count = stacked = 0
     for root in range(nodes):
@@ -142,9 +134,9 @@ def components_at_moment(indptr, targets, moments, moment):
                 clock += 1
                 open_nodes[stacked] = x
                 stacked += 1
-            if at[x] < indptr[x + 1]:
-                j = at[x]
-                at[x] += 1
+            if next_edge[x] < indptr[x + 1]:
+                j = next_edge[x]
+                next_edge[x] += 1
                 y = targets[j]
                 if moments[j] & moment and component[y] < 0:
                     if discovered[y] < 0:
@@ -166,9 +158,9 @@ def components_at_moment(indptr, targets, moments, moment):
 
 @njit(u64(i64, i64, i64, types.int64, i64, types.int64, i64, types.int64), **JOIN)
 def mark_reached(indptr, targets, moments, moment, component, count, bits, width):
-    """Mark the nodes that each component reaches by an edge or more: bit b of the words from c * width on is set if component c
-    reaches the node with bits[node] = b. A node whose bit is outside of [0, 64 * width) has none. One pass over the edges:
-    `width` words for each that leads to another component."""
+    """Return rows of bits, `width` words for each of `count` components: bit b of row c is set if component c reaches, by an
+    edge or more, the node with bits[node] = b. Nodes whose bit is outside of [0, 64 * width) are not marked. One pass over the
+    edges: `width` words for each that leads to another component. moment: BEFORE or AFTER."""
     firsts = np.zeros(count + 2, np.int64)
     for c in component:
         firsts[c + 2] += 1
@@ -209,15 +201,16 @@ def turned(indptr, targets):
     sources, places = np.empty(targets.size, np.int64), np.empty(targets.size, np.int64)
     for x in range(indptr.size - 1):
         for j in range(indptr[x], indptr[x + 1]):
-            at = firsts[targets[j] + 1]
-            sources[at], places[at] = x, j
-            firsts[targets[j] + 1] = at + 1
+            place = firsts[targets[j] + 1]
+            sources[place], places[place] = x, j
+            firsts[targets[j] + 1] = place + 1
     return firsts[: indptr.size].copy(), sources, places
 
 
 @njit(types.int64(i64, u64, i64, u64, types.int64, types.int64, types.int64), **JOIN)
 def surplus_size(component, rows, other_component, other_rows, width, begin, end):
-    """Count the bits that the rows of nodes [begin, end) have and their other rows lack. 2 ns a word."""
+    """Count the bits that the nodes [begin, end) have in their component's row of `rows`, and lack in that of `other_rows`.
+    width: the words of a row. 2 ns a word."""
     size = 0
     for x in range(begin, end):
         row, other = component[x] * width, other_component[x] * width
@@ -227,10 +220,9 @@ def surplus_size(component, rows, other_component, other_rows, width, begin, end
 
 
 @njit(types.int64(i64, u64, i64, u64, types.int64, types.int64, types.int64, u64_rows, u64_rows, u64_rows, types.int64), **JOIN)
-def surplus(component, rows, other_component, other_rows, width, begin, end, of_node, of_bit, words, at):
-    """Write the pairs (node, node of a bit) of bits that are in `rows` and not in `other_rows`, ordered by node, then bit, as
-    words (lanes, n) from position `at`: of_node[:, node] | of_bit[:, bit]. Returns the end. width: the words of a row;
-    begin, end: the range of nodes. 2 ns a compared word, 5 ns a pair."""
+def surplus(component, rows, other_component, other_rows, width, begin, end, of_node, of_bit, words, size):
+    """Write the (node, bit) pairs that `surplus_size` counts, ordered by node, then bit, to `words` (lanes, n) from position
+    `size` on: of_node[:, node] | of_bit[:, bit]. Return the end. 2 ns a compared word, 5 ns a pair."""
     for x in range(begin, end):
         row, other = component[x] * width, other_component[x] * width
         for word in range(width):
@@ -238,7 +230,7 @@ def surplus(component, rows, other_component, other_rows, width, begin, end, of_
             while left:
                 bit = 64 * word + np.int64(lowest_bit(left))
                 for lane in range(words.shape[0]):
-                    words[lane, at] = of_node[lane, x] | of_bit[lane, bit]
-                at += 1
+                    words[lane, size] = of_node[lane, x] | of_bit[lane, bit]
+                size += 1
                 left &= left - np.uint64(1)
-    return at
+    return size

@@ -27,31 +27,27 @@ def reduce_groups(op: str, kind: Kind, group: np.ndarray, column: np.ndarray | N
 
 class GroupReduction:
     """An aggregate over rows that come in pieces. It takes 8 to 16 bytes a group, independent of the number of rows. The result
-    does not depend on how the rows are divided: floats are added in the order of the rows.
-    """
+    does not depend on how the rows are divided: floats are added in the order of the rows."""
 
     def __init__(self, op: str, kind: Kind, groups: int):
         self.op, self.kind = op, kind
         self.counts = np.zeros(groups, np.int64)
-        self.exact = op == "mean" or (op == "sum" and kind == Kind.FLOAT)  # added one after the other, as floats
-        self.values = None if op == "count" else np.full(groups, self._begin, np.float64 if self.exact else np.int64)
-
-    @property
-    def _begin(self) -> int:
-        """The value of a group without rows; of min and max, the greatest in the order that is minimised."""
-        return np.iinfo(np.int64).max if self.op in ("min", "max") else 0
+        self.exact = op == "mean" or (op == "sum" and kind == Kind.FLOAT)  # added as floats, in the order of the rows
+        # the value of a group without rows; min and max keep the least of encoded values
+        self._initial = np.iinfo(np.int64).max if op in ("min", "max") else 0
+        self.values = None if op == "count" else np.full(groups, self._initial, np.float64 if self.exact else np.int64)
 
     def grow(self, groups: int) -> None:
-        """Make room for more groups, for at least twice as many as before."""
+        """Make room for `groups` groups or more: at least twice as many as before, if they are too few."""
         if groups > len(self.counts):
             more = max(groups, 2 * len(self.counts)) - len(self.counts)
             self.counts = np.concatenate([self.counts, np.zeros(more, np.int64)])
             if self.values is not None:
-                self.values = np.concatenate([self.values, np.full(more, self._begin, self.values.dtype)])
+                self.values = np.concatenate([self.values, np.full(more, self._initial, self.values.dtype)])
 
     def add(self, group: np.ndarray, column: np.ndarray | None, weight: np.ndarray | None = None) -> None:
-        """Rows: their groups, and the values in the column, which a count does without. weight: how many rows each stands
-        for."""
+        """Add rows. group: the group of each; column: its value, None for a count; weight: the number of equal rows that it
+        stands for."""
         if self.values is not None:
             self._add_values(group, column, weight)
         if weight is None:
@@ -72,23 +68,18 @@ class GroupReduction:
         elif self.op == "sum":
             add_whole(self.values, group, column if weight is None else column * weight)
         else:
-            keep_least(self.values, group, self._ordered(column))
-
-    def _ordered(self, column: np.ndarray) -> np.ndarray:
-        """Map values to int64 of which the least is wanted, and back. A NaN is greater than every other float."""
-        if self.op == "min":
-            return order_of_values(column, self.kind)
-        return ~order_of_values(column, self.kind)
+            ordered = order_of_values(column, self.kind)
+            keep_least(self.values, group, ordered if self.op == "min" else ~ordered)
 
     def merge(self, group: np.ndarray, other: "GroupReduction", rows: np.ndarray) -> None:
-        """Add what another reduction has folded of its groups `rows`; `group`: their numbers here."""
+        """Add partial results of another reduction: those of its groups `rows`, which have the numbers `group` here."""
         add_whole(self.counts, group, other.counts[rows])
         if self.values is not None:
             fold = add_floats if self.exact else add_whole if self.op == "sum" else keep_least
             fold(self.values, group, other.values[rows])
 
     def results(self) -> tuple[np.ndarray, np.ndarray]:
-        """See `reduce_groups`."""
+        """Return (results, present) of all groups, as `reduce_groups` does."""
         everywhere, present = np.ones(len(self.counts), np.bool_), self.counts > 0
         if self.values is None:
             return self.counts, everywhere
@@ -101,29 +92,26 @@ class GroupReduction:
 
 
 class Fold:
-    """Collects the values of groups, 16 bytes each, and folds them at the end by a user-defined aggregate. groups: a batch of
-    outer bindings.
-    """
+    """A user-defined aggregate: it collects the values of groups, 16 bytes each, and folds them at the end. groups: a batch of
+    the outer bindings, one for each group."""
 
     def __init__(self, literal: Aggregate, groups, values):
         assert literal.init is not None and literal.target is not None
         self.literal, self.values, self.size = literal, values, groups.size
-        self.begin = evaluate(literal.init, groups.columns, groups.size, values)
+        self.initial = evaluate(literal.init, groups.columns, groups.size, values)
         self.parts: list[tuple[np.ndarray, np.ndarray]] = []
 
     def add(self, group: np.ndarray, column: np.ndarray) -> None:
-        """Rows: their groups, and their values."""
+        """Add rows. group: the group of each; column: its value."""
         self.parts.append((group, column))
 
     def results(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (results, present): for each group the int64 bits; for an empty one the initial value."""
         everywhere = np.ones(self.size, np.bool_)
         if not any(len(group) for group, _ in self.parts):
-            return self.begin, everywhere
+            return self.initial, everywhere
         group, column = (np.concatenate(each) for each in zip(*self.parts, strict=True))
-        order = np.lexsort((self._ranks(column), group))
-        return self.literal.function.folded(self.begin, group[order], column[order], self.values), everywhere
-
-    def _ranks(self, column: np.ndarray) -> np.ndarray:
         kind = self.literal.target.kind
-        return text.ranks([column], self.values)[0] if kind == Kind.SYMBOL else order_of_values(column, kind)
+        ranks = text.ranks([column], self.values)[0] if kind == Kind.SYMBOL else order_of_values(column, kind)
+        order = np.lexsort((ranks, group))
+        return self.literal.function.folded(self.initial, group[order], column[order], self.values), everywhere

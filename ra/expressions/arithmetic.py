@@ -1,4 +1,4 @@
-"""The arithmetic operators: functions of a kind and of columns that are already int64, uint64 or float64."""
+"""The arithmetic operators: functions of a kind and of columns of its type (int64, uint64 or float64)."""
 
 from functools import reduce
 
@@ -7,24 +7,24 @@ import numpy as np
 from semi_naive.ra.ir import Kind, Rule
 
 LEAST, GREATEST = np.fmin, np.maximum  # in the order of `kinds`: a NaN is greater than every other float
-_SIX_BITS = 63
-_LEAST, _BEYOND, _BEYOND_UNSIGNED = -(2.0**63), 2.0**63, 2.0**64
+_SHIFT_MASK = 63  # a shift uses the lowest six bits of its right operand
+_MIN_NUMBER, _END_OF_NUMBERS, _END_OF_UNSIGNED = -(2.0**63), 2.0**63, 2.0**64  # the least integer, and the first beyond
 
 
 class EvaluationError(RuntimeError):
-    """A functor has no value for its arguments, as for a division by zero."""
+    """Raised if a functor has no value for its arguments, as in a division by zero."""
 
 
 def located(error: EvaluationError, rule: Rule) -> EvaluationError:
-    """The error with the rule it happened in."""
+    """Return the error with the rule in which it occurred, and the rule's place."""
     span = rule.span
     place = f" in file {span.file} at line {span.line}, column {span.column}" if span is not None else ""
     return EvaluationError(f"{error}{place}, in the rule\n  {rule.text or rule}")
 
 
 def refuse(wrong: np.ndarray, shown, why: str) -> None:
-    """Raise EvaluationError with the first wrong row, if there is one. wrong: booleans (n,); shown: returns the text of a
-    row."""
+    """Raise EvaluationError for the first wrong row, if there is one. wrong: a mask (n,); shown: a function from a row's number
+    to its text; why: the reason."""
     if wrong.any():
         raise EvaluationError(f"{shown(int(np.argmax(wrong)))}: {why}")
 
@@ -42,7 +42,7 @@ def _divide(kind, left, right):
 
 
 def _remainder(kind, left, right):
-    """The remainder, with the sign of the dividend."""
+    """Return the remainder, with the sign of the dividend."""
     if kind != Kind.FLOAT:
         _no_zero("%", left, right)
     return np.fmod(left, right)
@@ -53,25 +53,26 @@ def _no_zero(op: str, left, right) -> None:
 
 
 def _power(kind, left, right):
-    """The power, computed as a float, like pow of C++: exact up to 2^53; a negative exponent gives 0 except for bases 1 and
-    -1."""
+    """Return the power, computed as a float, like pow of C++: exact up to 2^53; of integers, a negative exponent gives 0 except
+    for bases 1 and -1."""
     result = np.float_power(left, right)
     return result if kind == Kind.FLOAT else to_integer(kind, result, lambda i: f"{left[i]} ^ {right[i]}")
 
 
 def to_integer(kind: Kind, column, shown):
-    """Truncate floats to numbers or unsigneds; a negative one wraps around in an unsigned, as on usual machines. shown: returns
-    the text of a row, for errors."""
-    most = _BEYOND_UNSIGNED if kind == Kind.UNSIGNED else _BEYOND
-    refuse(~((column >= _LEAST) & (column < most)), shown, f"does not fit into a 64-bit {kind.value}")
+    """Truncate floats to numbers or unsigneds; a negative one wraps around in an unsigned, as on usual machines. shown: a
+    function from a row's number to its text, for errors."""
+    end = _END_OF_UNSIGNED if kind == Kind.UNSIGNED else _END_OF_NUMBERS
+    refuse(~((column >= _MIN_NUMBER) & (column < end)), shown, f"does not fit into a 64-bit {kind.value}")
     if kind != Kind.UNSIGNED:
         return column.astype(np.int64)
-    high = column >= _BEYOND
-    return np.where(high, column - _BEYOND, column).astype(np.int64).view(np.uint64) ^ (high.astype(np.uint64) << np.uint64(63))
+    high = column >= _END_OF_NUMBERS
+    low_bits = np.where(high, column - _END_OF_NUMBERS, column).astype(np.int64).view(np.uint64)
+    return low_bits ^ (high.astype(np.uint64) << np.uint64(63))
 
 
 def converted(op: str, source: Kind, target: Kind, column):
-    """Convert a column by to_number, to_unsigned or to_float; between integers the bits are unchanged."""
+    """Convert a column by the functor `op`: to_number, to_unsigned or to_float. Between integers the bits are unchanged."""
     if target == Kind.FLOAT:
         return column.astype(np.float64)
     if source == Kind.FLOAT:
@@ -79,13 +80,9 @@ def converted(op: str, source: Kind, target: Kind, column):
     return column
 
 
-def _shift_left(kind, left, right):
-    return left << (right & right.dtype.type(_SIX_BITS))
-
-
 def _shift_right(kind, left, right):
-    """Shift right; the free bits are the sign for numbers, zeros for unsigneds."""
-    return left >> (right & right.dtype.type(_SIX_BITS))
+    """Shift right. The bits that become free are the sign for numbers, zeros for unsigneds."""
+    return left >> (right & right.dtype.type(_SHIFT_MASK))
 
 
 def _shift_right_unsigned(kind, left, right):
@@ -104,7 +101,7 @@ OPERATORS = {
     "bor": lambda kind, left, right: left | right,
     "bxor": lambda kind, left, right: left ^ right,
     "bnot": lambda kind, value: ~value,
-    "bshl": _shift_left,
+    "bshl": lambda kind, left, right: left << (right & right.dtype.type(_SHIFT_MASK)),
     "bshr": _shift_right,
     "bshru": _shift_right_unsigned,
     "land": lambda kind, left, right: (left != 0) & (right != 0),

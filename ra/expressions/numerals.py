@@ -46,7 +46,8 @@ def to_unsigned(string: str) -> int:
 
 
 def to_float(string: str) -> float:
-    """
+    """Return the float at the beginning of a string. Raises ValueError if there is none, or if it is too large.
+
     >>> to_float("1.5e3kg"), to_float("0x1p4"), to_float("-inf")
     (1500.0, 16.0, -inf)
     """
@@ -57,13 +58,8 @@ def to_float(string: str) -> float:
         found, read = _DECIMAL.match(string), float
     if not found:
         raise ValueError("this is not a number; something like 1.5 or 2e-3 was expected")
-    return _finite(read, found[1])
-
-
-def _finite(read, digits: str) -> float:
-    """Return a float read from digits. Raises ValueError if it is too large."""
     try:
-        value = read(digits)
+        value = read(found[1])
     except OverflowError:
         value = math.inf
     if math.isinf(value):

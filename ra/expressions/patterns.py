@@ -2,7 +2,7 @@
 time linear in the string.
 
 Expressions that RE2 does not support (back references, lookaheads, more than 1,000 repetitions) are matched by Python's `re`,
-which backtracks: it is stopped after `SECONDS` for a string. Both get a translation of the syntax in which they differ from
+which backtracks: it is stopped after `MAX_SECONDS` for a string. Both get a translation of the syntax in which they differ from
 ECMAScript: named classes such as [[:alpha:]], a `[` or an empty set in brackets, the characters excluded by `.`, `^` and `$`,
 and some escapes.
 """
@@ -17,8 +17,8 @@ import numpy as np
 
 from semi_naive.ra.text.arrow_arrays import booleans_of, strings_of
 
-SECONDS = 10
-KEPT = 1024  # compiled expressions that are cached
+MAX_SECONDS = 10  # for matching a string with Python's `re`
+CACHED_PATTERNS = 1024  # compiled expressions that are cached
 
 _NAMED_CLASSES = {
     "alnum": "0-9A-Za-z",
@@ -55,7 +55,7 @@ class BadRegularExpression(ValueError):
 
 
 class TooLong(ValueError):
-    """Python's `re` has exceeded its time."""
+    """Raised if Python's `re` exceeds its time."""
 
 
 def matching(pattern: str, strings) -> np.ndarray:
@@ -71,10 +71,14 @@ def matching(pattern: str, strings) -> np.ndarray:
     slow = compile_pattern(pattern)
     if linear(pattern):
         return booleans_of(pc.match_substring_regex(strings.view(pa.binary()), pattern=_for_re2(pattern)))
-    return np.array([_tried(slow, string.encode()) for string in strings.to_pylist()], np.bool_)
+    found = np.zeros(len(strings), np.bool_)
+    for number, string in enumerate(strings.to_pylist()):
+        with _at_most(MAX_SECONDS):
+            found[number] = slow.fullmatch(string.encode()) is not None
+    return found
 
 
-@lru_cache(KEPT)
+@lru_cache(CACHED_PATTERNS)
 def linear(pattern: str) -> bool:
     """True if RE2 supports the expression. Others are matched by Python's `re`, which can be interrupted only in the main
     thread.
@@ -96,14 +100,9 @@ def _for_re2(pattern: str) -> str:
     return f"\\A(?:{_portable_expression(pattern, end=_RE2_END)})\\z"
 
 
-def _tried(expression: re.Pattern, string: bytes) -> bool:
-    with _at_most(SECONDS):
-        return expression.fullmatch(string) is not None
-
-
 @contextmanager
 def _at_most(seconds: float):
-    """Raise TooLong after a time. There is no limit outside of the main thread, as only that gets signals."""
+    """Raise TooLong if the block takes more seconds. Without effect outside of the main thread, as only that gets signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -117,12 +116,12 @@ def _at_most(seconds: float):
 
 
 def _stop(number, frame):
-    raise TooLong(f"matching takes more than {SECONDS} s; without back references and lookaheads it is done at once")
+    raise TooLong(f"matching takes more than {MAX_SECONDS} s; without back references and lookaheads it is done at once")
 
 
-@lru_cache(KEPT)
+@lru_cache(CACHED_PATTERNS)
 def compile_pattern(pattern: str) -> re.Pattern:
-    """The expression, to be matched against whole strings with `fullmatch`, over UTF-8 bytes.
+    """Compile an expression for `fullmatch` with the UTF-8 bytes of a string. Raises BadRegularExpression.
 
     >>> bool(compile_pattern("[[:alpha:]]+[0-9]").fullmatch(b"ab7")), bool(compile_pattern("a.c").fullmatch(b"ac"))
     (True, False)
@@ -133,14 +132,11 @@ def compile_pattern(pattern: str) -> re.Pattern:
         raise BadRegularExpression(str(error)) from error
 
 
-@lru_cache(2 * KEPT)
+@lru_cache(2 * CACHED_PATTERNS)
 def _portable_expression(pattern: str, end: str) -> str:
-    """The expression in ASCII, as Python and RE2 write it but for the `end` of the string."""
-    return _translated(pattern.encode().decode("latin-1"), end)
-
-
-def _translated(pattern: str, end: str) -> str:
-    """`pattern` has one character for each byte."""
+    """Translate an expression to ASCII, in the syntax that Python and RE2 have in common. end: stands for `$`, which they write
+    differently."""
+    pattern = pattern.encode().decode("latin-1")  # one character for each byte
     out, at = [], 0
     while at < len(pattern):
         if found := _QUANTIFIER.match(pattern, at):
@@ -175,6 +171,7 @@ def _translate_character(pattern: str, at: int, character: str, end: str) -> str
 
 
 def _literal(character: str) -> str:
+    """Return an expression that matches one byte, given as a character."""
     return character if character.isascii() and character.isalnum() else f"\\x{ord(character):02x}"
 
 
@@ -192,7 +189,7 @@ def _escaped(escape: str) -> str:
 
 
 def _character(escape: str) -> str:
-    """The one that stands behind a backslash."""
+    """Return the character that an escape denotes. escape: the text after the backslash."""
     if escape[0] in "xu" and len(escape) > 1:
         code = int(escape[1:], 16)
         if code > 255:
@@ -208,8 +205,8 @@ def _character(escape: str) -> str:
 
 
 def _set(pattern: str, at: int, negated: bool) -> tuple[str, int]:
-    """Translate a bracket expression, given the position behind its opening bracket. Returns it with the position of its
-    end."""
+    """Translate a bracket expression, whose first member is at a position of the pattern. Return (translation, position after
+    it)."""
     members = []
     while at < len(pattern) and pattern[at] != "]":
         found = _MEMBER.match(pattern, at)

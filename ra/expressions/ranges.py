@@ -6,7 +6,7 @@ from semi_naive.ra.expressions.arithmetic import refuse
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.values.kinds import as_bits, order_of_values
 
-MOST = 10**12  # the limit of values of one range: more would take hours
+MAX_RANGE_VALUES = 10**12  # the limit of values of one range: more would take hours
 
 
 def range_counts(kind: Kind, start: np.ndarray, stop: np.ndarray, step: np.ndarray | None = None):
@@ -14,7 +14,7 @@ def range_counts(kind: Kind, start: np.ndarray, stop: np.ndarray, step: np.ndarr
 
     The stop is excluded. The default step is 1, or -1 if that leads to the stop, for unsigneds as well; a given step of an
     unsigned is upward. A step of 0 gives only the start, unless that is the stop. Raises EvaluationError for a range of more
-    than MOST values, such as one to infinity or NaN.
+    than MAX_RANGE_VALUES values, such as one to infinity or NaN.
     """
 
     def less(left, right):
@@ -33,14 +33,18 @@ def range_counts(kind: Kind, start: np.ndarray, stop: np.ndarray, step: np.ndarr
             stride = np.where(upward, step, -step).view(np.uint64)
             counts = (distance - np.uint64(1)) // np.maximum(stride, np.uint64(1)) + np.uint64(1)
     counts = np.where(moves, counts, single)
-    refuse(~(counts <= MOST), lambda i: f"range({start[i]}, {stop[i]}, {step[i]})", f"it has more than {MOST:,} values")
+    refuse(
+        ~(counts <= MAX_RANGE_VALUES),
+        lambda i: f"range({start[i]}, {stop[i]}, {step[i]})",
+        f"it has more than {MAX_RANGE_VALUES:,} values",
+    )
     return step, counts.astype(np.int64)
 
 
-def range_values(kind: Kind, start: np.ndarray, step: np.ndarray, rows: np.ndarray, nth: np.ndarray) -> np.ndarray:
-    """Return the value at place `nth` of the range of each given row, as int64 bits.
+def range_values(start: np.ndarray, step: np.ndarray, rows: np.ndarray, nth: np.ndarray) -> np.ndarray:
+    """Return the values at the places `nth` of the ranges of some rows, as int64 bits. start, step: of all rows' ranges.
 
-    >>> range_values(Kind.NUMBER, np.array([1, 9]), np.array([1, -2]), np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])).tolist()
+    >>> range_values(np.array([1, 9]), np.array([1, -2]), np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])).tolist()
     [1, 2, 9, 7]
     """
     with np.errstate(all="ignore"):

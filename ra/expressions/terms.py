@@ -20,14 +20,7 @@ from semi_naive.ra.values.kinds import as_bits, dtype_of, numbers, order_of_valu
 
 __all__ = ["EvaluationError", "evaluate", "holds"]
 
-_COMPARISONS = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+_COMPARISONS = {"=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
 def evaluate(term: Term, columns: Mapping[str, np.ndarray], size: int, values) -> np.ndarray:
@@ -42,7 +35,7 @@ def evaluate(term: Term, columns: Mapping[str, np.ndarray], size: int, values) -
 
 
 def holds(literal: Literal, columns: Mapping[str, np.ndarray], size: int, values) -> np.ndarray:
-    """Return booleans (n,): the rows for which a Compare, a Test or a Truth is true."""
+    """Return a mask (n,) of the rows for which a Compare, a Test or a Truth is true."""
     if isinstance(literal, Truth):
         return np.full(size, literal.value)
     if isinstance(literal, ir.Test):
@@ -58,7 +51,7 @@ def holds(literal: Literal, columns: Mapping[str, np.ndarray], size: int, values
 
 
 def _compared_part(literal: Compare, columns, size: int, values) -> np.ndarray | None:
-    """`substr(…) = s` and `substr(…) != s`, for which no symbol is made; None for any other comparison."""
+    """Evaluate `substr(…) = s` or `substr(…) != s` without making symbols; None for any other comparison."""
     for part, other in ((literal.left, literal.right), (literal.right, literal.left)):
         if literal.op in ("=", "!=") and isinstance(part, Call) and part.op == "substr":
             args = [_column(arg, columns, size, values) for arg in part.args]
@@ -68,7 +61,7 @@ def _compared_part(literal: Compare, columns, size: int, values) -> np.ndarray |
 
 
 def _column(term: Term, columns, size: int, values) -> np.ndarray:
-    """As `evaluate`, but the column of a constant may be a read-only broadcast."""
+    """Return the values of a term as `evaluate` does, but the column of a constant may be a read-only broadcast."""
     if isinstance(term, Var):
         return columns[term.name]
     if isinstance(term, Const):
@@ -114,7 +107,7 @@ def _call(term: Call, args: list[np.ndarray], size: int, values) -> np.ndarray:
 
 
 def _convert(op: str, source: Kind, target: Kind, column: np.ndarray, values) -> np.ndarray:
-    """Return a column converted between kinds by a functor to_…."""
+    """Convert a column from one kind to another, by the functor `op`: to_number, to_string, …"""
     if source == target:
         return column
     if target == Kind.SYMBOL:
@@ -125,7 +118,7 @@ def _convert(op: str, source: Kind, target: Kind, column: np.ndarray, values) ->
 
 
 def _compare(op: str, kind: Kind, left: np.ndarray, right: np.ndarray, values) -> np.ndarray:
-    """Return booleans (n,) of a comparison of two columns."""
+    """Return a mask (n,) of the rows for which a comparison of two columns is true."""
     if op not in ("=", "!="):
         sides = [left, right]
         left, right = text.ranks(sides, values) if kind == Kind.SYMBOL else (order_of_values(side, kind) for side in sides)
@@ -133,7 +126,7 @@ def _compare(op: str, kind: Kind, left: np.ndarray, right: np.ndarray, values) -
 
 
 def _extreme_symbol(op: str, args: list[np.ndarray], values) -> np.ndarray:
-    """min or max of symbols, by the order of their strings."""
+    """Return the min or max of symbols, row by row, by the order of their strings."""
     ranked = text.ranks(args, values)
     result, rank = args[0], ranked[0]
     for other, other_rank in zip(args[1:], ranked[1:], strict=True):

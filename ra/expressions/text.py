@@ -1,7 +1,7 @@
 """The functors and constraints on symbols. Each is evaluated once for every distinct input, not for every row.
 
 A string is its UTF-8 bytes, as in Soufflé: lengths and positions count bytes, the order is that of the bytes, and `.` of a
-pattern is one byte. A part of a string has whole characters only: there is no string that is not UTF-8.
+pattern is one byte. A substring has whole characters only, so that every string is valid UTF-8.
 """
 
 import sys
@@ -33,8 +33,9 @@ def _within_character(data, at):
 
 @njit(types.UniTuple(_i64, 2)(_read, _i64, _i64, _numbers, _rows, _rows), **JIT)
 def substring_bounds(data, begins, ends, strings, starts, lengths):
-    """Return (begins, ends) of parts of strings: for each row, the whole characters among `lengths` bytes from byte `starts` of
-    the string number `strings`. A negative length means up to the end of the string; -1 if the start is out of range."""
+    """Return (begins, ends) of substrings in `data`: for each row, the whole characters among `lengths` bytes from byte
+    `starts` of the string number `strings`; (-1, -1) if the start is out of range. A negative length means up to the end of the
+    string. data, begins, ends: the bytes of all strings, and where each string begins and ends."""
     first, last = np.full(strings.size, -1, np.int64), np.full(strings.size, -1, np.int64)
     for row in range(strings.size):
         begin, end = begins[strings[row]], ends[strings[row]]
@@ -52,7 +53,8 @@ def substring_bounds(data, begins, ends, strings, starts, lengths):
 
 @njit(types.boolean[::1](_read, _i64, _i64, _read, _i64, _i64, _numbers), **JIT)
 def _same_bytes(data, begins, ends, others, other_begins, other_ends, which):
-    """Return whether the part of each row has the bytes of another string, whose number `which` has, booleans (n,)."""
+    """Return a mask (n,) of the rows whose bytes data[begins : ends] are equal to another string: number `which` of the strings
+    in `others`."""
     found = np.zeros(begins.size, np.bool_)
     for row in range(begins.size):
         begin, end, other = begins[row], ends[row], other_begins[which[row]]
@@ -61,7 +63,7 @@ def _same_bytes(data, begins, ends, others, other_begins, other_ends, which):
     return found
 
 
-FEW = 32  # rows below which a call of Arrow is not worthwhile
+MIN_ARROW_ROWS = 32  # rows from which a call of Arrow is worthwhile
 
 
 def ranks(columns: list[np.ndarray], values) -> list[np.ndarray]:
@@ -84,37 +86,30 @@ def _cat(args: list[np.ndarray], values) -> np.ndarray:
     return values.intern(pc.binary_join_element_wise(*strings, strings_of([""])[0]))[inverse]
 
 
-def _strlen(args: list[np.ndarray], values) -> np.ndarray:
-    return values.lengths(args[0])
-
-
-def _substr(args: list[np.ndarray], values) -> np.ndarray:
-    """The whole characters among some bytes. A start out of range gives the empty string and a warning."""
-    return values.intern_places(*_parts(args, values))
-
-
 def substr_equals(args: list[np.ndarray], other: np.ndarray, values) -> np.ndarray:
-    """Return whether each part of a string is another string, booleans (n,). No part becomes a symbol."""
+    """Return a mask (n,) of the rows whose substring is the string `other`. No symbol is made. args: strings, starts,
+    lengths."""
     ids, which = distinct_with_inverse(np.ascontiguousarray(other))
-    return _same_bytes(*_parts(args, values), *places_of(values.arrow(ids)), which)
+    return _same_bytes(*_substrings(args, values), *places_of(values.arrow(ids)), which)
 
 
-def _parts(args: list[np.ndarray], values) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the bytes that the parts stand in, and where each begins and ends."""
+def _substrings(args: list[np.ndarray], values) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (data, begins, ends): the bytes that contain the substrings, and where each begins and ends in them. A start out
+    of range gives the empty string and a warning. args: strings, starts, lengths."""
     ids, which = distinct_with_inverse(args[0])
     data, *places = places_of(values.arrow(ids))
     begins, ends = substring_bounds(data, *places, which, *map(np.ascontiguousarray, args[1:]))
     out = begins < 0
     if out.any():
-        rows, _ = distinct_rows([arg[out] for arg in args])
-        for string, start, length in zip(values.strings(rows[0]), rows[1].tolist(), rows[2].tolist(), strict=True):
+        (strings, starts, lengths), _ = distinct_rows([arg[out] for arg in args])
+        for string, start, length in zip(values.strings(strings), starts.tolist(), lengths.tolist(), strict=True):
             _warn(f'wrong index position provided by substr("{string}",{start},{length}) functor.')
         begins[out] = ends[out] = 0
     return data, begins, ends
 
 
 def printed(column: np.ndarray, values) -> np.ndarray:
-    """to_string of int64, uint64 or float64 columns; floats with six digits after the point."""
+    """Return to_string of an int64, uint64 or float64 column; floats have six digits after the point."""
     import pyarrow as pa
 
     numbers, inverse = distinct_with_inverse(column)
@@ -124,7 +119,7 @@ def printed(column: np.ndarray, values) -> np.ndarray:
 
 
 def parse_numbers(op: str, kind: Kind, column: np.ndarray, values) -> np.ndarray:
-    """to_number, to_unsigned, to_float of symbols."""
+    """Return to_number, to_unsigned or to_float (`op`) of symbols, as 64 bits of a kind."""
     ids, inverse = distinct_with_inverse(column)
     numbers = np.empty(len(ids), dtype_of(kind))
     for i, string in enumerate(values.strings(ids)):
@@ -136,8 +131,8 @@ def parse_numbers(op: str, kind: Kind, column: np.ndarray, values) -> np.ndarray
 
 
 def _match_pattern(pattern: np.ndarray, string: np.ndarray, negated: bool, values) -> np.ndarray:
-    """Return booleans (n,): True if the whole string matches the pattern. For an invalid pattern neither match nor !match is
-    true, and a warning is logged."""
+    """Return a mask (n,) of the rows whose whole string matches the pattern. For an invalid pattern neither match nor !match is
+    true, and a warning is printed."""
     (patterns, ids), inverse = distinct_rows([pattern, string])
     answers = np.zeros(len(ids), np.bool_)
     for expression, rows in _by_value(patterns, values):
@@ -151,13 +146,13 @@ def _match_pattern(pattern: np.ndarray, string: np.ndarray, negated: bool, value
 
 
 def _contains(needle: np.ndarray, string: np.ndarray, negated: bool, values) -> np.ndarray:
-    """Return booleans (n,): True if a string contains another. Uses Arrow for each distinct needle, or compares pairs one by
-    one if needles have few rows each."""
+    """Return a mask (n,) of the rows whose string contains the needle. Calls Arrow for each distinct needle, or compares pairs
+    one by one if needles have few rows each."""
     import pyarrow.compute as pc
 
     (needles, ids), inverse = distinct_rows([needle, string])
     groups, answers = _by_value(needles, values), np.empty(len(ids), np.bool_)
-    if len(groups) * FEW > len(ids):
+    if len(groups) * MIN_ARROW_ROWS > len(ids):
         pairs = zip(values.strings(needles), values.strings(ids), strict=True)
         answers[:] = [part in whole for part, whole in pairs]
     else:
@@ -167,7 +162,7 @@ def _contains(needle: np.ndarray, string: np.ndarray, negated: bool, values) -> 
 
 
 def _by_value(symbols: np.ndarray, values) -> list[tuple[str, np.ndarray]]:
-    """The different strings of a column, each with the rows that have it."""
+    """Return (string, rows) for each distinct string of a column."""
     ids, number = distinct_with_inverse(symbols)
     order = np.argsort(number, kind="stable")
     groups = np.split(order, np.cumsum(np.bincount(number))[:-1]) if len(ids) else []
@@ -178,5 +173,9 @@ def _warn(message: str) -> None:
     print(f"warning: {message}", file=sys.stderr)
 
 
-FUNCTIONS = {"cat": _cat, "strlen": _strlen, "substr": _substr}
+FUNCTIONS = {
+    "cat": _cat,
+    "strlen": lambda args, values: values.lengths(args[0]),
+    "substr": lambda args, values: values.intern_places(*_substrings(args, values)),
+}
 TESTS = {"match": _match_pattern, "contains": _contains}

@@ -7,7 +7,7 @@ another, so that duplicates are found in a bitmap over x that stays in the cache
 or hashing all of them takes 20.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -20,9 +20,11 @@ MAX_CHUNK_HEADS = 1 << 20  # heads made before they are encoded and sent: 8 MB, 
 
 @njit(types.Tuple((u64, i64, i64))(u64, u64, types.int64), **JIT)
 def _match(outer, inner, shift):
-    """Return z << 32 | number of the group for each inner tuple (y, z) whose y the outer has, and the groups' bounds in outer.
+    """Return (pairs, starts, ends): z << 32 | number of the group for each inner tuple (y, z) whose y outer has; group g, the
+    outer tuples of one y, is outer[starts[g] : ends[g]].
 
-    Gallops over both, so that of a large delta only the groups' ends are looked at.
+    outer, inner: sorted words (y, x) and (y, z); shift: the bits of the columns x and z. Gallops over both, so that of a large
+    delta only the groups' ends are looked at.
     """
     bits = np.uint64(shift)
     mask = (np.uint64(1) << bits) - np.uint64(1)
@@ -80,10 +82,11 @@ def settle_row(out, begin, end, row, mask, seen):
     scratch="out seen", **JOIN,
 )  # fmt: skip
 def _compose(outer, pairs, starts, ends, shift, cursor, limit, out, seen):
-    """Make head tuples from pairs[cursor:] into `out` until a pair ends at or past `limit`, or `out` might overflow.
+    """Write head tuples of pairs[cursor:] to `out` until there are `limit` or more, or `out` might overflow. Return (head
+    tuples made, joined pairs looked at, new cursor).
 
-    Returns (head tuples made, joined pairs looked at, new cursor). `seen` is a bitmap over the rest column, all zero on
-    entry and on return. `out` must have room for more than one whole z. Only at `limit` does it stop within a z.
+    pairs, starts, ends: the result of `_match`; seen: a bitmap over x, all zero on entry and on return. `out` must have room
+    for more than one whole z. Only at `limit` does it stop within a z.
     """
     bits, low_half = np.uint64(shift), np.uint64(0xFFFFFFFF)
     mask = (np.uint64(1) << bits) - np.uint64(1)
@@ -120,33 +123,21 @@ def _compose(outer, pairs, starts, ends, shift, cursor, limit, out, seen):
     return made, joined, cursor
 
 
-@dataclass
-class KeyedJoin:
-    """One local join, made in chunks; it can stop after any joined pair and continue from `cursor` later.
+def compose(
+    outer: np.ndarray, inner: np.ndarray, shift: int, domain: int, cursor: int = 0, most: int = MAX_CHUNK_HEADS
+) -> Iterator[tuple[np.ndarray, int, int]]:
+    """Yield (words, joined, cursor): distinct sorted heads (z, x), the number of pairs joined for them, and the cursor from
+    which another call continues. The pieces together ascend without duplicates, except if one ends within a z.
 
-    The order of the pairs depends on outer and inner alone, so a cursor means the same to a retried task.
+    outer, inner: sorted words (y, x) and (y, z); shift: the bits of the columns x and z; domain: ids are below this.
+    cursor: a position in the joined pairs, whose order depends on outer and inner alone.
+    most: about the number of heads of a piece; from MAX_CHUNK_HEADS on, pieces end only between two z.
     """
-
-    outer: np.ndarray  # sorted words (y, x)
-    inner: np.ndarray  # sorted words (y, z)
-    shift: int  # the bits of the rest column
-    domain: int  # ids are below this
-    cursor: int = 0
-    joined: int = 0  # the number of joined pairs so far
-    made: int = 0  # the number of distinct heads so far
-    done: bool = False
-
-    def chunks(self, limit: int | None = None, most: int | None = None):
-        """Yield sorted arrays of head words (z, x) from the cursor on, until at least `limit` have been made. most: the size of
-        a chunk, if below the usual. The chunks together ascend without duplicates, except if one ends within a z."""
-        pairs, starts, ends = _match(self.outer, self.inner, self.shift)
-        pairs = sort(pairs)
-        seen = np.zeros((self.domain + 63) // 64, np.uint64)
-        out = np.empty(MAX_CHUNK_HEADS + self.domain + 1, np.uint64)
-        while self.cursor < pairs.size and (limit is None or self.made < limit):
-            room = MAX_CHUNK_HEADS + self.domain if most is None or most >= MAX_CHUNK_HEADS else most
-            room = room if limit is None else min(room, limit - self.made)
-            made, joined, self.cursor = _compose(self.outer, pairs, starts, ends, self.shift, self.cursor, room, out, seen)
-            self.made, self.joined = self.made + made, self.joined + joined
-            yield out[:made]  # overwritten by the next chunk
-        self.done = self.cursor >= pairs.size
+    pairs, starts, ends = _match(outer, inner, shift)
+    pairs = sort(pairs)
+    seen = np.zeros((domain + 63) // 64, np.uint64)
+    out = np.empty(MAX_CHUNK_HEADS + domain + 1, np.uint64)
+    limit = most if most < MAX_CHUNK_HEADS else MAX_CHUNK_HEADS + domain
+    while cursor < pairs.size:
+        made, joined, cursor = _compose(outer, pairs, starts, ends, shift, cursor, limit, out, seen)
+        yield out[:made].copy(), joined, cursor

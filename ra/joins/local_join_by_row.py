@@ -19,8 +19,8 @@ LOW = np.uint64((1 << 32) - 1)
 
 
 @njit(types.UniTuple(types.int64, 2)(u64, types.uint64, types.int64, types.int64), **JIT)
-def _of_key(inner, key, low, high):
-    """Find the positions [low, high) of a key among keys."""
+def _range_of_key(inner, key, low, high):
+    """Narrow the range [low, high) of inner words to those with a key (their upper half)."""
     while low < high and inner[low] >> HALF < key:
         low += 1
     end = low
@@ -33,9 +33,11 @@ def _of_key(inner, key, low, high):
     types.UniTuple(types.int64, 3)(u64, types.int64, u64, types.uint64, types.int64, i64, u64, u64), scratch="out seen", **JOIN
 )
 def _join_rows(outer, cursor, inner, base, coarse, starts, out, seen):
-    """Make heads of whole rows from outer[cursor:] into `out` until it might overflow. Returns (heads, pairs, cursor).
+    """Write heads of whole rows, the tuples of one x, from outer[cursor:] to `out` until it might overflow. Return (number of
+    heads, joined pairs, cursor).
 
-    `seen` is a bitmap over new values, zero on entry and on return; `out` has room for more than one row: 64 · seen.size.
+    base, coarse, starts: the directory of inner. seen: a bitmap over new values, zero on entry and on return. `out` has room
+    for more than one row: 64 · seen.size.
     """
     made = joined = 0
     room, groups, step = out.size - 64 * seen.size, np.uint64(starts.size - 1), np.uint64(coarse)
@@ -49,7 +51,7 @@ def _join_rows(outer, cursor, inner, base, coarse, starts, out, seen):
                 continue
             low, high = starts[np.int64(group)], starts[np.int64(group) + 1]
             if coarse:
-                low, high = _of_key(inner, key, low, high)
+                low, high = _range_of_key(inner, key, low, high)
             total += high - low
             if total <= MAX_INSERTION_SORTED_WORDS:
                 for j in range(low, high):

@@ -30,7 +30,7 @@ EVERY = np.uint64((1 << 64) - 1)
 
 @njit(types.int64(u64, u64, types.int64, types.int64, types.uint64, types.uint64), inline="always", **JIT)
 def _put_chunk(keys, masks, begin, end, key, mask):
-    """Insert a chunk into the ascending chunks [begin, end), or unite it with one of the same key. Returns their new end."""
+    """Insert a chunk into the ascending chunks [begin, end), or unite it with one of the same key. Return their new end."""
     place = end
     while place > begin and keys[place - 1] > key:
         place -= 1
@@ -45,8 +45,7 @@ def _put_chunk(keys, masks, begin, end, key, mask):
 
 @njit(types.void(u64, u64, types.int64, types.int64, u64, u64), **JIT)
 def _mark(keys, masks, begin, end, seen, cells):
-    """Add the chunks [begin, end) of one row to a bitmap `seen` of a row's cells, of 64 bits each. cells: a bit for each cell
-    that may not be 0."""
+    """Add the chunks [begin, end) of one row to the bitmap `seen`."""
     first, last = np.int64(keys[begin] & CELL), np.int64(keys[end - 1] & CELL)
     if last - first == end - begin - 1:  # no gap: all cells are neighbours
         size = end - begin
@@ -71,7 +70,8 @@ def _mark(keys, masks, begin, end, seen, cells):
 
 @njit(types.int64(types.uint64, u64, u64, types.int64, u64, u64, types.int64, types.int64), **JIT)
 def _take_chunks(row, keys, masks, made, seen, cells, low, high):
-    """Write the bitmap of a row as chunks from position `made` on, and clear it. Returns their end."""
+    """Write the bitmap of a row as chunks from position `made` on, and clear it. Return their end. low, high: the first and the
+    last word of `cells` that may not be 0."""
     for group in range(low, high + 1):
         word = cells[group]
         cells[group] = 0
@@ -91,7 +91,8 @@ def _take_chunks(row, keys, masks, made, seen, cells, low, high):
     inline="always", **JIT,
 )  # fmt: skip
 def _add(keys, masks, begin, end, row, out, bits, first, made, seen, cells, low, high):
-    """Add a group of chunks to a row whose few chunks are out[first:made], or, once low ≤ high, in the bitmap."""
+    """Add the chunks [begin, end) to a row. Return (made, low, high): the row's few chunks are out[first:made], sorted; once
+    there are more, they are in the bitmap, and low ≤ high are the first and the last word of `cells` that may not be 0."""
     if low > high:
         if made - first + end - begin <= MAX_INSERTION_SORTED_WORDS:
             for i in range(begin, end):
@@ -112,8 +113,8 @@ def _add(keys, masks, begin, end, row, out, bits, first, made, seen, cells, low,
     scratch="out bits seen cells", **JOIN,
 )  # fmt: skip
 def _unite_rows(outer, outer_masks, cursor, inner, inner_masks, base, coarse, starts, out, bits, seen, cells):
-    """Make whole rows from outer[cursor:] until they might not fit. Returns (chunks made, cursor). (base, coarse, starts): the
-    directory of inner's rows. `seen` and `cells` are all zero on entry and on return."""
+    """Make whole rows of heads from outer[cursor:] until they might not fit. Return (chunks made, cursor). base, coarse,
+    starts: the directory of inner's rows. `seen` and `cells` are all zero on entry and on return."""
     made = 0
     room, groups, step = out.size - seen.size - MAX_INSERTION_SORTED_WORDS, np.uint64(starts.size - 1), np.uint64(coarse)
     while cursor < outer.size and made < room:
@@ -145,8 +146,9 @@ def _unite_rows(outer, outer_masks, cursor, inner, inner_masks, base, coarse, st
 
 @njit(types.Tuple((u64, i64, i64))(u64, u64, u64, types.int64), **JIT)
 def _match_chunks(outer, inner, inner_masks, most):
-    """Join by y, with galloping search. Returns, for each inner pair (y, z) whose y is in outer, z << 32 | number of the group;
-    and the begins and ends of the groups, which are the tuples of one y, in outer. most: the number of pairs in inner."""
+    """Return (pairs, starts, ends), as `local_join._match` does for words: z << 32 | number of the group for each inner pair
+    (y, z) whose y outer has; group g, the tuples of one y, is outer[starts[g] : ends[g]]. most: the number of pairs in
+    inner."""
     starts = np.empty(min(outer.size, inner.size), np.int64)
     ends = np.empty_like(starts)
     pairs = np.empty(most, np.uint64)
@@ -177,9 +179,9 @@ def _match_chunks(outer, inner, inner_masks, most):
     types.UniTuple(types.int64, 2)(u64, u64, u64, i64, i64, types.int64, u64, u64, u64, u64),
     scratch="out bits seen cells", **JOIN,
 )  # fmt: skip
-def _columns(outer, outer_masks, pairs, starts, ends, cursor, out, bits, seen, cells):
-    """Make whole rows of new values from pairs[cursor:] until they might not fit. Returns (chunks made, cursor). outer,
-    outer_masks: chunks of (y, x); pairs: z << 32 | number of a group; starts, ends: the groups in outer."""
+def _unite_columns(outer, outer_masks, pairs, starts, ends, cursor, out, bits, seen, cells):
+    """Make whole rows of heads, those of one z, from pairs[cursor:] until they might not fit. Return (chunks made, cursor).
+    outer, outer_masks: chunks of (y, x); pairs, starts, ends: the result of `_match_chunks`, pairs sorted."""
     made, room = 0, out.size - seen.size - MAX_INSERTION_SORTED_WORDS
     while cursor < pairs.size and made < room:
         z, first, low, high = pairs[cursor] >> HALF, made, np.int64(seen.size), np.int64(-1)
@@ -196,18 +198,19 @@ def _columns(outer, outer_masks, pairs, starts, ends, cursor, out, bits, seen, c
 
 
 def cells_of(keys: np.ndarray) -> int:
-    """Count the words that a bitmap of a row takes."""
+    """Return the number of words of a bitmap in which each row fits. keys: of all rows' chunks."""
     return int((keys & CELL).max(initial=0)) + 1
 
 
 def _scratch(cells: int) -> list[np.ndarray]:
+    """Return (out, bits, seen, cells) for the kernels, given the words of a row's bitmap."""
     out = [np.empty(HANDED_OVER_CHUNKS + cells + MAX_INSERTION_SORTED_WORDS + 1, np.uint64) for _ in range(2)]
     return [*out, np.zeros(cells, np.uint64), np.zeros(cells // 64 + 1, np.uint64)]
 
 
 def by_row(outer: Chunks, inner: Chunks, directory, cells: int) -> Iterator[Chunks]:
-    """Yield chunks of heads (x, z), from chunks of (x, y) and (y, z), for x ascending. directory: (base, coarse, starts) of the
-    rows of inner; cells: `cells_of` them."""
+    """Yield chunks of heads (x, z), made of chunks of (x, y) and (y, z), for x ascending. directory: (base, coarse, starts) of
+    the rows of inner; cells: the words of a row's bitmap (`cells_of`)."""
     base, coarse, starts = directory
     out, bits, seen, marks = _scratch(cells)
     cursor = 0
@@ -218,24 +221,20 @@ def by_row(outer: Chunks, inner: Chunks, directory, cells: int) -> Iterator[Chun
 
 
 def by_new(outer: Chunks, inner: Chunks, size: int, share: tuple[int, int] = (0, 1)) -> Iterator[Chunks]:
-    """Yield chunks of heads (z, x), from chunks of (y, x) and (y, z), for z ascending. size: the number of pairs in inner;
-    share: (number, count) of the part of all z to make."""
+    """Yield chunks of heads (z, x), made of chunks of (y, x) and (y, z), for z ascending. size: the number of pairs in inner;
+    share: (number, count), to make only part `number` of `count` parts of all z."""
     pairs, starts, ends = _match_chunks(outer[0], *inner, size)
     pairs = _pairs_of_share(sort(pairs), *share)
     out, bits, seen, marks = _scratch(cells_of(outer[0]))
     cursor = 0
     while cursor < pairs.size:
-        made, cursor = _columns(*outer, pairs, starts, ends, cursor, out, bits, seen, marks)
+        made, cursor = _unite_columns(*outer, pairs, starts, ends, cursor, out, bits, seen, marks)
         if made:
             yield out[:made].copy(), bits[:made].copy()
 
 
 def _pairs_of_share(pairs: np.ndarray, number: int, count: int) -> np.ndarray:
-    """The pairs of whole z that are one share's."""
-    begin, end = (_begin_of_group(pairs, part * pairs.size // count) for part in (number, number + 1))
+    """Return part `number` of `count` parts of the sorted pairs, divided between two z."""
+    cuts = [part * pairs.size // count for part in (number, number + 1)]
+    begin, end = (seek_word(pairs, 0, pairs[cut] >> HALF << HALF) if cut < pairs.size else cut for cut in cuts)
     return pairs[begin:end]
-
-
-def _begin_of_group(pairs: np.ndarray, position: int) -> int:
-    """Return the position of the first pair with the same z as the one at a position."""
-    return seek_word(pairs, 0, pairs[position] >> HALF << HALF) if position < pairs.size else position

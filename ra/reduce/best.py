@@ -20,13 +20,13 @@ from semi_naive.ra.reduce.fold_kernels import keep_least
 from semi_naive.ra.reduce.reduction import Reduction, keys_of, with_keys
 from semi_naive.ra.values.kinds import order_of_values
 
-MIN_FOLDED_TUPLES = 1 << 9  # fewer are sorted in less time than an array of the keys takes
-MAX_KEYS_PER_TUPLE = 4  # room of the array for each tuple: 36 bytes
+MIN_FOLDED_TUPLES = 1 << 9  # fewer are sorted in less time than an array by key takes
+MAX_KEYS_PER_TUPLE = 4  # entries of this array for each tuple: 36 bytes
 
 
 @dataclass
 class Best(Reduction):
-    """Keeps the best value of each key. better: "min" or "max"; kind: of the last column.
+    """A reduction to the best value of each key. better: "min" or "max"; kind: that of the last column.
 
     >>> table = Table(2, reduction=Best("max"))
     >>> table.insert([np.array([1, 1, 2]), np.array([5, 7, 3])], 3), table.advance()
@@ -41,7 +41,7 @@ class Best(Reduction):
     kind: Kind = Kind.NUMBER
 
     def encoded(self, column: np.ndarray) -> np.ndarray:
-        """Map values to int64 numbers in an order in which the least is the best.
+        """Map values to int64 numbers such that the best value has the least number.
 
         >>> Best("max", Kind.FLOAT).encoded(np.array([-1.5, 2.0]).view(np.int64)).argsort().tolist()
         [1, 0]
@@ -50,12 +50,12 @@ class Best(Reduction):
         return ~column if self.better == "max" else column
 
     def decoded(self, numbers: np.ndarray) -> np.ndarray:
-        """Map numbers back to the values that `encoded` made them of."""
+        """Return the values of which `encoded` makes these numbers."""
         return order_of_values(~numbers if self.better == "max" else numbers, self.kind)
 
     def thinned(self, columns: list[np.ndarray], size: int) -> tuple[list[np.ndarray], int]:
-        """Return the best tuple of each key, by an array of the keys; all tuples, if the key is not one column of numbers that
-        are close together. 4 to 6 ns a tuple, where sorting takes 10.
+        """Return the best tuple of each key. Only if the key is one column of numbers that are close together, else return all
+        tuples: an array by key takes 4 to 6 ns a tuple, where sorting takes 10.
 
         >>> [column.tolist() for column in Best("max").thinned([np.arange(600) % 3, np.arange(600)], 600)[0]]
         [[0, 1, 2], [597, 598, 599]]
@@ -74,7 +74,7 @@ class Best(Reduction):
         return [found + low, self.decoded(best[found])], found.size
 
     def best(self, block: Block) -> Block:
-        """Return the best tuple of each key."""
+        """Return the best tuple of each key of a block."""
         begins = group_begins(block, block.arity - 1)
         if begins.size == block.size:
             return block
@@ -87,14 +87,14 @@ class Best(Reduction):
         return Block(block.packing, np.ascontiguousarray(block.words[:, rows]))
 
     def sifted(self, block: Block, known: list[Block]) -> Block:
-        """Keep the best tuple of each key, if no known tuple has the key with a value as good."""
+        """Return the best tuple of each key of a block, unless a known tuple has the key and a value as good or better."""
         block = self.best(block)
         for other in known:
             lows, highs = other.ranges(keys_of(block, 1), block.size)
-            good, found, last = np.ones(block.size, np.bool_), np.flatnonzero(highs > lows), block.arity - 1
-            values = self.encoded(block.column(last, found)), self.encoded(other.column(last, lows[found]))
-            good[found] = values[0] < values[1]
-            block = selected_tuples(block, good)
+            better, known_keys, last = np.ones(block.size, np.bool_), np.flatnonzero(highs > lows), block.arity - 1
+            values = self.encoded(block.column(last, known_keys))
+            better[known_keys] = values < self.encoded(other.column(last, lows[known_keys]))
+            block = selected_tuples(block, better)
         return block
 
     def gathered(self, new: list[Block], block: Block) -> list[Block]:

@@ -2,9 +2,10 @@
 
     .decl advisor(student: symbol, professor: symbol) choice-domain student
 
-The heads that a rule makes in one iteration are its candidates. They are sorted by `sorting`, and a candidate is kept unless it
-agrees in a key with a tuple that is known or was kept before it. So the choice depends on the tuples alone, not on the layout.
-Facts that are inserted are known. (Greco and Zaniolo 1998, "Greedy algorithms in Datalog with choice and negation".)
+The heads that a rule makes in one iteration are its candidates. They are sorted by `sorting`, and a candidate is chosen unless
+it agrees in a key with a tuple that is known or was chosen before it. So the choice depends on the tuples alone, not on the
+layout. Facts are not chosen: all are inserted. (Greco and Zaniolo 1998, "Greedy algorithms in Datalog with choice and
+negation".)
 """
 
 from collections.abc import Callable
@@ -27,32 +28,32 @@ Sorting = Callable[[list[np.ndarray]], np.ndarray]  # columns → their rows in 
 
 @njit(types.boolean[::1](i64, types.int64, types.int64), **JIT)
 def _mark_first_of_groups(groups, keys, number):
-    """Return booleans (n,): a row is chosen if no earlier chosen row is in one of its groups. groups: the group of each row for
-    each key, row after row (n × keys,); keys: the number of keys; number: of groups in total."""
-    kept = np.zeros(groups.size // keys, np.bool_)
+    """Return a mask (n,) of the chosen rows: those that share no group with an earlier chosen row. groups: the group of each
+    row for each key, row after row (n × keys,); keys: the number of keys; number: that of groups."""
+    chosen = np.zeros(groups.size // keys, np.bool_)
     taken = np.zeros(number, np.bool_)
-    for row in range(kept.size):
+    for row in range(chosen.size):
         free = True
         for place in range(row * keys, (row + 1) * keys):
             if taken[groups[place]]:
                 free = False
         if free:
-            kept[row] = True
+            chosen[row] = True
             for place in range(row * keys, (row + 1) * keys):
                 taken[groups[place]] = True
-    return kept
+    return chosen
 
 
 def first_of_keys(columns: list[np.ndarray], size: int, keys: tuple[Key, ...]) -> np.ndarray:
-    """Return booleans (n,): a tuple is chosen if it agrees in no key with an earlier chosen one. columns (arity, n): in the
-    order of preference.
+    """Return a mask (n,) of the chosen tuples: those that agree in no key with an earlier chosen one. columns (arity, n): the
+    tuples in the order of preference.
 
     >>> first_of_keys([np.array([1, 1, 2, 3]), np.array([7, 8, 7, 8])], 4, ((0,), (1,))).tolist()
     [True, False, False, True]
     """
     groups, number = np.empty((size, len(keys)), np.int64), 0
     for place, key in enumerate(keys):
-        values = [np.ascontiguousarray(columns[at]) for at in key]
+        values = [np.ascontiguousarray(columns[column]) for column in key]
         distinct = Block.of(values, size)
         groups[:, place] = distinct.ranges(values, size)[0] + number
         number += distinct.size
@@ -61,7 +62,7 @@ def first_of_keys(columns: list[np.ndarray], size: int, keys: tuple[Key, ...]) -
 
 @dataclass
 class Choice(Reduction):
-    """Keeps the first tuple of each key. candidates: of the rule that is being evaluated.
+    """A reduction to the first tuple of each key. candidates: those of the rule that is being evaluated.
 
     >>> table = Table(2, reduction=Choice(((0,),), lambda columns: np.lexsort(columns[::-1])))
     >>> table.insert([np.array([1]), np.array([9])], 1), table.advance()
@@ -82,7 +83,7 @@ class Choice(Reduction):
         return candidates.made.nbytes if candidates is not None else 0
 
     def target(self, table: Table) -> "Candidates":
-        """Return the table that the heads of a rule are inserted into."""
+        """Return the object into which the heads of a rule are inserted."""
         if self.candidates is None:
             self.candidates = Candidates(table, self)
         return self.candidates
@@ -93,51 +94,54 @@ class Choice(Reduction):
 
     def choose(self, table: Table, columns: list[np.ndarray], size: int) -> int:
         """Insert the chosen tuples of columns (arity, n), which are in the order of preference, and return their number."""
-        left = np.flatnonzero(self.free(columns, size, lambda order: table.blocks("all", order)))
-        columns = [column[left] for column in columns]
-        left = self.free(columns, left.size, lambda order: [block.reordered(order) for block in table.new])
-        columns = [column[left] for column in columns]
-        kept = first_of_keys(columns, int(left.sum()), self.keys)
-        return table.insert([column[kept] for column in columns], int(kept.sum()))
+        free = self.free(columns, size, lambda order: table.blocks("all", order))
+        columns = [column[free] for column in columns]
+        free = self.free(columns, columns[0].size, lambda order: [block.reordered(order) for block in table.new])
+        columns = [column[free] for column in columns]
+        chosen = first_of_keys(columns, columns[0].size, self.keys)
+        return table.insert([column[chosen] for column in columns], int(chosen.sum()))
 
     def free(self, columns: list[np.ndarray], size: int, known: Callable[[Order], list[Block]]) -> np.ndarray:
-        """Return which tuples agree in no key with a known one, booleans (n,). `known` gives the known blocks in an order."""
-        found = np.ones(size, np.bool_)
+        """Return a mask (n,) of the tuples that agree in no key with a known one. known: a function from a column order to the
+        blocks of known tuples in that order."""
+        free = np.ones(size, np.bool_)
         for key in self.keys:
-            values = [np.ascontiguousarray(columns[at]) for at in key]
+            values = [np.ascontiguousarray(columns[column]) for column in key]
             for block in known((*key, *(place for place in range(len(columns)) if place not in key))):
                 lows, highs = block.ranges(values, size)
-                found &= lows == highs
-        return found
+                free &= lows == highs
+        return free
 
 
 class Candidates:
-    """The heads of a rule in one iteration, which are collected in place of the relation's table until all are known."""
+    """The heads of a rule in one iteration, which are collected here, and not in the relation's table, until all are made.
+    most: the number of candidates above which those that cannot be chosen are dropped."""
 
     def __init__(self, table: Table, choice: Choice):
         self.table, self.choice, self.made, self.most = table, choice, Table(table.arity), MAX_CANDIDATES
         self.home = self.made.home
-        self._known(np.empty((table.arity, 0), np.int64), 0)  # makes the indexes, which threads search
+        self._free(np.empty((table.arity, 0), np.int64), 0)  # makes the indexes, which threads search
 
     def insert(self, columns: list[np.ndarray], size: int, alone=NO_LOCK) -> int:
         """Add tuples in any order. None is born yet, so the result is 0."""
-        free = self._known(columns, size)
+        free = self._free(columns, size)
         with alone:
             self.made.insert([column[free] for column in columns], int(free.sum()))
             if self.made.count > self.most:
                 self._drop()
         return 0
 
-    def _known(self, columns, size: int) -> np.ndarray:
+    def _free(self, columns, size: int) -> np.ndarray:
+        """Return a mask (n,) of the tuples that agree in no key with a tuple of the relation's table."""
         return self.choice.free(columns, size, lambda order: self.table.blocks("all", order))
 
     def _drop(self) -> None:
-        """Drop the candidates that will not be chosen. With several keys that is known only of all candidates together."""
+        """Drop candidates that cannot be chosen. With several keys this is decided only when all candidates are known."""
         if len(self.choice.keys) == 1:
             columns = self._sorted()
-            kept = first_of_keys(columns, columns[0].size, self.choice.keys)
+            chosen = first_of_keys(columns, columns[0].size, self.choice.keys)
             self.made = Table(self.table.arity)
-            self.made.insert([column[kept] for column in columns], int(kept.sum()))
+            self.made.insert([column[chosen] for column in columns], int(chosen.sum()))
         self.most = max(MAX_CANDIDATES, 2 * self.made.count)
 
     def _sorted(self) -> list[np.ndarray]:
@@ -147,4 +151,5 @@ class Candidates:
         return [column[rows] for column in columns]
 
     def choose(self) -> int:
+        """Insert the chosen candidates into the relation's table, and return their number."""
         return self.choice.choose(self.table, self._sorted(), self.made.count) if self.made.count else 0

@@ -13,12 +13,13 @@ import numpy as np
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.reduce.reduction import Reduction
-from semi_naive.ra.words import JIT, i64
+from semi_naive.ra.words import JIT, distinct, i64
 
 
 @njit(types.void(i64, i64, i64), **JIT)
 def _unite(parents, lefts, rights):
-    """Unite by the smaller index. Afterwards every parent is a root."""
+    """Unite the classes of lefts[i] and rights[i] for each i, by union-find; the smallest member becomes the root of a class.
+    Afterwards every parent is a root."""
     for i in range(lefts.size):
         a, b = lefts[i], rights[i]
         while parents[a] != a:
@@ -34,15 +35,15 @@ def _unite(parents, lefts, rights):
 
 @njit(types.void(i64, i64, i64, i64, i64, i64), **JIT)
 def _pair_up(members, order, old, starts, lefts, rights):
-    """Write the pairs of members of different old classes that are now in one class, ascending within a class, to `lefts` and
-    `rights`, which have exactly that size. A new value is a class of its own, and is also paired with itself. The members of
-    the largest old class are only paired with others, so the work is proportional to the pairs.
+    """Write the new pairs, those of members of different old classes that are now in one class, to `lefts` and `rights`, which
+    have exactly that size. A new value is an old class of its own, and is also paired with itself. The members of the largest
+    old class are only paired with others, so the work is proportional to the pairs.
 
     members: the values; old: the old class of each, -1 if it is new; order[starts[i] : starts[i + 1]]: the places of the
-    members of the i-th new class."""
+    members of the i-th new class, ascending."""
     sizes, outside, filled = np.zeros(old.size, np.int64), np.empty(old.size, np.int64), 0
-    for at in range(starts.size - 1):
-        places = order[starts[at] : starts[at + 1]]
+    for number in range(starts.size - 1):
+        places = order[starts[number] : starts[number + 1]]
         largest = -1  # the old class with most of these members
         for place in places:
             if old[place] >= 0:
@@ -67,8 +68,8 @@ def _pair_up(members, order, old, starts, lefts, rights):
 
 @dataclass
 class Classes(Reduction):
-    """The classes of an equivalence relation. members: all values, ascending; classes: for each, the place of the least value
-    of its class. The arrays are replaced, never changed.
+    """A reduction that adds all pairs of a class. members: the values of all classes, ascending; classes: for each, the place
+    among these of the least value of its class. The arrays are replaced, never changed.
 
     >>> table = Table(2, reduction=Classes())
     >>> table.insert([np.array([1, 5]), np.array([2, 2])], 2), sorted(table.columns()[0].tolist())
@@ -84,30 +85,28 @@ class Classes(Reduction):
         return self.members.nbytes + self.classes.nbytes
 
     def expanded(self, columns: list[np.ndarray], size: int) -> tuple[list[np.ndarray], int]:
-        return self._grown(self.unite(columns)) if size else (columns, size)
+        return self._new_pairs(self.unite(columns)) if size else (columns, size)
 
     def superseding(self, table: Table, columns: list[np.ndarray]) -> None:
         self.unite(columns)
 
     def unite(self, columns: list[np.ndarray]) -> np.ndarray:
-        """Unite the classes of pairs. Return, of each member, the place of the least value of its class before, or -1."""
-        before, known = self.members, self.classes
-        every = np.sort(np.concatenate([before, *columns]))
-        fresh = np.ones(every.size, np.bool_)
-        fresh[1:] = every[1:] != every[:-1]
-        self.members = every[fresh]
+        """Unite the classes of pairs. Return the old class of each member: the place of its least value, or -1 for a new
+        member."""
+        before, classes_before = self.members, self.classes
+        self.members = distinct(np.concatenate([before, *columns]))
         places = np.searchsorted(self.members, before)
         parents = np.arange(self.members.size)
-        parents[places] = places[known]
+        parents[places] = places[classes_before]
         _unite(parents, *(np.searchsorted(self.members, column) for column in columns))
         old = np.full(self.members.size, -1)
-        old[places] = places[known]
+        old[places] = places[classes_before]
         self.classes = parents
         return old
 
-    def _grown(self, old: np.ndarray):
-        """Return the pairs of classes that have grown, without the pairs of one class of before: (columns, size). old: the old
-        class of each member, -1 if it is new."""
+    def _new_pairs(self, old: np.ndarray):
+        """Return (columns, size) of the pairs of members that are in one class, but were not. old: the old class of each
+        member, -1 if it is new."""
         sizes, before = np.bincount(self.classes), np.bincount(old[old >= 0])
         size = int((sizes * sizes).sum() - (before * before).sum())
         order = np.argsort(self.classes, kind="stable")

@@ -58,8 +58,11 @@ def keep_least(least, group, column):
 
 @njit(types.UniTuple(types.int64, 2)(rows_of, rows_of, i64, i64, types.int64, types.int64), **JIT)
 def number_rows(rows, known, table, numbers, begin, count):
-    """Give the rows [begin:] (columns first) the numbers of equal known ones, or the next. `table`: a hash table of numbers, -1
-    where it is free. Ends early when `known` is full. Returns (the row that comes next, how many rows are known)."""
+    """Write the number of each row from `begin` on to `numbers`: that of the equal known row, or the next number. Return (the
+    next row, the number of known rows); the next row is not the end if `known` is full.
+
+    rows (arity, n); known (arity, capacity): the known rows by number; table: a hash table of their numbers, -1 where it is
+    free; count: the number of known rows."""
     mask = np.uint64(table.size - 1)
     for i in range(begin, numbers.size):
         hashed = np.uint64(0)
@@ -89,8 +92,9 @@ def number_rows(rows, known, table, numbers, begin, count):
 
 @njit(types.int64(i64, i64, i64, i64, i64, i64, types.int64, rows_of), scratch="counts touched made", **JIT)
 def count_pairs(first, lows, highs, second, counts, touched, least, made):
-    """Count the pairs (first[i], second[lows[i]:highs[i]]), as (first, second, count) in `made`; `first` ascends. Pairs with a
-    lower count than `least` are left out. `counts`, by second, is all zero before and after. Returns how many are made."""
+    """Count the pairs (first[i], v) for v in second[lows[i] : highs[i]]. Write (first, second, count) of each distinct pair
+    with a count of `least` or more to `made` (3, capacity). Return the number of pairs written. first: ascending; counts: by
+    value of `second`, all zero on entry and on return; touched: scratch."""
     found, row = 0, 0
     while row < first.size:
         key, seen = first[row], 0

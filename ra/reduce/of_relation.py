@@ -26,9 +26,9 @@ def best_of(relation: Relation) -> Best | None:
 
 
 def rounded(relation: Relation) -> Best | None:
-    """The reduction on the partitions of a relation with one sum of floats for each key. Two tasks, or two batches of one, may
-    add up a key in different orders, and their results differ in the last bits: the greatest is kept. Without it such a key had
-    two tuples, and rules that read them counted it twice: 2 of 19,496 vertices in a step of PageRank."""
+    """Return the reduction on the partitions of a relation with one sum of floats for each key, else None. Two tasks, or two
+    batches of one, may add up a key in different orders, and their results differ in the last bits: the greatest is kept. So
+    rules that read the relation do not count such a key twice (2 of 19,496 vertices in a step of PageRank)."""
     from semi_naive.ra.reduce.best import Best
 
     return Best("max", relation.kinds[-1]) if relation.rounded else None
@@ -49,7 +49,8 @@ def closing(relation: Relation) -> Reduction | None:
 
 
 def reduction_of(relation: Relation, values, sorting: Callable[[list[np.ndarray]], np.ndarray]) -> Reduction | None:
-    """values: the symbols and records of the program; sorting: the order in which candidates are chosen, see `choice`."""
+    """Return the reduction of a relation; None if it has none. values: the symbols and records of the program; sorting: the
+    order in which candidates are chosen (see `choice`)."""
     if relation.joins:
         from semi_naive.ra.reduce.upper_bounds import UpperBounds
 

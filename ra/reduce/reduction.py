@@ -3,19 +3,19 @@ subsumption and classes.
 
 A table without a reduction keeps every tuple. With one, the life of a tuple (`ra.blocks.table`) has three more steps:
 
-1. `expanded`: the inserted tuples, with those that follow from them at once (an equivalence has all pairs of a class), and
-   `thinned`: without some that others make superfluous.
-2. `sifted`: without the tuples that known ones make superfluous. The rest are candidates in `new`.
-3. `reduced`, at the end of the iteration: the candidates that are born, and the tuples of before that they supersede.
+1. `expanded` adds tuples that follow from the inserted ones at once (an equivalence has all pairs of a class), and `thinned`
+   removes some that others make superfluous.
+2. `sifted` removes the tuples that known ones make superfluous. The rest are candidates in `new`.
+3. `reduced`, at the end of the iteration: the candidates that are born, and the known tuples that they supersede.
 
-| reduction        | key                | of equal keys                    | superseded                         |
+| reduction        | key                | of equal keys, the table keeps   | superseded                         |
 |------------------|--------------------|----------------------------------|------------------------------------|
-| `Best`           | all columns but one| the least or the greatest value  | the value of before                |
-| `UpperBounds`    | all but the last n | the least upper bound            | the bound of before                |
+| `Best`           | all columns but one| the least or the greatest value  | the earlier value                  |
+| `UpperBounds`    | all but the last n | the least upper bound            | the earlier bound                  |
 | `Choice`         | one or several     | the first candidate              | nothing: known tuples come first   |
 | `Classes`        | the class          | all                              | nothing                            |
-| `Representatives`| the value          | the name of its class            | the name of before                 |
-| `Undominated`    | compared by rules  | those that no tuple dominates    | dominated tuples; compared again   |
+| `Representatives`| the value          | the name of its class            | the earlier name                   |
+| `Undominated`    | compared by rules  | tuples that no tuple dominates   | dominated tuples; compared again   |
 |                  |                    |                                  | when a condition grows             |
 """
 
@@ -34,11 +34,12 @@ class Reduction:
     symmetric = False  # True if a table with (x, y) also has (y, x) at the end of each iteration
 
     def expanded(self, columns: list[np.ndarray], size: int) -> tuple[list[np.ndarray], int]:
+        """Return (columns, size) of tuples in the relation's order, with those that follow from them at once."""
         return columns, size
 
     def thinned(self, columns: list[np.ndarray], size: int) -> tuple[list[np.ndarray], int]:
-        """Return tuples, given as columns in the relation's order, without some that others of them make superfluous. It saves
-        their sorting, and is called by several threads at once."""
+        """Return (columns, size) of tuples in the relation's order, without some that others of them make superfluous and need
+        not be sorted. Called by several threads at once."""
         return columns, size
 
     def sifted(self, block: Block, known: list[Block]) -> Block:
@@ -56,14 +57,15 @@ class Reduction:
         return born, empty(table.arity)
 
     def reduce(self, table: Table) -> None:
-        """End the wait of a table's candidates."""
+        """Replace a table's candidates by those that are born, and remove the tuples that they supersede."""
         if table.new:
-            kept, gone = self.reduced(table, union_of_blocks(table.new, table.arity))
-            remove_tuples(table, gone)
-            table.replace_new(kept)
+            born, superseded = self.reduced(table, union_of_blocks(table.new, table.arity))
+            remove_tuples(table, superseded)
+            table.replace_new(born)
 
     def superseding(self, table: Table, columns: list[np.ndarray]) -> None:
-        """Prepare a table for tuples that are put into full and delta without a comparison; columns in the relation's order."""
+        """Remove from a table what the given tuples supersede, as they will be put into full and delta without a comparison.
+        columns: in the relation's order."""
 
     def growth(self, table: Table) -> int:
         """Return by how many tuples the candidates enlarge the table; an upper bound if only `reduced` can determine it."""
@@ -74,7 +76,7 @@ class Reduction:
         return table
 
     def end_rule(self) -> int:
-        """Return how many tuples are born as a rule has made all its heads in an iteration."""
+        """Return the number of tuples that are born now that a rule has made all its heads of an iteration."""
         return 0
 
 

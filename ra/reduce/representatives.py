@@ -1,7 +1,8 @@
 """An equivalence relation as (value, class), one tuple for each value: an inserted pair unites two classes.
 
-A class is called by one of its members. When classes are united, the members of all but the largest get its name: these tuples
-are born, and supersede those with the names of before. So a value is born at most log n times (union by size: Tarjan 1975).
+The name of a class is one of its members. When classes are united, the members of all but the largest get the name of that:
+these tuples are born, and supersede those with the earlier names. So a value is born at most log n times (union by size: Tarjan
+1975).
 """
 
 from dataclasses import dataclass, field
@@ -15,22 +16,24 @@ from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.reduce.reduction import Reduction, with_keys
 from semi_naive.ra.words import JIT, distinct, i64, search
 
-MAX_SPREAD = 8  # a table of positions has at most so many entries for each value that is looked up or known
+MAX_ENTRIES_PER_VALUE = 8  # bounds a table of places: its entries for each value that is looked up or known
 MIN_LOOKED_UP = 1 << 10  # values from which such a table is worth making
 NONE = np.empty(0, np.int64)
 
 
 @njit(types.int64(i64, types.int64), **JIT)
-def _root(parents, at):
-    while parents[at] != at:
-        parents[at] = parents[parents[at]]
-        at = parents[at]
-    return at
+def _root(parents, node):
+    """Return the root of a node, and shorten the path to it."""
+    while parents[node] != node:
+        parents[node] = parents[parents[node]]
+        node = parents[node]
+    return node
 
 
 @njit(types.void(i64, i64, i64, i64), **JIT)
 def _unite_larger(parents, sizes, lefts, rights):
-    """Unite by size, of equal ones into the first. Afterwards every parent is a root."""
+    """Unite the classes of lefts[i] and rights[i] for each i, by union-find: the smaller class into the larger, of equal ones
+    into that with the smaller root. Afterwards every parent is a root. sizes: of the classes, by root."""
     for i in range(lefts.size):
         a, b = _root(parents, lefts[i]), _root(parents, rights[i])
         if a == b:
@@ -53,7 +56,7 @@ def places_in(members: np.ndarray, values: np.ndarray) -> np.ndarray:
     if not members.size:
         return np.full(values.size, -1)
     low, high = int(members[0]), int(members[-1])
-    if values.size >= MIN_LOOKED_UP and high - low < MAX_SPREAD * (values.size + members.size):
+    if values.size >= MIN_LOOKED_UP and high - low < MAX_ENTRIES_PER_VALUE * (values.size + members.size):
         table = np.full(high - low + 2, -1)
         table[members - low] = np.arange(members.size)
         return table.take(np.where((values < low) | (values > high), high + 1, values) - low)
@@ -62,9 +65,14 @@ def places_in(members: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 @dataclass
 class Representatives(Reduction):
-    """`members`: all values, ascending; `parents`: of each, the place of the member that its class is called by; `sizes`: of
-    the classes, by the place of that member. `known`, `names`: the values and classes in the table. `counted`: the members
-    that `end_rule` has told of. The arrays are replaced, never changed.
+    """A reduction to the class of each value.
+
+    members: all values, ascending; parents: for each, the place of the member that is the name of its class; sizes: of the
+    classes, by the place of that member.
+    known, names: the values in the table and the names of their classes.
+    counted: the number of changed members that `end_rule` has returned in this iteration.
+
+    The arrays are replaced, never changed.
 
     >>> table = Table(2, reduction=Representatives())
     >>> table.insert([np.array([1, 5, 7]), np.array([2, 2, 7])], 3), table.advance()
@@ -107,13 +115,14 @@ class Representatives(Reduction):
         self.parents, self.sizes = parents, sizes
 
     def _changed(self) -> np.ndarray:
-        """Return which members are in the table not at all or with another class, booleans (n,)."""
+        """Return a mask (n,) of the members that the table does not have, or has with another class."""
         changed = np.ones(self.members.size, np.bool_)
         places = np.searchsorted(self.members, self.known)
         changed[places] = self.members[self.parents[places]] != self.names
         return changed
 
     def reduce(self, table: Table) -> None:
+        """Give the table a new tuple for each changed member, and remove its earlier tuple."""
         changed = np.flatnonzero(self._changed())
         self.counted = 0
         if not changed.size:
@@ -124,6 +133,7 @@ class Representatives(Reduction):
         table.replace_new(Block.of([values, classes], values.size))
 
     def superseding(self, table: Table, columns: list[np.ndarray]) -> None:
+        """Take over the classes in tuples (value, class) that will be put into the table, and remove its earlier tuples."""
         remove_tuples(table, with_keys(table, [columns[0]], columns[0].size))
         members = distinct(np.concatenate([self.known, columns[0]]))
         names = members.copy()
@@ -137,5 +147,6 @@ class Representatives(Reduction):
         return self.members.size - self.known.size if not table.new else sum(block.size for block in table.new)
 
     def end_rule(self) -> int:
+        """Return the number of members that the rule has changed and earlier rules of the iteration have not."""
         before, self.counted = self.counted, int(np.count_nonzero(self._changed()))
         return self.counted - before

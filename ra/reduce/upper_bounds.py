@@ -3,8 +3,8 @@
     .lattice Sign<> { Bottom -> $Bottom(), Lub -> @lub(_, _), Glb -> @glb(_, _) }
     .decl value(variable: symbol, sign: Sign<>)
 
-The other attributes are the key. The candidates of a key and its tuple of before are replaced by their least upper bound. If
-it differs from the tuple of before, it is born and supersedes that. So rules read, as delta, the keys whose values grew.
+The other attributes are the key. The candidates of a key and its known tuple are replaced by their least upper bound. If it
+differs from the known tuple, it is born and supersedes that. So rules read, as delta, the keys whose values grew.
 (Madsen, Yee and Lhoták 2016, "From Datalog to Flix".)
 """
 
@@ -24,7 +24,8 @@ Join = Callable[[list[np.ndarray], int, Any], np.ndarray]  # two columns → the
 
 @dataclass
 class UpperBounds(Reduction):
-    """Keeps the least upper bound of each key. joins: the functions for the last attributes; values: the content of ids.
+    """A reduction to the least upper bound of each key. joins: the functions for the last attributes; values: the content of
+    ids.
 
     >>> table = Table(2, reduction=UpperBounds((lambda pair, size, values: pair[0] | pair[1],), None))
     >>> table.insert([np.array([1, 1, 2]), np.array([1, 4, 8])], 3), table.advance()
@@ -47,13 +48,14 @@ class UpperBounds(Reduction):
 
     def _joined(self, blocks: list[Block]) -> Block:
         """Return a block of the least upper bounds of the tuples in several blocks."""
-        columns = [np.concatenate([block.column(at) for block in blocks]) for at in range(blocks[0].arity)]
+        columns = [np.concatenate([block.column(place) for block in blocks]) for place in range(blocks[0].arity)]
         columns = upper_bounds(columns, self.joins, self.values)
         return Block.of(columns, len(columns[0]))
 
 
 def upper_bounds(columns: list[np.ndarray], joins: tuple[Join, ...], values) -> list[np.ndarray]:
-    """Join the tuples of each key into one. Each join is called as many times as the logarithm of the largest group.
+    """Return the least upper bound of the tuples of each key, as columns. joins: a function for each of the last columns, which
+    is called as many times as the logarithm of the largest group.
 
     >>> columns = [np.array([1, 2, 1, 1]), np.array([4, 8, 1, 2])]
     >>> [column.tolist() for column in upper_bounds(columns, (lambda pair, size, values: pair[0] | pair[1],), None)]
@@ -68,8 +70,8 @@ def upper_bounds(columns: list[np.ndarray], joins: tuple[Join, ...], values) -> 
         first[:1] = True
         for column in columns[:keys]:
             first[1:] |= column[1:] != column[:-1]
-        nth = np.arange(size) - np.maximum.accumulate(np.where(first, np.arange(size), 0))
-        second = np.flatnonzero(nth % 2)
+        place_in_group = np.arange(size) - np.maximum.accumulate(np.where(first, np.arange(size), 0))
+        second = np.flatnonzero(place_in_group % 2)
         if not len(second):
             return columns
         columns = [column.copy() for column in columns]

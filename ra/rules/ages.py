@@ -25,8 +25,8 @@ from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.steps import Context
 from semi_naive.ra.words import assign
 
-NEVER = np.int64(-1)  # the tick of an unknown tuple: no tuple is older
-DIRECT = 1 << 12  # tuples of a layer from which a directory is made; a smaller one is searched by bisection
+NEVER = np.int64(-1)  # the tick of an unknown tuple
+MIN_DIRECTORY_TUPLES = 1 << 12  # tuples of a layer from which a directory is made; a smaller one is searched by bisection
 AGE = "@age"  # the variable of a body that holds the tick with which `Older` compares
 
 
@@ -42,9 +42,9 @@ class Layer:
         return Layer(selected_tuples(self.block, rows), self.ticks[rows])
 
     def places(self, columns: list[np.ndarray], size: int) -> np.ndarray:
-        """Return the positions (size,) in the block of tuples given as columns, in any order of rows; -1 if the block does not
-        have a tuple."""
-        if self.block.packing.lanes > 1 or self.block.size < DIRECT:
+        """Return the position in the block of each given tuple (size,), -1 if the block does not have it. columns: the tuples
+        in any order."""
+        if self.block.packing.lanes > 1 or self.block.size < MIN_DIRECTORY_TUPLES:
             return positions_of(columns, size, self.block)
         words, within_bounds = pack_columns(columns, self.block.packing, size)[0], np.ones(size, np.bool_)
         for column, (low, high) in zip(columns, self.block.packing.bounds, strict=True):
@@ -63,9 +63,8 @@ class Layer:
 
 @dataclass(frozen=True)
 class Ticks:
-    """The ticks of all tuples of some relations. Each relation has a list of layers, and the newest layer that contains a tuple
-    determines its tick. `next`: the tick of the next births. Immutable. Takes 16 bytes a tuple.
-    """
+    """The ticks of all tuples of some relations. Each relation has a list of layers, the newest last; the newest layer that
+    contains a tuple determines its tick. `next`: the tick of the next births. Immutable. Takes 16 bytes a tuple."""
 
     layers: dict[str, tuple[Layer, ...]] = field(default_factory=dict)
     next: int = 0
@@ -82,56 +81,59 @@ class Ticks:
         ticks, unresolved = np.full(size, NEVER), np.arange(size)
         for layer in reversed(self.layers.get(name, ())):
             wanted = columns if unresolved.size == size else [column[unresolved] for column in columns]
-            at = layer.places(wanted, unresolved.size)
-            known = at >= 0
-            ticks[unresolved[known]] = layer.ticks[at[known]]
+            places = layer.places(wanted, unresolved.size)
+            known = places >= 0
+            ticks[unresolved[known]] = layer.ticks[places[known]]
             unresolved = unresolved[~known]
         return ticks
 
     @classmethod
     def of_all(cls, tables: dict[str, Table], births: dict[str, list[Layer]], following: int) -> "Ticks":
-        """Return the ticks of all tuples of settled tables with known births. Births of tuples that are not in the tables are
-        ignored: those tuples were superseded. The ticks share the words of the tables' blocks. Takes 1 to 2 ns for each
-        tuple of a block and layer of many births."""
-        return cls({name: _dated(table, births[name]) for name, table in tables.items() if table.count}, following)
+        """Return the ticks of all tuples of settled tables, given the births of each. Births of tuples that are not in the
+        tables are ignored: those tuples were superseded. following: the tick of the next births. The ticks share the words of
+        the tables' blocks. Takes 1 to 2 ns for each tuple of a block and layer of many births."""
+        layers = {name: _layers_of_table(table, births[name]) for name, table in tables.items() if table.count}
+        return cls(layers, following)
 
     def with_births(self, births: dict[str, list[Layer]], following: int) -> "Ticks":
-        """Return the ticks after births, at most one for each tuple; a known tuple that is born again takes its new tick."""
+        """Return the ticks after births, at most one for each tuple; a known tuple that is born again takes its new tick.
+        following: the tick of the next births."""
         layers = dict(self.layers)
-        for name, found in births.items():
-            if found:
-                layers[name] = _merge_small_layers((*layers.get(name, ()), _merge_layers(found)))
+        for name, born in births.items():
+            if born:
+                layers[name] = _merge_small_layers((*layers.get(name, ()), _merge_layers(born)))
         return Ticks(layers, following)
 
     def after(self, births: dict[str, list[Layer]], following: int, lost: dict[str, Block]) -> "Ticks":
-        """Return the ticks after births and losses. `lost`: tuples lost and not born again; their tick becomes NEVER."""
+        """Return the ticks after births and losses. lost: tuples that were removed and not born again; their tick becomes
+        NEVER. following: the tick of the next births."""
         gone = {name: [layer_of_tick(block, NEVER)] for name, block in lost.items() if block.size}
-        return self.with_births({name: [*found, *gone.get(name, [])] for name, found in births.items()}, following)
+        return self.with_births({name: [*born, *gone.get(name, [])] for name, born in births.items()}, following)
 
 
-def _dated(table: Table, births: list[Layer]) -> tuple[Layer, ...]:
+def _layers_of_table(table: Table, births: list[Layer]) -> tuple[Layer, ...]:
     """Return the layers of a settled table, one for each of its blocks, with the ticks of `births`. The largest block is last,
     so that it is searched first."""
     blocks = [block for block in table.blocks("full", own_order(table.arity)) if block.size]
     if any(block.packing.lanes > 1 for block in blocks):
         return (_merge_layers([layer.where(membership(layer.block, table)) for layer in births]),)
-    dated = []
+    layers = []
     for block in sorted(blocks, key=lambda block: block.size, reverse=True):
         plain = block if type(block) is Block else Block(block.packing, block.words_once())
-        dated.append(Layer(plain, np.full(block.size, NEVER)))
-    for layer in births:
-        remaining = layer.block.size
-        for known in dated:
-            words = np.ascontiguousarray(layer.block.repacked(known.block.packing).words_once()[0])
-            ticks = layer.ticks if layer.ticks.flags.writeable else layer.ticks[:1].copy()  # one for all
-            remaining -= assign(known.ticks, known.block.words[0], words, ticks)
+        layers.append(Layer(plain, np.full(block.size, NEVER)))
+    for born in births:
+        remaining = born.block.size
+        for layer in layers:
+            words = np.ascontiguousarray(born.block.repacked(layer.block.packing).words_once()[0])
+            ticks = born.ticks if born.ticks.flags.writeable else born.ticks[:1].copy()  # one tick for all
+            remaining -= assign(layer.ticks, layer.block.words[0], words, ticks)
             if not remaining:  # usually the births of one tick are in one block
                 break
-    return tuple(reversed(dated))
+    return tuple(reversed(layers))
 
 
 def _merge_small_layers(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
-    """Merge neighbouring layers until each is at least twice as large as the next, as a table does with its blocks."""
+    """Merge the newest layers until each layer is at least twice as large as the next, as a table does with its blocks."""
     while len(layers) > 1 and layers[-2].block.size < 2 * layers[-1].block.size:
         older, newer = layers[-2:]
         rest = positions_of(older.block.columns(), older.block.size, newer.block) < 0
@@ -162,8 +164,8 @@ def sorted_layer(packing: Packing, words: np.ndarray, ticks: np.ndarray) -> Laye
 
 
 @dataclass(eq=False)
-class Now:
-    """A mutable reference to the current ticks, held by the steps of a plan, which outlives a transaction."""
+class TicksRef:
+    """A mutable reference to the current ticks, for the steps of a plan, which outlives a transaction."""
 
     ticks: Ticks
 
@@ -174,11 +176,11 @@ class Now:
 
 @dataclass
 class Aged:
-    """A step that binds the tick of a tuple, given by terms, to the variable `name`; -1 if the tuple has no tick."""
+    """A step that binds the variable `name` to the tick of the tuple that terms denote; NEVER if it has none."""
 
     relation: str
     terms: tuple[Term, ...]
-    now: Now
+    now: TicksRef
     name: str = AGE
 
     def __call__(self, batch: Batch, context: Context):
@@ -187,11 +189,11 @@ class Aged:
 
 @dataclass
 class Older:
-    """A step that keeps the bindings for which a tuple, given by terms, has a smaller tick than AGE."""
+    """A step that keeps the bindings for which the tuple that terms denote has a tick, and one smaller than AGE."""
 
     relation: str
     terms: tuple[Term, ...]
-    now: Now
+    now: TicksRef
 
     def __call__(self, batch: Batch, context: Context):
         ticks = _ticks_of(self, batch, context)
@@ -205,21 +207,21 @@ def _ticks_of(step: Aged | Older, batch: Batch, context: Context) -> np.ndarray:
 
 
 class Clock:
-    """The births of tuples in the tables of a stratum, in layers by tick. `now`: the next tick."""
+    """The counter of ticks of a stratum, and the births of tuples in its tables, in layers. now: the next tick."""
 
     def __init__(self, relations: Iterable[str], begin: int):
         self.now = begin
         self.births: dict[str, list[Layer]] = {name: [] for name in relations}
 
     def timed(self, name: str, table: Table) -> "TimedTable":
-        """Return a copy of a table that records the ticks of its new tuples in this clock."""
+        """Return a copy of a table that records the ticks of its new tuples with this clock."""
         timed = object.__new__(TimedTable)
         vars(timed).update(vars(table))
         timed.clock, timed.name, timed.recorded = self, name, 0
         return timed
 
-    def keep(self, name: str, table: Table) -> None:
-        """Drop the births of superseded tuples, which the settled table of their relation does not have."""
+    def drop_superseded(self, name: str, table: Table) -> None:
+        """Drop the births of superseded tuples: those that the relation's settled table does not have."""
         self.births[name] = [layer.where(membership(layer.block, table)) for layer in self.births[name]]
 
 
@@ -227,11 +229,11 @@ NONE = np.empty(0, np.int64)
 
 
 class TimedTable(Table):
-    """A table that records the tick of each birth in a `Clock`. Its home order is the relation's own order."""
+    """A table that records the tick of each birth with a `Clock`. Its home order is the relation's own order."""
 
     clock: Clock
     name: str
-    recorded: int  # births of the machine before this tick are recorded
+    recorded: int  # of rows of the tuple-at-a-time machine, births before this tick are recorded already
 
     def advance(self) -> int:
         """End an iteration as `Table.advance` does; all tuples of the new delta get the current tick."""
@@ -241,8 +243,10 @@ class TimedTable(Table):
         return size
 
     def from_machine(self, full: np.ndarray, delta: np.ndarray, times: np.ndarray = NONE) -> None:
-        """Take rows of the machine. times: the ticks of their births, of `full` first; -1 for rows that are older than the
-        machine's run. Rows of an unfinished iteration come later, though the clock has passed their ticks."""
+        """Take rows of the machine as `Table.from_machine` does, and record their births. times: the tick of each row's birth,
+        those of `full` first; -1 for rows that are older than the machine's run. A row may come again, first as delta, then as
+        full: it is recorded once. The clock may have passed the ticks of rows that come later, so `recorded` is not its
+        time."""
         super().from_machine(full, delta)
         fresh = times >= self.recorded
         columns = [np.concatenate([full[:, i], delta[:, i]])[fresh] for i in range(full.shape[1])]

@@ -1,4 +1,4 @@
-"""Aggregates in bodies: of each distinct binding of the variables that an aggregate shares with the rest of its rule."""
+"""Evaluate aggregates in bodies: once for each distinct binding of the variables shared with the rest of the rule."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,11 +14,12 @@ from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.folding import folded, make_indexes, steps_are_sliceable
 from semi_naive.ra.rules.steps import GROUP, WEIGHT, Context, run_steps
 
-MIN_SLICE_GROUPS = 1 << 11  # fewer groups are done before another thread has them
+MIN_SLICE_GROUPS = 1 << 11  # a smaller slice is evaluated in less time than another thread takes to begin it
 
 
 def group_bindings(batch: Batch, outer: tuple[str, ...]) -> tuple[Batch, np.ndarray]:
-    """The distinct bindings of some variables, and which of them each binding of the batch has."""
+    """Return (groups, group): the distinct bindings of the variables `outer`, and the number of its group for each binding of
+    the batch (size,)."""
     if not outer:
         return Batch(1, {}), np.zeros(batch.size, np.int64)
     columns = [batch.columns[name] for name in outer]
@@ -28,7 +29,8 @@ def group_bindings(batch: Batch, outer: tuple[str, ...]) -> tuple[Batch, np.ndar
 
 
 def resulting(batch: Batch, literal: Aggregate, result: np.ndarray, present: np.ndarray, bound: bool) -> Batch:
-    """Return the bindings whose group has a result. If `bound`, keep those whose variable equals the result, else bind it."""
+    """Return the bindings that have a result. If `bound`, only those whose variable `literal.result` equals it; else the
+    variable is bound to it. result, present: for each binding, the result and True if it has one."""
     if bound:
         return batch.where(present & (batch.columns[literal.result.name] == result))
     return batch.with_columns({literal.result.name: result}).where(present)
@@ -36,10 +38,10 @@ def resulting(batch: Batch, literal: Aggregate, result: np.ndarray, present: np.
 
 @dataclass
 class Aggregated:
-    """result = op target : { body }, once for each distinct binding of the `outer` variables.
+    """A step that evaluates result = op target : { body }, once for each distinct binding of the `outer` variables.
 
-    The body's steps start from those bindings; every combination of tuples that satisfies it counts, so nothing in it is
-    projected away.
+    steps: the body's. They start from these bindings. Each combination of tuples that satisfies the body counts, so the steps
+    must not remove duplicates.
     """
 
     literal: Aggregate
@@ -48,35 +50,34 @@ class Aggregated:
     bound: bool = False  # True if the result is compared with a bound value, False if it is new
 
     def __call__(self, batch, context):
-        groups, inverse = group_bindings(batch, self.outer)
+        groups, group = group_bindings(batch, self.outer)
         if not self.outer and self.literal.init is None:
-            column, present = folded(self.steps, (), (self.literal,), context).reductions[0].results()
+            results, present = folded(self.steps, (), (self.literal,), context).reductions[0].results()
         else:
-            column, present = self._results(groups, context)
-        yield resulting(batch, self.literal, column[inverse], present[inverse], self.bound)
+            results, present = self._results(groups, context)
+        yield resulting(batch, self.literal, results[group], present[group], self.bound)
 
     def _results(self, groups: Batch, context: Context) -> tuple[np.ndarray, np.ndarray]:
-        """(results, present) of each group; slices of the groups share the cores."""
+        """Return (results, present) of the groups; threads evaluate slices of them."""
         count = min(getattr(context, "cores", 1), groups.size // MIN_SLICE_GROUPS)
         if count < 2 or self.literal.init is not None or not steps_are_sliceable(self.steps, (self.literal,)):
-            return self._of_groups(groups, context)
+            return self._results_of_slice(groups, context)
         make_indexes(self.steps, context)
         ends = [number * groups.size // count for number in range(count + 1)]
         slices = (groups.slice(begin, end) for begin, end in pairwise(ends))
-        found = [*in_threads(lambda some: self._of_groups(some, context), slices, count)]
-        return np.concatenate([one for one, _ in found]), np.concatenate([one for _, one in found])
+        results, present = zip(*in_threads(lambda some: self._results_of_slice(some, context), slices, count), strict=True)
+        return np.concatenate(results), np.concatenate(present)
 
-    def _of_groups(self, groups: Batch, context: Context) -> tuple[np.ndarray, np.ndarray]:
-        target, reduction = self.literal.target, group_reduction(self.literal, groups, context.values)
+    def _results_of_slice(self, groups: Batch, context: Context) -> tuple[np.ndarray, np.ndarray]:
+        """Return (results, present) of the groups, evaluated by one thread."""
+        literal, target = self.literal, self.literal.target
+        reduction: Fold | GroupReduction
+        if literal.init is not None:
+            reduction = Fold(literal, groups, context.values)
+        else:
+            reduction = GroupReduction(literal.op, Kind.NUMBER if target is None else target.kind, groups.size)
         numbered = groups.with_columns({GROUP: np.arange(groups.size)})
         for made in run_steps(self.steps, numbered, context):
             column = None if target is None else evaluate(target, made.columns, made.size, context.values)
             reduction.add(made.columns[GROUP], column, *([made.columns[WEIGHT]] if WEIGHT in made.columns else ()))
         return reduction.results()
-
-
-def group_reduction(literal: Aggregate, groups: Batch, values) -> GroupReduction | Fold:
-    """Return the accumulator of an aggregate's values for some groups of outer bindings."""
-    if literal.init is not None:
-        return Fold(literal, groups, values)
-    return GroupReduction(literal.op, Kind.NUMBER if literal.target is None else literal.target.kind, groups.size)

@@ -12,47 +12,54 @@ from semi_naive.ra.joins.unions import BELOW
 from semi_naive.ra.rules.columns import Columns
 from semi_naive.ra.words import seek_word, sort_unique
 
-SAMPLE = 1 << 13  # hashes in a sample, which estimates the share of duplicates to within 1 %
-COMPOSED = 8  # pairs of tuples that a fused join compares in the time that another join takes for one binding
+SAMPLED_HASHES = 1 << 13  # hashes in a sample, which estimates the share of duplicates to within 1 %
+PAIRS_PER_BINDING = 8  # pairs of tuples that a join of pairs compares in the time that another join takes for one binding
 
 
 class Batch:
     """A batch of `size` bindings: `Columns`, int64 (size,), by variable name.
 
-    A batch of two variables may be stored as pairs instead: `pair` = (first, second, words), where the words are sorted,
-    distinct, and equal to first << 32 | second; a block of such words may be passed in their place. The columns are then
-    computed on first use.
+    A batch of two variables may be stored as pairs instead: `pair` = (first, second, words), where first and second are the
+    variables' names (also in `names`), and the words are sorted, distinct, and equal to value of first << 32 | value of second.
+    A `block` of such words may be passed in their place. The columns are then computed on first use.
 
-    at: the place from which a resumable step continues after this batch.
-    joined: the number of pairs of tuples that the join has compared.
-    share: (number, count): only share `number` of the heads of the next join is made; `count` threads make one share each.
+    resume_at: the position from which the step that made the batch continues after it; None if that step cannot be resumed.
+    joined: the number of pairs of tuples that a join has compared for this batch.
+    share: (number, count): of the heads that the next join makes of this batch, it makes only share `number`. `count` threads
+    make one share each.
     """
 
-    __slots__ = ("size", "names", "block", "_columns", "at", "joined", "share")
+    __slots__ = ("size", "names", "block", "_columns", "resume_at", "joined", "share")
 
     def __init__(
-        self, size: int, columns: Mapping[str, np.ndarray] | None = None, pair=None, at=None, joined: int = 0, share=(0, 1)
+        self,
+        size: int,
+        columns: Mapping[str, np.ndarray] | None = None,
+        pair=None,
+        resume_at=None,
+        joined: int = 0,
+        share=(0, 1),
     ):
-        """columns: the values of each variable (size,); or pair: (first variable, second, sorted words or block of their
-        values); at: the position where the join that made it can be continued; joined: the pairs that were joined; share:
-        (number, count) of the part that one of several threads joins."""
-        self.size, self.at, self.joined, self.share = size, at, joined, share
+        self.size, self.resume_at, self.joined, self.share = size, resume_at, joined, share
         self._columns = Columns(columns) if isinstance(columns, dict) else columns
-        self.names = pair[:2] if pair else None
-        self.block = None if not pair else pair[2] if isinstance(pair[2], Block) else Block(HALVES, pair[2][None])
+        self.names = self.block = None
+        if pair:
+            first, second, words = pair
+            self.names = first, second
+            self.block = words if isinstance(words, Block) else Block(HALVES, words[None])
 
     @property
     def pair(self) -> tuple[str, str, np.ndarray] | None:
-        """The pairs as (first variable, second variable, sorted words), or None if the batch is stored as columns."""
+        """(first variable, second variable, sorted words), or None if the batch is stored as columns."""
         return (*self.names, self.block.words[0]) if self.names else None
 
     @property
     def visited(self) -> int:
-        """The work that the batch stands for, for a budget: its bindings, or the words of pairs stored as bitmaps, and an
-        eighth of the compared pairs that gave no new binding."""
+        """The work of making the batch, in bindings, for a budget: its bindings, or the words of pairs stored as bitmaps, and
+        one for each PAIRS_PER_BINDING compared pairs that gave no new binding."""
         block = self.block
         bindings = 2 * block.chunks[0].size if isinstance(block, Chunked) else self.size
-        return bindings + max(0, self.joined - self.size) // COMPOSED
+        return bindings + max(0, self.joined - self.size) // PAIRS_PER_BINDING
 
     @property
     def columns(self) -> Columns:
@@ -67,11 +74,11 @@ class Batch:
 
     def where(self, mask: np.ndarray, names: Collection[str] | None = None) -> "Batch":
         """Return the bindings that a mask (n,) selects, with the variables in `names` or, by default, all."""
-        kept = self.columns if names is None else self.columns.only(names)
+        columns = self.columns if names is None else self.columns.only(names)
         if mask.all():
-            return Batch(self.size, kept)
+            return Batch(self.size, columns)
         rows = np.flatnonzero(mask)
-        return Batch(rows.size, kept.picked(rows))
+        return Batch(rows.size, columns.picked(rows))
 
     def filtered(self, literal, values) -> "Batch":
         """Keep the bindings for which a comparison or a test holds."""
@@ -101,23 +108,17 @@ class Batch:
         return Batch(block.size, dict(zip(names, block.columns(), strict=True)))
 
     def repeats(self, names) -> bool:
-        """True if at least a tenth of the bindings of some variables are duplicates. Estimated from a sample of hashes; takes 2
-        ns a binding and variable."""
+        """True if at least a tenth of the bindings of some variables are duplicates, or if `distinct` has no work. Estimated
+        from a sample of hashes; takes 2 ns a binding and variable."""
         if not names or self.names and set(names) == set(self.names):
-            return True  # and `distinct` has nothing to do
-        share = min(1.0, SAMPLE / self.size)
+            return True
+        share = min(1.0, SAMPLED_HASHES / self.size)
         hashes = kernels.sampled_hashes([self.columns[name] for name in names], self.size, share)
         return sort_unique(hashes).size < 0.9 * share * self.size
 
-    def as_pair(self, first: str, second: str) -> np.ndarray | None:
-        """Return the distinct bindings of two variables as sorted words first << 32 | second; None if a value does not fit into
-        32 bits."""
-        block = self.as_block(first, second)
-        return None if block is None else block.words[0]
-
     def as_block(self, first: str, second: str) -> Block | None:
-        """Return the distinct bindings of two variables as a block of words first << 32 | second; None if a value does not fit
-        into 32 bits."""
+        """Return the distinct bindings of two variables as a block of sorted words first << 32 | second; None if a value does
+        not fit into 32 bits."""
         if self.names == (first, second):
             return self.block
         if self.names == (second, first):
@@ -126,14 +127,12 @@ class Batch:
         packing = roomy(bounds_of(columns))
         return Block.of(columns, self.size, packing) if packing == HALVES else None
 
-    def rows(self, count: int) -> list["Batch"]:
-        """Split a batch stored as pairs into at most `count` batches of about equal size. All pairs with the same first value
-        are in one of them."""
-        keys = self.block.chunks[0]
-        ends = [seek_word(keys, 0, keys[number * keys.size // count] >> BELOW << BELOW) for number in range(1, count)]
-        ends = sorted({0, *ends, keys.size})
-        parts = (tuple(each[begin:end] for each in self.block.chunks) for begin, end in pairwise(ends))
-        blocks = [Chunked(HALVES, part) for part in parts]
+    def split_by_first(self, count: int) -> list["Batch"]:
+        """Split a batch stored as pairs into at most `count` batches of about equal size, between two first values."""
+        keys, masks = self.block.chunks
+        cuts = [seek_word(keys, 0, keys[number * keys.size // count] >> BELOW << BELOW) for number in range(1, count)]
+        bounds = pairwise(sorted({0, *cuts, keys.size}))
+        blocks = [Chunked(HALVES, (keys[begin:end], masks[begin:end])) for begin, end in bounds]
         return [Batch(block.size, pair=(*self.names, block)) for block in blocks]
 
 

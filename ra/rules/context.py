@@ -15,7 +15,7 @@ from semi_naive.ra.blocks.stored import StoredBlock
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.lanes import combined
 from semi_naive.ra.partitions.partitioned import PartitionedRelation
-from semi_naive.ra.rules.steps import MOST
+from semi_naive.ra.rules.steps import MAX_BATCH_BINDINGS
 
 
 @dataclass
@@ -24,24 +24,24 @@ class World:
 
     relations: dict[str, PartitionedRelation]  # relations on the partitions, by name
     statics: dict[tuple[str, tuple], list[StoredBlock]]  # relations copied completely to every host, by name and column order
-    values: object
+    values: object  # symbols and records: see `ra.values.values`
     folder: str  # a directory on every host, for the tries that tasks build of copied relations
 
 
 @dataclass
 class TaskContext:
-    """The `Context` of the steps that a task runs (`ra.rules.steps`): the relations as they are seen from one partition."""
+    """The `Context` (`ra.rules.steps`) of the steps that a task runs on one of `partitions` partitions."""
 
     world: World
     partition: int
     partitions: int
-    most: int = MOST
+    batch_size: int = MAX_BATCH_BINDINGS
     exact: bool = False
     unions: bool = False
 
     @property
-    def kept(self) -> dict:
-        """A cache for tries and filters built by steps, shared with the next task of this process."""
+    def cache(self) -> dict:
+        """A cache for tries and filters built by steps, shared with later tasks of this process."""
         return _cache_of_stratum(self.world.folder)
 
     @property
@@ -64,13 +64,14 @@ class TaskContext:
         """Return the blocks of a part of a relation on this partition, sorted in a column order.
 
         part: "full" (with copies of other partitions' buckets), "delta", or "all" (both); "own": both, without copies; "share":
-        this task's share of a relation that all tasks scan together. A relation that is copied to every host does not change,
-        and is returned whole for any part but "share". A reduced relation has no stored full part: it is made here."""
+        this task's share of a relation that all tasks scan together: its own buckets, or an equal part of a copied relation. A
+        relation that is copied to every host does not change, and is returned whole for any part but "share". A relation
+        with a reduction is stored in home order only: "full" has all tuples, and is reordered here."""
         partitioned = self.world.relations.get(relation)
-        if part == "share":
-            return self._share(relation, order, partitioned)
         if partitioned is None or (relation, order) in self.world.statics:
-            return [stored.share() for stored in self.world.statics[relation, order]]
+            copied = [stored.share() for stored in self.world.statics[relation, order]]
+            return copied if part != "share" else [_slice(each, self.partition, self.partitions) for each in copied]
+        part = "own" if part == "share" else part
         if partitioned.reduction and part != "delta":
             return reduced_table(partitioned, self.partition).blocks("all", order)
         index = partitioned.index(order) or partitioned.home
@@ -99,30 +100,23 @@ class TaskContext:
         bucket = bucket_of(combined(np.array(keys[: index.keys], np.int64)), np.uint64(index.map.buckets))
         return index.map.subbuckets[bucket.astype(np.int64)]
 
-    def _share(self, relation, order, partitioned) -> list[Block]:
-        """Return this task's share of a relation that all tasks scan together: its own buckets, or an equal part of a copied
-        relation."""
-        if partitioned is not None and (relation, order) not in self.world.statics:
-            return self.blocks(relation, "own", order)
-        shared = [stored.share() for stored in self.world.statics[relation, order]]
-        first, last = self.partition, self.partition + 1
-        return [_slice(b, b.size * first // self.partitions, b.size * last // self.partitions) for b in shared]
-
 
 @functools.lru_cache(maxsize=2)
 def _cache_of_stratum(folder: str) -> dict:
-    """Return the cache of this process for the stratum with a directory. The caches of the last two strata are kept."""
+    """Return this process's cache for the stratum that has a directory. The caches of the last two strata are kept."""
     return {}
 
 
-def _slice(block: Block, begin: int, end: int) -> Block:
-    """Return the tuples of a block at positions begin to end - 1."""
-    if (begin, end) == (0, block.size):
+def _slice(block: Block, number: int, count: int) -> Block:
+    """Return slice `number` of the tuples of a block, divided into `count` slices of about equal size."""
+    if count == 1:
         return block
+    begin, end = block.size * number // count, block.size * (number + 1) // count
     return Block(block.packing, np.ascontiguousarray(block.words[:, begin:end]))
 
 
 def reduced_table(partitioned: PartitionedRelation, partition: int) -> Table:
-    """Return the tuples that a relation with a reduction has on a partition. Its blocks have no key in common."""
+    """Return the tuples that a relation with a reduction has on a partition, as a table. No two of the blocks have a key in
+    common."""
     home, blocks = partitioned.home.order, [stored.open() for stored in partitioned.home.full[partition]]
     return Table.of(partitioned.arity, home, {home: blocks}, [], reduction=partitioned.reduction)

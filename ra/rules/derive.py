@@ -18,8 +18,8 @@ from semi_naive.ra.rules.batch import Batch, unit
 from semi_naive.ra.rules.steps import AntiJoin, Bind, Context, Join, run_steps
 from semi_naive.ra.rules.weighing import Weigh
 
-GATHERED = 1 << 20  # head tuples that are sorted and compared with the known ones at a time
-TOGETHER = 1 << 17  # words of buffered blocks that are merged before they are compared with the known tuples
+MAX_BUFFERED_TUPLES = 1 << 20  # head tuples that are sorted and compared with the known ones at a time
+MAX_BUFFERED_WORDS = 1 << 17  # words of buffered blocks that are merged before they are compared with the known tuples
 MIN_SLICE_BINDINGS = 1 << 11  # a smaller slice is evaluated in less time than another thread takes to begin it
 
 
@@ -32,13 +32,13 @@ class Derivation:
     head: tuple[Term, ...]
 
     def heads(self, context: Context, order: Order):
-        """Yield the heads that the rule makes, as blocks or as (columns, size), their columns in `order`. Duplicates are
+        """Yield the heads that the rule makes, each time a block or (columns, size), their columns in `order`. Duplicates are
         possible."""
         return self.heads_from(unit(), self.steps, context, order)
 
     def towards(self, order: Order) -> "Derivation":
-        """Return the rule such that its last join, if it makes pairs, makes them sorted in the given order of the head's
-        columns."""
+        """Return the rule with `Join.towards` set in its last join, if that makes pairs: they are then sorted in the given
+        order of the head's columns."""
         terms = [self.head[place] for place in order]
         if not self.steps or getattr(self.steps[-1], "composed", None) is None or not all(isinstance(t, Var) for t in terms):
             return self
@@ -51,7 +51,7 @@ class Derivation:
             yield self.heads_of(made, context, order)
 
     def heads_of(self, batch: Batch, context: Context, order: Order) -> Block | tuple[list[np.ndarray], int]:
-        """Return the heads of the bindings of the last step: a block if both are pairs, else (columns, size)."""
+        """Return the heads of the last step's bindings: a block if bindings and heads are pairs, else (columns, size)."""
         terms = [self.head[place] for place in order]
         names = [term.name for term in terms if isinstance(term, Var)]
         if batch.names and len(terms) == 2 and set(names) == set(batch.names):
@@ -62,16 +62,16 @@ class Derivation:
 class Sink:
     """A buffer of heads for one table, which inserts many at once. Heads are in the table's home order.
 
-    alone: the lock that all sinks of the table hold while they change it.
-    kept: if given, a list that gets the new tuples instead of the table, which adds them later (`Table.add`).
+    lock: all sinks of the table hold it while they change the table.
+    fresh: if given, a list that gets blocks of the new tuples. The table does not get them: the caller adds them (`Table.add`).
     made, words: the number of heads taken, duplicates included, and of their words, two for each chunk of a chunked block.
-    born: the number of new tuples.
+    born: the number of new tuples, unless `fresh` is given.
     """
 
-    def __init__(self, table, alone=NO_LOCK, kept: list[Block] | None = None):
-        self.table, self.alone, self.made, self.words, self.born, self.kept = table, alone, 0, 0, 0, kept
-        self.waiting, self.rows = [], 0
-        self.blocks, self.few = [], 0  # buffered small blocks, and their words
+    def __init__(self, table, lock=NO_LOCK, fresh: list[Block] | None = None):
+        self.table, self.lock, self.made, self.words, self.born, self.fresh = table, lock, 0, 0, 0, fresh
+        self.buffered_columns, self.buffered_rows = [], 0
+        self.buffered_blocks, self.buffered_words = [], 0
 
     def take(self, heads) -> None:
         """Buffer heads, given as a block or as (columns, size); insert them once there are enough."""
@@ -79,17 +79,17 @@ class Sink:
             words = 2 * heads.chunks[0].size if isinstance(heads, Chunked) else heads.size
             self.made += heads.size
             self.words += words
-            self.blocks.append(heads)
-            self.few += words
-            if self.few >= TOGETHER:
+            self.buffered_blocks.append(heads)
+            self.buffered_words += words
+            if self.buffered_words >= MAX_BUFFERED_WORDS:
                 self._insert_blocks()
             return
         columns, size = (heads.columns(), heads.size) if isinstance(heads, Block) else heads
         self.made += size
         self.words += size
-        self.waiting.append((columns, size))
-        self.rows += size
-        if self.rows >= GATHERED:
+        self.buffered_columns.append(columns)
+        self.buffered_rows += size
+        if self.buffered_rows >= MAX_BUFFERED_TUPLES:
             self._insert_columns()
 
     def flush(self) -> int:
@@ -99,52 +99,52 @@ class Sink:
         return self.born
 
     def _insert_blocks(self) -> None:
-        """Insert the union of the waiting blocks, so that a common tuple is compared once with the known ones."""
-        if self.blocks:
-            block = merged_as(self.blocks, self.blocks[0].arity)
-            if self.kept is not None:
-                self.kept.append(self.table.fresh_block(block, self.alone))
+        """Insert the union of the buffered blocks: a tuple in several of them is compared once with the known ones."""
+        if self.buffered_blocks:
+            block = merged_as(self.buffered_blocks, self.buffered_blocks[0].arity)
+            if self.fresh is not None:
+                self.fresh.append(self.table.fresh_block(block, self.lock))
             else:
-                self.born += self.table.insert_block(block, self.alone)
-            self.blocks, self.few = [], 0
+                self.born += self.table.insert_block(block, self.lock)
+            self.buffered_blocks, self.buffered_words = [], 0
 
     def _insert_columns(self) -> None:
-        """Insert the waiting columns in one sorted batch."""
-        if self.rows:
-            home = self.table.home
-            places = [home.index(i) for i in range(len(home))]
-            columns = [np.concatenate([columns[place] for columns, _ in self.waiting]) for place in places]
-            if self.kept is not None:
-                self.kept.append(self.table.fresh(columns, self.rows, self.alone))
+        """Insert the buffered columns, in the relation's own order."""
+        if self.buffered_rows:
+            places = [self.table.home.index(column) for column in range(len(self.table.home))]
+            columns = [np.concatenate([columns[place] for columns in self.buffered_columns]) for place in places]
+            if self.fresh is not None:
+                self.fresh.append(self.table.fresh(columns, self.buffered_rows, self.lock))
             else:
-                self.born += self.table.insert(columns, self.rows, self.alone)
-            self.waiting, self.rows = [], 0
+                self.born += self.table.insert(columns, self.buffered_rows, self.lock)
+            self.buffered_columns, self.buffered_rows = [], 0
 
 
 def derivation_slices(derivation: Derivation, context: Context, cores: int, least: int = 0) -> Iterator[Batch]:
-    """Yield the bindings of a rule's first step in slices, one for each core, of at least `least` bindings each. There is one
-    slice if later steps create symbols or records, whose numbers depend on the order of evaluation."""
+    """Yield the bindings of a rule's first step, each batch in slices of at least `least` bindings (by default
+    MIN_SLICE_BINDINGS), one for each core. A batch is not divided if slices may not be evaluated independently
+    (`is_sliceable`)."""
     least = least or MIN_SLICE_BINDINGS
     for batch in run_steps(derivation.steps[:1], unit(), context):
         count = min(cores, batch.size // least)
         if count < 2 or not is_sliceable(derivation):
             yield batch
             continue
-        join = uniting(derivation, batch, context)
+        join = _uniting_join(derivation, batch, context)
         if join is None:
             for number in range(count):
                 yield batch.slice(number * batch.size // count, (number + 1) * batch.size // count)
         elif join.by_row(batch):
-            yield from join.turned(batch).rows(count)
+            yield from join.as_outer_pairs(batch).split_by_first(count)
         else:
-            turned = join.turned(batch)
+            outer = join.as_outer_pairs(batch)
             for number in range(count):
-                yield Batch(turned.size, pair=(*turned.names, turned.block), share=(number, count))
+                yield Batch(outer.size, pair=(*outer.names, outer.block), share=(number, count))
 
 
-def uniting(derivation: Derivation, batch: Batch, context: Context) -> Join | None:
-    """Return the rule's second step if it is a join that makes its heads by unions of bitmaps, else None. Then slices by row,
-    or by new value, have no heads in common."""
+def _uniting_join(derivation: Derivation, batch: Batch, context: Context) -> Join | None:
+    """Return the rule's second step if it is a join that makes its heads by unions of bitmaps, else None. The batch is then
+    divided such that no two slices make the same head: by carried value or by new value (`Join.by_row`)."""
     join = derivation.steps[1] if len(derivation.steps) > 1 else None
     if not isinstance(join, Join) or join.composed is None or not context.unions:
         return None
@@ -153,7 +153,7 @@ def uniting(derivation: Derivation, batch: Batch, context: Context) -> Join | No
 
 
 def searched_parts(steps) -> Iterator[tuple[str, str, Order]]:
-    """Yield the (relation, part, order) of every index that steps search or scan."""
+    """Yield the (relation, part, order) of each index that steps search or scan."""
     for step in steps:
         step = step.join if isinstance(step, Weigh) else step
         if isinstance(step, Join | AntiJoin):
@@ -166,12 +166,12 @@ def is_sliceable(derivation: Derivation) -> bool:
     """True if several threads can evaluate slices of the first step's bindings independently."""
     terms = [*derivation.head]
     for step in derivation.steps:
-        terms += _terms(step)
-    threadable = all(getattr(step, "sliceable", False) and not _may_take_long(step) for step in derivation.steps)
-    return threadable and not any(map(_makes, terms))
+        terms += _terms_of(step)
+    threadable = all(getattr(step, "sliceable", False) and not _may_backtrack(step) for step in derivation.steps)
+    return threadable and not any(map(_depends_on_order, terms))
 
 
-def _may_take_long(step) -> bool:
+def _may_backtrack(step) -> bool:
     """True if a step matches a regular expression that may take exponential time, which only the main thread can interrupt (see
     `patterns.linear`)."""
     literal = getattr(step, "literal", None)
@@ -181,11 +181,11 @@ def _may_take_long(step) -> bool:
 
     try:
         return not isinstance(literal.args[0], Const) or not linear(literal.args[0].value)
-    except BadRegularExpression:  # raised when it is matched
+    except BadRegularExpression:  # matching it will raise the error
         return False
 
 
-def _terms(step) -> list[Term]:
+def _terms_of(step) -> list[Term]:
     """Return the terms that a step evaluates."""
     step = step.join if isinstance(step, Weigh) else step
     if isinstance(step, Join | AntiJoin):
@@ -198,8 +198,9 @@ def _terms(step) -> list[Term]:
     return [getattr(literal, side) for side in ("left", "right") if hasattr(literal, side)] + [*getattr(literal, "args", ())]
 
 
-def _makes(term: Term) -> bool:
-    """True if a term creates symbols or records, has another value in each evaluation, or calls a user's function."""
+def _depends_on_order(term: Term) -> bool:
+    """True if the order of evaluation may matter: a term creates symbols or records, whose numbers depend on it, has another
+    value in each evaluation, or calls a user's function."""
     if isinstance(term, Call):
-        return term.op.startswith("@") or term.kind in (Kind.SYMBOL, Kind.RECORD) or any(map(_makes, term.args))
+        return term.op.startswith("@") or term.kind in (Kind.SYMBOL, Kind.RECORD) or any(map(_depends_on_order, term.args))
     return isinstance(term, Pack | Autoinc)

@@ -1,7 +1,7 @@
-"""Existence tests: decide for each binding whether the steps of a negated or quantified body make anything.
+"""Existence tests: decide for each binding whether the steps of a negated or quantified body have a solution.
 
-A binding is finished as soon as one result is found. So the partners of a binding are tried a few at a time, and most are never
-looked at.
+A binding is decided as soon as one solution is found. So a join tries the partners of a binding a few at a time, and most are
+never read.
 """
 
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.columns import BlockColumn
 from semi_naive.ra.rules.steps import GROUP, Context, Join, run_steps
 
-FIRST = 8  # partners of a binding that are tried first; each further attempt tries 8 times as many
-ENOUGH = 1 << 12  # bindings of a batch; a smaller batch takes hardly less time
+FIRST_PARTNERS = 8  # partners of a binding that are tried first; each further attempt tries 8 times as many
+MIN_TRIED_PAIRS = 1 << 12  # pairs of a binding and a partner that are tried at a time: fewer take hardly less time
 
 
 @dataclass
 class Without:
-    """A step that drops the bindings for which `steps`, started from their `outer` variables, make anything."""
+    """A step that drops the bindings for which `steps`, started from their `outer` variables, have a solution."""
 
     outer: tuple[str, ...]
     steps: list
@@ -32,49 +32,48 @@ class Without:
 
 
 def mark_satisfied(steps: list, batch: Batch, context: Context) -> np.ndarray:
-    """Return a mask (n,) of the bindings of a batch for which steps make anything. A join tries a few partners of each binding
-    first, and further ones only for bindings without a result."""
-    found = np.zeros(batch.size, np.bool_)
-    join = next((number for number, step in enumerate(steps) if _extends(step)), len(steps))
+    """Return a mask (n,) of the bindings of a batch for which steps have a solution."""
+    satisfied = np.zeros(batch.size, np.bool_)
+    join = next((number for number, step in enumerate(steps) if _has_several_partners(step)), len(steps))
     for made in run_steps(steps[:join], batch.with_columns({GROUP: np.arange(batch.size)}), context):
         if join == len(steps):
-            found[made.columns[GROUP]] = True
+            satisfied[made.columns[GROUP]] = True
         else:
-            _try(steps[join], steps[join + 1 :], made, found, context)
-    return found
+            _mark_by_partners(steps[join], steps[join + 1 :], made, satisfied, context)
+    return satisfied
 
 
-def _extends(step) -> bool:
+def _has_several_partners(step) -> bool:
     """True if a step may make several bindings of one."""
     return isinstance(step, Join) and bool(step.binds and step.keys)
 
 
-def _try(step: Join, rest: list, batch: Batch, found: np.ndarray, context: Context) -> None:
-    """Set `found` (groups,) for each GROUP of the batch's bindings for which a join and the `rest` of the steps make
-    anything."""
+def _mark_by_partners(join: Join, rest: list, batch: Batch, satisfied: np.ndarray, context: Context) -> None:
+    """Set satisfied[g] for each GROUP g of the batch for which a join and the `rest` of the steps have a solution. A few
+    partners of each binding are tried first, and further ones only for groups without a solution."""
     groups = batch.columns[GROUP]
-    keys = [evaluate(term, batch.columns, batch.size, context.values) for term in step.keys]
-    for block in context.blocks(step.relation, step.part, step.order):
+    keys = [evaluate(term, batch.columns, batch.size, context.values) for term in join.keys]
+    for block in context.blocks(join.relation, join.part, join.order):
         if not block.size:
             continue
         lows, highs = block.ranges(keys, batch.size)
-        undecided, width = np.flatnonzero((highs > lows) & ~found[groups]), FIRST
+        undecided, tried = np.flatnonzero((highs > lows) & ~satisfied[groups]), FIRST_PARTNERS
         while undecided.size:
-            begin, width = lows[undecided], max(width, ENOUGH // undecided.size)
-            ends = np.minimum(begin + width, highs[undecided])
-            for number, positions in _pairs(begin, ends, context.most):
+            begins, tried = lows[undecided], max(tried, MIN_TRIED_PAIRS // undecided.size)
+            ends = np.minimum(begins + tried, highs[undecided])
+            for number, positions in _pairs(begins, ends, context.batch_size):
                 rows = undecided[number]
-                new = {name: BlockColumn(block, place) for place, name in step.binds}
-                columns = batch.take(rows, step.keep).with_rows(new, positions)
-                proven = mark_satisfied(rest, Batch(rows.size, columns), context)
-                found[groups[rows[proven]]] = True
-            lows[undecided], width = ends, width * FIRST
-            undecided = undecided[(ends < highs[undecided]) & ~found[groups[undecided]]]
+                new = {name: BlockColumn(block, place) for place, name in join.binds}
+                columns = batch.take(rows, join.keep).with_rows(new, positions)
+                solved = mark_satisfied(rest, Batch(rows.size, columns), context)
+                satisfied[groups[rows[solved]]] = True
+            lows[undecided], tried = ends, tried * FIRST_PARTNERS
+            undecided = undecided[(ends < highs[undecided]) & ~satisfied[groups[undecided]]]
 
 
 def _pairs(lows: np.ndarray, highs: np.ndarray, most: int):
-    """Yield (rows, positions): every position of the range [lows[row], highs[row]) of each row, at most `most` pairs at a
-    time."""
+    """Yield (rows, positions), two arrays of at most `most` pairs: each position in the range [lows[row], highs[row]) of each
+    row."""
     row, skip = 0, 0
     while row < lows.size:
         rows, positions, row, skip = kernels.expand_some(lows, highs, row, skip, most)

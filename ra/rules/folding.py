@@ -1,10 +1,10 @@
-"""Aggregates folded as bindings come: no table of the bindings is made.
+"""Fold aggregates while bindings are made, without a table of the bindings.
 
     s(a, sum(c)) :- e(a, b), f(b, c).
 
 becomes: scan e → join f on b → add c to the entry of a. On several cores the bindings of the first step are cut into slices;
-each thread has entries of its own, which are added together afterwards. Sums of floats and means are added in the order of the
-rows, by one thread.
+each thread has entries of its own, which are merged afterwards. Sums of floats and means are added in the order of the rows, by
+one thread.
 """
 
 import threading
@@ -21,32 +21,36 @@ from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Aggregate, Kind, Var
 from semi_naive.ra.reduce.fold_kernels import count_pairs, number_rows
 from semi_naive.ra.rules.batch import Batch, concatenate_batches, unit
-from semi_naive.ra.rules.derive import GATHERED, Derivation, derivation_slices, is_sliceable, searched_parts
-from semi_naive.ra.rules.steps import MOST, WEIGHT, Context, Join, run_steps
+from semi_naive.ra.rules.derive import MAX_BUFFERED_TUPLES, Derivation, derivation_slices, is_sliceable, searched_parts
+from semi_naive.ra.rules.steps import MAX_BATCH_BINDINGS, WEIGHT, Context, Join, run_steps
 
 MAX_DENSE_KEY = 1 << 21  # keys below it are their group's number: 32 MB an aggregate and thread at most
-MAX_COUNTED_VALUE = 1 << 21  # of the second column of pairs that are counted: 32 MB a thread
-PAIRS_TOGETHER = 1 << 18  # pairs that one task counts
-FIRST_ROWS = 1 << 10  # groups that a hash table begins with room for
+MAX_COUNTED_VALUE = 1 << 21  # values below it, in the second column of pairs, are counted in an array: 32 MB a thread
+PAIRS_PER_TASK = 1 << 18  # about the number of pairs that one task counts
+INITIAL_GROUPS = 1 << 10  # the smallest capacity of a hash table, in groups
 
 
 class GroupNumbers:
-    """Numbers for the distinct values of some columns: the value itself, if it is one column of small numbers; else its place
-    in a hash table."""
+    """Dense numbers for the distinct values of `arity` columns: the value itself, if there is one column of small numbers; else
+    numbers from a hash table.
+
+    size: the numbers are below it. known: the values (arity, capacity) by number; table: the hash table of numbers, -1 where it
+    is free; both None while values are their own numbers.
+    """
 
     def __init__(self, arity: int):
         self.arity, self.size = arity, int(not arity)
         self.known = self.table = None
 
     def numbers(self, columns: list[np.ndarray], size: int) -> np.ndarray:
-        """The number of each row's group."""
+        """Return the group number of each row (size,), given the rows as columns. New groups get new numbers."""
         if not columns:
             return np.zeros(size, np.int64)
         if self.table is None and self.arity == 1 and size and 0 <= columns[0].min() and columns[0].max() < MAX_DENSE_KEY:
             self.size = max(self.size, int(columns[0].max()) + 1)
             return np.ascontiguousarray(columns[0])
         if self.table is None:
-            self._resize(max(FIRST_ROWS, 2 * self.size), np.arange(self.size)[None] if self.size else None)
+            self._resize(max(INITIAL_GROUPS, 2 * self.size), np.arange(self.size)[None])
         rows, found, begin = np.array(columns, np.int64).reshape(self.arity, size), np.empty(size, np.int64), 0
         while True:
             begin, self.size = number_rows(rows, self.known, self.table, found, begin, self.size)
@@ -54,19 +58,19 @@ class GroupNumbers:
                 return found
             self._resize(2 * self.known.shape[1], self.known[:, : self.size])
 
-    def _resize(self, room: int, rows: np.ndarray | None) -> None:
-        """Make a table with more room; the known rows keep their numbers."""
+    def _resize(self, room: int, rows: np.ndarray) -> None:
+        """Make a table for up to `room` groups, in which the known rows (arity, n) have the numbers 0 … n - 1."""
         self.known, self.table = np.empty((self.arity, room), np.int64), np.full(2 << (room - 1).bit_length(), -1)
-        if rows is not None:
+        if rows.size:
             number_rows(np.ascontiguousarray(rows), self.known, self.table, np.empty(rows.shape[1], np.int64), 0, 0)
 
     def columns(self, numbers: np.ndarray) -> list[np.ndarray]:
-        """The values of some groups."""
+        """Return the values of the groups with these numbers, as columns."""
         return [numbers] * self.arity if self.table is None else list(self.known[:, numbers])
 
 
 class Folding:
-    """Partial results of aggregates, by group."""
+    """Partial results of the aggregates `literals`, by the values of the variables `keys`."""
 
     def __init__(self, keys: tuple[str, ...], literals: tuple[Aggregate, ...]):
         self.keys, self.literals, self.groups = keys, literals, GroupNumbers(len(keys))
@@ -74,7 +78,7 @@ class Folding:
         self.reductions = [GroupReduction(each.op, kind, self.groups.size) for each, kind in zip(literals, kinds, strict=True)]
 
     def add(self, batch: Batch, values) -> None:
-        """Fold bindings. Raises OutOfMemory if the groups take more than there is."""
+        """Fold the bindings of a batch. Raises OutOfMemory if a memory limit is nearly reached."""
         if memory.check_is_due():
             memory.check_memory()
         group = self.groups.numbers([batch.columns[name] for name in self.keys], batch.size)
@@ -84,74 +88,71 @@ class Folding:
             reduction.add(group, column, *([batch.columns[WEIGHT]] if WEIGHT in batch.columns else ()))
 
     def merge(self, other: "Folding") -> None:
-        rows = other._present()
-        group = self.groups.numbers(other.groups.columns(rows), rows.size)
+        """Add the partial results of another folding of the same aggregates."""
+        numbers = other._nonempty_groups()
+        group = self.groups.numbers(other.groups.columns(numbers), numbers.size)
         for mine, theirs in zip(self.reductions, other.reductions, strict=True):
             mine.grow(self.groups.size)
-            mine.merge(group, theirs, rows)
+            mine.merge(group, theirs, numbers)
 
-    def _present(self) -> np.ndarray:
-        """The groups with bindings."""
+    def _nonempty_groups(self) -> np.ndarray:
+        """Return the numbers of the groups with bindings."""
         return np.flatnonzero(self.reductions[0].counts[: self.groups.size])
 
     def batches(self) -> Iterator[Batch]:
-        """The groups with bindings and their results, some at a time."""
+        """Yield the groups with bindings: their keys, and the results of the aggregates."""
         results = [reduction.results()[0] for reduction in self.reductions]
-        present = self._present()
-        for begin in range(0, present.size, MOST):
-            rows = present[begin : begin + MOST]
-            columns = dict(zip(self.keys, self.groups.columns(rows), strict=True))
-            columns |= {each.result.name: found[rows] for each, found in zip(self.literals, results, strict=True)}
-            yield Batch(rows.size, columns)
+        nonempty = self._nonempty_groups()
+        for begin in range(0, nonempty.size, MAX_BATCH_BINDINGS):
+            numbers = nonempty[begin : begin + MAX_BATCH_BINDINGS]
+            columns = dict(zip(self.keys, self.groups.columns(numbers), strict=True))
+            columns |= {each.result.name: found[numbers] for each, found in zip(self.literals, results, strict=True)}
+            yield Batch(numbers.size, columns)
 
 
 def folded(steps: list, keys: tuple[str, ...], literals: tuple[Aggregate, ...], context: Context) -> Folding:
-    """Fold all bindings that steps make, on all cores that the context has."""
-    cores, total = _cores(context), Folding(keys, literals)
+    """Fold all bindings that steps make, on as many threads as the context has cores."""
+    cores, total = getattr(context, "cores", 1), Folding(keys, literals)
     if cores == 1 or not steps_are_sliceable(steps, literals) or any(reduction.exact for reduction in total.reductions):
         for made in run_steps(steps, unit(), context):
             total.add(made, context.values)
         return total
     make_indexes(steps, context)
-    idle, alone = [total], threading.Lock()
-    every = [total]
+    foldings, idle, lock = [total], [total], threading.Lock()
 
     def fold(some: Batch) -> None:
-        with alone:
+        with lock:
             own = idle.pop() if idle else None
         if own is None:
-            every.append(own := Folding(keys, literals))
+            foldings.append(own := Folding(keys, literals))
         for made in run_steps(steps[1:], some, context):
             own.add(made, context.values)
-        with alone:
+        with lock:
             idle.append(own)
 
     for _ in in_threads(fold, derivation_slices(Derivation(steps, "", ()), context, cores), cores):
         pass
-    for other in every[1:]:
+    for other in foldings[1:]:
         total.merge(other)
     return total
 
 
 def steps_are_sliceable(steps: list, literals: tuple[Aggregate, ...]) -> bool:
-    """True if threads may run the steps, and evaluate what is aggregated, for slices of bindings."""
-    return is_sliceable(Derivation(steps, "", tuple(one.target for one in literals if one.target is not None)))
-
-
-def _cores(context: Context) -> int:
-    return getattr(context, "cores", 1)
+    """True if several threads may run the steps, and evaluate the aggregates' targets, on slices of bindings."""
+    return is_sliceable(Derivation(steps, "", tuple(each.target for each in literals if each.target is not None)))
 
 
 def make_indexes(steps: list, context: Context) -> None:
-    """Make the indexes that steps search before threads ask for them."""
+    """Make the indexes that steps search, so that threads only read them."""
     for relation, part, order in searched_parts(steps):
         context.blocks(relation, part, order)
 
 
 @dataclass
 class Folded:
-    """The groups of all bindings that `steps` make, by the variables `keys`, each with the results of `literals`. It is the
-    first step of a body. `least`: groups with a lower count are not needed; `together`: groups of a batch, about.
+    """A first step of a body: it groups all bindings that `steps` make by the variables `keys`, and yields each group with the
+    results of the aggregates `literals`. least: groups with a lower count are not needed; batch_size: about the number of
+    groups in a batch.
 
     Memory: 8 to 16 bytes a group and aggregate, and 8 a key column if keys are hashed, for each thread.
     """
@@ -160,18 +161,18 @@ class Folded:
     literals: tuple[Aggregate, ...]
     steps: list = field(default_factory=list)
     least: int = 1
-    together: int = GATHERED
+    batch_size: int = MAX_BUFFERED_TUPLES
 
     def __call__(self, batch: Batch, context: Context):
         pairs = Pairs.of(self, context)
         found = pairs.counted() if pairs else folded(self.steps, self.keys, self.literals, context).batches()
-        yield from few_of(found, self.together)
+        yield from merged_into(found, self.batch_size)
 
 
 @dataclass
 class Streamed:
-    """The tuples of a relation that no table holds: its rule makes each of them once, and `binds` are the columns that are
-    needed. It is the first step of a body."""
+    """A first step of a body: it yields the tuples of a relation that is not stored in a table, as `derivation` makes each of
+    them once. The first step of `derivation` is `Folded`. binds: (place of the column, variable) of the needed columns."""
 
     relation: str
     derivation: Derivation
@@ -184,17 +185,17 @@ class Streamed:
 
     def __call__(self, batch: Batch, context: Context):
         first, *rest = self.steps
-        for made in run_steps([replace(first, together=context.most), *rest], batch, context):
+        for made in run_steps([replace(first, batch_size=context.batch_size), *rest], batch, context):
             terms = [(name, self.derivation.head[place]) for place, name in self.binds]
             yield Batch(made.size, {name: evaluate(term, made.columns, made.size, context.values) for name, term in terms})
 
 
-def few_of(batches: Iterator[Batch], most: int) -> Iterator[Batch]:
-    """Batches joined until they have so many bindings: the head of each is compared with the tuples known before."""
+def merged_into(batches: Iterator[Batch], size: int) -> Iterator[Batch]:
+    """Concatenate batches into fewer ones, of `size` bindings or more each, except the last."""
     waiting, rows = [], 0
     for batch in batches:
         waiting, rows = [*waiting, batch], rows + batch.size
-        if rows >= most:
+        if rows >= size:
             yield concatenate_batches(waiting)
             waiting, rows = [], 0
     if rows:
@@ -203,71 +204,79 @@ def few_of(batches: Iterator[Batch], most: int) -> Iterator[Batch]:
 
 @dataclass
 class Pairs:
-    """Bindings of two joined atoms that are counted by a column of each, e(a, b), f(b, d) by a and d: the rows of e are sorted
-    by a, which takes 24 bytes a row, and the values d of one a are counted in an array. So only the pairs of a few a are in
-    memory (Gustavson 1978, *Two fast algorithms for sparse matrices*)."""
+    """The counts of pairs of values in a join of two atoms: in e(a, b), f(b, d), how often each (a, d) occurs. The rows of e
+    are sorted by a, which takes 24 bytes a row, and the values d of one a are counted in an array. So only the pairs of a few a
+    are in memory (Gustavson 1978, *Two fast algorithms for sparse matrices*).
 
-    names: tuple[str, str, str]  # of the columns that come out: that of the first atom, that of the second, the count
-    columns: list[np.ndarray]  # by row of e, sorted by a: a, and its rows of f from … to
-    second: np.ndarray  # d, by row of f
+    names: the variables of the result: a, d, the count.
+    columns: for each row of e, sorted by a: the value of a, and the range [low, high) of the matching rows of f.
+    second: d, for each row of f.
+    least: pairs with a lower count are not needed.
+    idle: arrays for counting that no thread uses.
+    """
+
+    names: tuple[str, str, str]
+    columns: list[np.ndarray]
+    second: np.ndarray
     least: int
     context: Any
-    idle: list = field(default_factory=list)  # arrays of counts
+    idle: list = field(default_factory=list)
 
     @classmethod
     def of(cls, step: Folded, context: Context) -> "Pairs | None":
-        """None if the step does not count pairs, or their values are too large for an array."""
-        scan, last = step.steps if len(step.steps) == 2 else (None, None)
-        if not (isinstance(scan, Join) and isinstance(last, Join)) or scan.keys or len(step.keys) != 2 or not last.keys:
+        """Return the pairs that a step counts. None if it does not count pairs, or their values are too large for an array."""
+        if [type(each) for each in step.steps] != [Join, Join] or len(step.keys) != 2 or len(step.literals) != 1:
             return None
-        binds = [(place, name) for place, name in last.binds if name in step.keys]
-        if len(step.literals) != 1 or step.literals[0].op != "count" or len(binds) != 1 or len(last.binds) != 1 or last.least:
+        (scan, last), (literal,) = step.steps, step.literals
+        if scan.keys or not last.keys or last.least or last.greatest or literal.op != "count" or len(last.binds) != 1:
             return None
+        ((place, name),) = last.binds
+        others = set(step.keys) - {name}
         blocks = [block for block in context.blocks(last.relation, last.part, last.order) if block.size]
-        ((place, name),) = binds
-        (first,) = set(step.keys) - {name} or {name}
-        if len(blocks) != 1 or last.greatest or first == name or not all(isinstance(key, Var) for key in last.keys):
+        if len(others) != 1 or len(blocks) != 1 or not all(isinstance(key, Var) for key in last.keys):
             return None
-        second = blocks[0].column(place)
+        (first,), (inner,) = others, blocks
+        second = inner.column(place)
         if second.min() < 0 or second.max() >= MAX_COUNTED_VALUE:
             return None
-        columns: list[list[np.ndarray]] = [[], [], []]
+        parts = [(np.empty(0, np.int64),) * 3]
         for batch in run_steps([scan], unit(), context):
             keys = [batch.columns[key.name] for key in last.keys]
-            for each, column in zip(columns, (batch.columns[first], *blocks[0].ranges(keys, batch.size)), strict=True):
-                each.append(column)
-        whole = [np.concatenate([np.empty(0, np.int64), *parts]) for parts in columns]
-        if (whole[0][1:] < whole[0][:-1]).any():
-            order = np.argsort(whole[0], kind="stable")
-            whole = [column[order] for column in whole]
-        return cls((first, name, step.literals[0].result.name), whole, second, step.least, context)
+            parts.append((batch.columns[first], *inner.ranges(keys, batch.size)))
+        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        if (columns[0][1:] < columns[0][:-1]).any():
+            order = np.argsort(columns[0], kind="stable")
+            columns = [column[order] for column in columns]
+        return cls((first, name, literal.result.name), columns, second, step.least, context)
 
     def counted(self) -> Iterator[Batch]:
-        """The pairs with their counts, a few values of the first column at a time."""
-        yield from (made for made in in_threads(self._count, self._tasks(), _cores(self.context)) if made.size)
+        """Yield the pairs with their counts, a few values of the first column at a time."""
+        yield from (made for made in in_threads(self._count, self._tasks(), getattr(self.context, "cores", 1)) if made.size)
 
     def _tasks(self) -> Iterator[tuple[int, int, int]]:
-        """(begin, end, pairs) of rows, cut where the first column changes."""
+        """Yield (begin, end, number of pairs) of ranges of rows, divided where the first column changes, such that each range
+        has about PAIRS_PER_TASK pairs."""
         first, lows, highs = self.columns
         starts = np.flatnonzero(np.diff(first, prepend=first[0] - 1)) if first.size else first
         ends = np.append(starts[1:], first.size)
         before = np.append(0, np.cumsum(highs - lows))
-        at = 0
-        while at < starts.size:
-            begin = starts[at]
-            past = max(at + 1, int(np.searchsorted(before[ends], before[begin] + PAIRS_TOGETHER, side="right")))
-            end = ends[past - 1]
+        group = 0
+        while group < starts.size:
+            begin = starts[group]
+            last = int(np.searchsorted(before[ends], before[begin] + PAIRS_PER_TASK, side="right")) - 1
+            group = max(group, last) + 1
+            end = ends[group - 1]
             yield int(begin), int(end), int(before[end] - before[begin])
-            at = past
 
     def _count(self, task: tuple[int, int, int]) -> Batch:
+        """Count the pairs of a task."""
         begin, end, pairs = task
         try:
             counts, touched = self.idle.pop()
         except IndexError:
             domain = int(self.second.max()) + 1
             counts, touched = np.zeros(domain, np.int64), np.empty(domain + 1, np.int64)
-        made = np.empty((3, min(pairs, max(PAIRS_TOGETHER, counts.size))), np.int64)
+        made = np.empty((3, min(pairs, max(PAIRS_PER_TASK, counts.size))), np.int64)
         first, lows, highs = (column[begin:end] for column in self.columns)
         found = count_pairs(first, lows, highs, self.second, counts, touched, self.least, made)
         self.idle.append((counts, touched))

@@ -19,34 +19,27 @@ from semi_naive.ra.rules.aggregated import group_bindings, resulting
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.values.kinds import as_bits, numbers
 
-FROM, COUNT, VALUE = "@from", "@count", "@value"
+FROM, COUNT, VALUE = "@from", "@count", "@value"  # variables of partial aggregates: see `Gather.partial`
 
 
 @dataclass
 class Hold:
-    """A step at which bindings wait for the next Gather; the distinct bindings of the `outer` variables continue. keep: the
-    variables of the waiting bindings that later steps need.
-    """
+    """A cut between two segments of a body: bindings wait for the next Gather, and the distinct bindings of the `outer`
+    variables continue. keep: the variables of the waiting bindings that later steps need."""
 
     outer: tuple[str, ...]
     keep: frozenset[str]
 
-    def __call__(self, batch: Batch, context):
-        raise TypeError("bindings wait between segments")
-
 
 @dataclass
 class Gather:
-    """A step that joins the waiting bindings with the result of their group. Without a `literal` it is a negation: only the
-    waiting bindings whose group is empty continue. bound: the result is compared with a bound variable.
-    """
+    """A cut between two segments of a body: the waiting bindings are joined with the result of their group, the bindings that
+    agree in the `outer` variables. Without a `literal` it is a negation: only the waiting bindings whose group is empty
+    continue. bound: the result is compared with a bound variable."""
 
     outer: tuple[str, ...]
     literal: Aggregate | None = None
     bound: bool = False
-
-    def __call__(self, batch: Batch, context):
-        raise TypeError("groups are gathered between segments")
 
     @property
     def shipped(self) -> tuple[str, ...]:
@@ -54,31 +47,33 @@ class Gather:
         return (*self.outer, FROM, COUNT, VALUE)
 
     def partial(self, batch: Batch, number: int, values) -> Batch:
-        """Return the partial aggregate of each group of a batch, for one row a group. `number` distinguishes the rows of
-        different batches, so that no two are equal and deduplicated. Every binding is a distinct combination of tuples."""
+        """Return the partial aggregate of each group of a batch: the `outer` variables, FROM (`number`), COUNT (the number of
+        bindings) and VALUE (the aggregate of their targets, int64 bits; the sum for a mean).
+
+        number: a different one for each batch, so that equal rows of two batches are not removed as duplicates. For a
+        user-defined aggregate, which needs all values at once, there is a row for each distinct value of a group instead."""
         if self.literal is not None and self.literal.init is not None:
             return self._unfolded(batch, number, values)
         groups, group = group_bindings(batch, self.outer)
         counts, partial_values = np.bincount(group, minlength=groups.size), np.zeros(groups.size, np.int64)
         if self.literal is not None and self.literal.target is not None:
             target, kind = evaluate(self.literal.target, batch.columns, batch.size, values), self.literal.target.kind
-            if self.literal.op == "mean":  # a sum, until all are together
+            if self.literal.op == "mean":
                 partial_values = np.bincount(group, weights=numbers(target, kind), minlength=groups.size).view(np.int64)
             else:
                 partial_values, _ = reduce_groups(self.literal.op, kind, group, target, groups.size)
         return groups.with_columns({FROM: np.full(groups.size, number), COUNT: counts, VALUE: partial_values})
 
     def _unfolded(self, batch: Batch, number: int, values) -> Batch:
-        """Return each distinct value of a group with its number of occurrences, for a user-defined aggregate, which needs all
-        values of the group at once."""
+        """Return each distinct value of a group, as VALUE, with the number of its occurrences, COUNT."""
         assert self.literal is not None
         target = evaluate(self.literal.target, batch.columns, batch.size, values)
         rows, row = group_bindings(batch.with_columns({VALUE: target}), (*self.outer, VALUE))
         return rows.with_columns({FROM: np.full(rows.size, number), COUNT: np.bincount(row, minlength=rows.size)})
 
     def gathered(self, waiting: Batch, found: Batch | None, values) -> Batch:
-        """Return the waiting bindings joined with the results of their groups. `found`: the rows of `partial` from all
-        partitions."""
+        """Return the waiting bindings joined with the results of their groups. found: the rows that `partial` made on all
+        partitions, or None if there are none."""
         groups, inverse = group_bindings(waiting, self.outer)
         group, count, value = (np.empty(0, np.int64) for _ in range(3))
         if found is not None:
@@ -91,14 +86,14 @@ class Gather:
         if self.literal.init is not None:
             fold = Fold(self.literal, groups, values)
             fold.add(np.repeat(group, count), np.repeat(value, count))
-            column, present = fold.results()
+            results, present = fold.results()
         else:
-            column, present = self._reduced(group, value, counts)
-        return resulting(waiting, self.literal, column[inverse], present[inverse], self.bound)
+            results, present = self._results(group, value, counts)
+        return resulting(waiting, self.literal, results[inverse], present[inverse], self.bound)
 
-    def _reduced(self, group, value, counts):
-        """Return the final value and its presence for each group. group, value: the partial aggregates; counts (groups,): the
-        number of bindings of each group."""
+    def _results(self, group, value, counts):
+        """Return (results, present) of the groups. group, value: the group and the VALUE of each partial aggregate; counts
+        (groups,): the number of bindings of each group."""
         everywhere = np.ones(counts.size, np.bool_)
         if self.literal.target is None:
             return counts, everywhere

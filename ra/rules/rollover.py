@@ -1,9 +1,8 @@
-"""Roll-over: run the steps of a body such that they can stop after any batch and continue there later.
+"""Roll-over: run the steps of a body so that they can stop after any batch and continue there later.
 
 A join that has made more than a threshold of tuples sends them, and an inner iteration continues with the rest (*Load-balancing
 Parallel Relational Algebra*, 3.2). Each active step has a `Frame`: its input batch, and the position from which it continues.
 Frames are written to a file, so the remaining work of an evaluation takes disk space for one batch of each step, and no memory.
-The tuples with which a body begins are scanned again, which costs nothing.
 """
 
 import pickle
@@ -23,94 +22,98 @@ from semi_naive.ra.storage.runs import Run, write_run
 @dataclass
 class Arrived:
     """The first step of a segment: it yields the bindings that a shuffle brought to this partition, stored as columns of a
-    block.
-    """
+    block."""
 
     block: Block
     names: tuple[str, ...]
 
-    def __call__(self, batch: Batch, context: Context, begin=START):
-        yield from scan_blocks([self.block], tuple(enumerate(self.names)), {}, begin, context.most, context.exact)
+    def __call__(self, batch: Batch, context: Context, resume_at=START):
+        yield from scan_blocks([self.block], tuple(enumerate(self.names)), {}, resume_at, context.batch_size, context.exact)
 
 
 # Steps that can continue from a position; every other step makes one batch from one batch.
-RESUMING = Arrived, ArrivedLists, Join, Propose, Generate, Multiway
+RESUMABLE = Arrived, ArrivedLists, Join, Propose, Generate, Multiway
 
 
 @dataclass
 class Frame:
-    """An active step: its number, its input batch, the position `begin` where it continues, and `last`, where its last output
-    batch began. making: the iterator of its outputs.
+    """An active step and its remaining work.
+
+    step: its number; len(steps) if `batch` is an output of the last step that has not been taken.
+    batch: its input batch; None in a stored frame if the first step is to make it again.
+    resume_at: the position from which it continues; before_last: the position at which its last output batch began.
+    outputs: the iterator of its output batches, once it runs.
     """
 
     step: int
     batch: Batch | None
-    begin: tuple[int, ...] = START
-    last: tuple[int, ...] = START
-    making: object = field(default=None, repr=False)
+    resume_at: tuple[int, ...] = START
+    before_last: tuple[int, ...] = START
+    outputs: object = field(default=None, repr=False)
 
 
 class BatchIterator:
-    """The batches that the last step makes, depth first. Between two batches, `frames` describes all remaining work: if
-    `more()`, the last frame has the next batch. `joined` counts the pairs of tuples compared for the batches taken.
+    """An iterator of the batches that the last step makes, depth first, which can be stored between two batches.
+
+    frames: all remaining work, one frame for each active step; after `more()`, the last frame has the next batch.
+    joined: the number of pairs of tuples compared for the batches that later steps have used, or that have been taken.
     """
 
     def __init__(self, steps: list, context: Context, frames: list[Frame] | None = None):
         self.steps, self.context, self.joined = steps, context, 0
-        self.pending = 0  # pairs compared for the last batch of a resuming step, until the batch is used
+        self._uncounted = 0  # pairs compared for a batch that has not been used
         self.frames = frames if frames is not None else [Frame(0, unit())]
         if len(self.frames) > 1 and self.frames[1].batch is None:
-            self.frames[1].batch = self._made(self.frames[0])
+            self.frames[1].batch = self._next_output(self.frames[0])
 
     def more(self) -> bool:
-        """Make the next batch of the last step, unless it is there. False if there is none: then no work is left."""
+        """Make the next batch of the last step, unless it has been made. Return False if there is none: no work remains."""
         while self.frames and self.frames[-1].step < len(self.steps):
             frame = self.frames[-1]
-            made = self._made(frame)
-            if made is None or not isinstance(self.steps[frame.step], RESUMING):
+            made = self._next_output(frame)
+            if made is None or not isinstance(self.steps[frame.step], RESUMABLE):
                 self.frames.pop()
             else:
-                self._settle()
+                self._count_pairs()
             if made is not None and made.size:
-                self.pending += made.joined
+                self._uncounted += made.joined
                 self.frames.append(Frame(frame.step + 1, made))
         return bool(self.frames)
 
     def take(self) -> Batch:
-        """Return the next batch; there must be `more()`."""
-        self._settle()
+        """Return the next batch, which `more()` has made."""
+        self._count_pairs()
         return self.frames.pop().batch
 
-    def _settle(self) -> None:
-        """Count the pairs compared for a batch that is used, so that it is not made again."""
-        self.joined, self.pending = self.joined + self.pending, 0
+    def _count_pairs(self) -> None:
+        """Count the pairs compared for a batch. Called when it is used: it will not be made again."""
+        self.joined, self._uncounted = self.joined + self._uncounted, 0
 
-    def _made(self, frame: Frame) -> Batch | None:
+    def _next_output(self, frame: Frame) -> Batch | None:
         """Return the next output batch of a frame's step, or None if it has no more, and note where it continues."""
         step = self.steps[frame.step]
-        resumes = isinstance(step, RESUMING)
-        if frame.making is None:
-            arguments = (frame.begin,) if resumes else ()
-            frame.making = iter(step(frame.batch, self.context, *arguments))
-        made = next(frame.making, None)
-        if made is not None and resumes:
-            frame.last, frame.begin = frame.begin, made.at
+        resumable = isinstance(step, RESUMABLE)
+        if frame.outputs is None:
+            frame.outputs = iter(step(frame.batch, self.context, *([frame.resume_at] if resumable else [])))
+        made = next(frame.outputs, None)
+        if made is not None and resumable:
+            frame.before_last, frame.resume_at = frame.resume_at, made.resume_at
         return made
 
     def store(self, path: str) -> Run:
         """Write the frames to a file. A batch that has not been taken is not written, as the step that it came from makes it
-        again; nor is the first step's output if it came from a single binding."""
+        again. Neither is the first step's output, if its input is a single binding: scanning it again costs nothing."""
         if len(self.frames) > 1 and self.frames[-1].step == len(self.steps):
             self.frames.pop()
-            self.frames[-1].begin = self.frames[-1].last
-        saved = [(frame.step, frame.batch, frame.begin) for frame in self.frames]
+            self.frames[-1].resume_at = self.frames[-1].before_last
+        saved = [(frame.step, frame.batch, frame.resume_at) for frame in self.frames]
         first, second = (*self.frames, None)[:2]
-        if second and second.step == first.step + 1 and first.batch.size == 1 and isinstance(self.steps[first.step], RESUMING):
-            saved[:2] = [(first.step, first.batch, first.last), (second.step, None, second.begin)]
+        if second and second.step == first.step + 1 and first.batch.size == 1 and isinstance(self.steps[first.step], RESUMABLE):
+            saved[:2] = [(first.step, first.batch, first.before_last), (second.step, None, second.resume_at)]
         data = pickle.dumps(saved, protocol=5)
         return write_run(path, np.frombuffer(data + bytes(-len(data) % 8), np.uint64))
 
 
 def restored(run: Run) -> list[Frame]:
-    """Return the frames that `BatchIterator.store` has written."""
+    """Return the frames that `BatchIterator.store` has written to a run."""
     return [Frame(*saved) for saved in pickle.loads(run.open().tobytes())]

@@ -5,7 +5,7 @@ EarlyProjection to x and b, Join(edge). Steps are picklable, so that they can be
 a `Context` gives access to the tuples.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -18,27 +18,27 @@ from semi_naive.ra.blocks.thinned import is_searched
 from semi_naive.ra.expressions.ranges import range_counts, range_values
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Compare, Order, Range, Term, Truth
-from semi_naive.ra.joins import local_join_by_row, unions
-from semi_naive.ra.joins.local_join import KeyedJoin
+from semi_naive.ra.joins import local_join, local_join_by_row, unions
 from semi_naive.ra.packing import HIGHEST, LOWEST
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.columns import BlockColumn
 from semi_naive.ra.values import branches
 from semi_naive.ra.values.kinds import numbers
 
-MOST = 1 << 18  # about the number of bindings in a batch, which bounds the memory of a body
-WORTH = 4_000_000  # bindings made by binary joins, 50 ns each, from which loops over tries are worth compiling
-START = (0, 0, 0)  # the position at which a join begins: the block, the row of the batch, the number of the row's partner
-DENSE = 1 << 27  # ids below this have a bitmap in the fused join: 16 MB
+MAX_BATCH_BINDINGS = 1 << 18  # about the number of bindings in a batch, which bounds the memory of a body
+MIN_TRIE_BINDINGS = 4_000_000  # bindings that binary joins make, 50 ns each, from which loops over tries are worth compiling
+START = (0, 0, 0)  # a join's first position: the block, the row of the batch, the number of partners of this row already made
+MAX_DENSE_IDS = 1 << 27  # ids below this have a bitmap in a join of pairs: 16 MB
+MIN_SAMPLED_BINDINGS = 10_000  # a larger batch decides whether an early projection removes duplicates
 
 
 class Context(Protocol):
     """The access of steps to the tuples."""
 
     values: object  # symbols and records: see `ra.values.values`
-    kept: dict  # data that steps compute from the tuples and reuse, cleared when the tuples change
+    cache: dict  # data that steps compute from the tuples and reuse, cleared when the tuples change
     position: tuple[int, int]  # (number of this partition, number of partitions); (0, 1) in the driver
-    most: int  # about the number of bindings in a batch that a join makes
+    batch_size: int  # about the number of bindings in a batch that a join makes
     exact: bool  # True if batches must never be larger, so that a block is not passed on as one batch of pairs
     unions: bool  # True if `ra.joins.unions` may make joins of pairs, which cannot be continued after an interruption
 
@@ -57,7 +57,7 @@ class Context(Protocol):
 
 
 def run_steps(steps, batch: Batch, context: Context):
-    """Yield all batches that come out of the last step, depth first: at most one batch for each step is in memory. Checks the
+    """Yield all batches that the last step makes, depth first: at most one batch for each step is in memory. Checks the
     limits of the evaluation between two batches."""
     if not steps:
         yield batch
@@ -80,12 +80,15 @@ def run_steps(steps, batch: Batch, context: Context):
 class Join:
     """Extend each binding by the matching tuples of a relation.
 
+    part: the part of the relation that is read (see `Context.blocks`).
     keys: terms for the first columns in `order`.
     binds: (place in order, variable) of columns that are new and needed.
     keep: the variables that are needed afterwards.
-
-    If there is no new column, a binding passes once if there is a matching tuple, unless `every` tuple counts (in an
-    aggregate).
+    every: each matching tuple yields a binding, for an aggregate. If False and `binds` is empty, a binding passes once if it
+    has a matching tuple.
+    composed: the variables (key, carried, new) of a join of pairs after which only carried and new are needed.
+    towards: the order in which these two are needed, if it matters.
+    least, greatest: terms that bound the column after the keys; tuples below the least or above the greatest are not needed.
     """
 
     relation: str
@@ -95,75 +98,76 @@ class Join:
     binds: tuple[tuple[int, str], ...]
     keep: frozenset[str]
     every: bool = False
-    # The variables (key, carried, new) of a join of pairs after which only carried and new are needed.
     composed: tuple[str, str, str] | None = None
-    towards: tuple[str, ...] | None = None  # the order in which these two are needed, if it matters
-    least: tuple[Term, ...] = ()  # tuples with less in the column after the keys are not needed
-    greatest: tuple[Term, ...] = ()  # tuples with more in the column after the keys are not needed
-    sliceable = True  # see `ra.rules.derive`
+    towards: tuple[str, ...] | None = None
+    least: tuple[Term, ...] = ()
+    greatest: tuple[Term, ...] = ()
+    sliceable = True  # threads may run the step on slices of a batch (see `ra.rules.derive`)
 
     @property
     def searched(self) -> set[tuple[str, Order]]:
-        """Return the (relation, order) that the step searches, without those of its own `steps`."""
+        """The (relation, order) that the step searches."""
         return {(self.relation, self.order)}
 
     def reorder(self, order: tuple[int, ...]) -> None:
-        """Read the same columns in another order of them: for a join without keys."""
+        """Change the order in which a join without keys reads the relation's columns."""
         self.binds = tuple((order.index(self.order[place]), name) for place, name in self.binds)
         self.order = order
 
-    def __call__(self, batch: Batch, context: Context, begin=START):
-        """Yield the extended bindings. begin: the position where an earlier call for the same batch and blocks has stopped,
-        which is `at` of its last batch."""
+    def __call__(self, batch: Batch, context: Context, resume_at=START):
+        """Yield the extended bindings. resume_at: the position where an earlier call for the same batch and blocks stopped:
+        `resume_at` of its last batch."""
         blocks = [block for block in context.blocks(self.relation, self.part, self.order) if block.size]
-        keys = None  # evaluated when they are needed: the fused join needs none
-        if (self.binds or self.every) and not self.keys and batch.size == 1:
-            same = batch.take(np.zeros(1, np.int64), self.keep)
-            yield from scan_blocks(blocks, self.binds, same, begin, context.most, context.exact)
-        elif not self.binds and not self.every:
-            if begin == START:
+        keys = None  # evaluated when they are needed: a join of pairs needs none
+        if not self.binds and not self.every:
+            if resume_at == START:
                 made = batch.where(matched(self, batch, context), self.keep)
-                made.at, made.joined = (1, 0, 0), made.size
+                made.resume_at, made.joined = (1, 0, 0), made.size
                 yield made
+        elif not self.keys and batch.size == 1:
+            binding = batch.take(np.zeros(1, np.int64), self.keep)
+            yield from scan_blocks(blocks, self.binds, binding, resume_at, context.batch_size, context.exact)
         else:
-            for number in range(begin[0], len(blocks)):
-                start = begin if number == begin[0] else (number, 0, 0)
+            for number in range(resume_at[0], len(blocks)):
+                start = resume_at if number == resume_at[0] else (number, 0, 0)
                 if context.unions and self.unites(batch, blocks[number]):
-                    yield from self._united(batch, blocks[number])
-                elif not (yield from self._composed(batch, blocks[number], start, context.most)):
+                    yield from self._join_by_unions(batch, blocks[number])
+                elif not (yield from self._join_pairs(batch, blocks[number], start, context.batch_size)):
                     keys = keys or [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys]
                     between = self._bounds(batch, context) if self.least or self.greatest else None
-                    yield from self.expanded(batch, blocks[number], keys, start, context.most, between)
+                    yield from self.expanded(batch, blocks[number], keys, start, context.batch_size, between)
 
     def _bounds(self, batch: Batch, context: Context) -> tuple[np.ndarray, np.ndarray]:
-        """The least and the greatest value of the column after the keys that each binding needs, both included."""
+        """Return (least, greatest) of each binding (n,): the inclusive bounds of the column after the keys."""
         least, greatest = np.full(batch.size, LOWEST), np.full(batch.size, HIGHEST)
-        for terms, bounds, tightest in ((self.least, least, np.maximum), (self.greatest, greatest, np.minimum)):
-            for term in terms:
-                tightest(bounds, evaluate(term, batch.columns, batch.size, context.values), out=bounds)
+        for term in self.least:
+            np.maximum(least, evaluate(term, batch.columns, batch.size, context.values), out=least)
+        for term in self.greatest:
+            np.minimum(greatest, evaluate(term, batch.columns, batch.size, context.values), out=greatest)
         return least, greatest
 
-    def expanded(self, batch, block, keys, begin=START, most=MOST, between=None):
-        """Yield the bindings of a batch with each matching tuple of a block, at most `most` at a time, even if one binding has
-        more. between: the least and greatest value of the column after the keys, for each binding."""
+    def expanded(self, batch, block, keys, resume_at=START, batch_size=MAX_BATCH_BINDINGS, between=None):
+        """Yield the bindings of a batch with each matching tuple of a block, at most `batch_size` at a time, even if one
+        binding has more. keys: the values of the join's keys; between: the result of `_bounds`, or None."""
         lows, highs = block.ranges(keys, batch.size)
         if between is not None:
             lows, highs = block.narrowed(len(keys), lows, highs, *between)
-        number, row, skip = begin
+        number, row, skip = resume_at
         while row < batch.size:
-            rows, positions, row, skip = kernels.expand_some(lows, highs, row, skip, most)
+            rows, positions, row, skip = kernels.expand_some(lows, highs, row, skip, batch_size)
             if rows.size:
                 new = {name: BlockColumn(block, place) for place, name in self.binds}
                 columns = batch.take(rows, self.keep).with_rows(new, positions)
-                yield Batch(rows.size, columns, at=(number, row, skip), joined=rows.size)
+                yield Batch(rows.size, columns, resume_at=(number, row, skip), joined=rows.size)
 
     def by_row(self, batch: Batch) -> bool:
-        """True if the heads are to be made one carried value at a time, instead of one new value at a time."""
+        """True if `ra.joins.unions` makes the heads in the order (carried, new), False for the order (new, carried)."""
         key, carried, new = self.composed
         return self.towards == (carried, new) or (self.towards != (new, carried) and batch.names == (carried, key))
 
-    def turned(self, batch: Batch) -> Batch | None:
-        """Return a batch as pairs in the order that `_united` needs; None if they do not fit into words."""
+    def as_outer_pairs(self, batch: Batch) -> Batch | None:
+        """Return a batch as pairs in the order that `ra.joins.unions` needs: (carried, key) if `by_row`, else (key, carried).
+        None if a value does not fit into 32 bits."""
         key, carried, _ = self.composed
         names = (carried, key) if self.by_row(batch) else (key, carried)
         if batch.names == names:
@@ -172,18 +176,18 @@ class Join:
         return None if block is None else Batch(block.size, pair=(*names, block), share=batch.share)
 
     def unites(self, batch: Batch, block: Block) -> bool:
-        """True if the join is one of pairs: `ra.joins.unions` makes its heads."""
+        """True if `ra.joins.unions` can join a batch with a block: both are pairs of dense ids."""
         if self.composed is None or is_searched(block, batch.size) or not has_half_words(block.packing):
             return False
-        if block.rows[1] > DENSE >> 6:
+        if block.rows[1] > MAX_DENSE_IDS >> 6:
             return False
-        turned = self.turned(batch)
-        return turned is not None and turned.block.cells <= DENSE >> 6
+        outer = self.as_outer_pairs(batch)
+        return outer is not None and outer.block.cells <= MAX_DENSE_IDS >> 6
 
-    def _united(self, batch: Batch, block: Block):
-        """Yield the distinct heads of a join of two sets of pairs, made by bitmaps: `ra.joins.unions`."""
+    def _join_by_unions(self, batch: Batch, block: Block):
+        """Yield the distinct heads of a join of pairs, made by unions of bitmaps (`ra.joins.unions`)."""
         _, carried, new = self.composed
-        outer = self.turned(batch).block.chunks
+        outer = self.as_outer_pairs(batch).block.chunks
         if self.by_row(batch):
             made, names = unions.by_row(outer, block.chunks, *block.rows), (carried, new)
         else:
@@ -192,37 +196,38 @@ class Join:
             heads = Chunked(HALVES, chunks)
             yield Batch(heads.size, pair=(*names, heads))
 
-    def _composed(self, batch, block, begin, most):
-        """Yield the distinct heads of a join of two sets of pairs, made by `ra.joins.local_join`. Returns False if that is
-        impossible."""
+    def _join_pairs(self, batch: Batch, block: Block, resume_at, batch_size: int):
+        """Yield the distinct heads of a join of pairs, made by `ra.joins.local_join` or `local_join_by_row`. Return False if
+        neither is possible: nothing has been yielded then."""
         if self.composed is None or is_searched(block, batch.size) or not has_half_words(block.packing):
             return False
-        (key, carried, new), (number, cursor, _) = self.composed, begin
+        (key, carried, new), (number, cursor, _) = self.composed, resume_at
         if batch.names == (carried, key):
             directory, greatest = block.by_first()
-            if greatest >= DENSE:
+            if greatest >= MAX_DENSE_IDS:
                 return False
             inner = np.ascontiguousarray(block.words[0])
-            rows = local_join_by_row.compose(batch.pair[2], inner, directory, greatest, cursor, most)
-            for words, joined, cursor in rows:
-                yield Batch(words.size, pair=(carried, new, words), at=(number, cursor, 0), joined=joined)
+            heads = local_join_by_row.compose(batch.pair[2], inner, directory, greatest, cursor, batch_size)
+            for words, joined, cursor in heads:
+                yield Batch(words.size, pair=(carried, new, words), resume_at=(number, cursor, 0), joined=joined)
             return True
-        outer = batch.as_pair(key, carried)
-        if outer is None:
+        outer_block = batch.as_block(key, carried)
+        if outer_block is None:
             return False
+        outer = outer_block.words[0]
         domain = int((outer & np.uint64(0xFFFFFFFF)).max(initial=0)) + 1
-        if domain > DENSE:
+        if domain > MAX_DENSE_IDS:
             return False
-        join = KeyedJoin(outer, np.ascontiguousarray(block.words[0]), 32, domain, cursor)
-        for words in join.chunks(most=most):
-            yield Batch(words.size, pair=(new, carried, words.copy()), at=(number, join.cursor, 0), joined=join.joined)
-            join.joined = 0
+        inner = np.ascontiguousarray(block.words[0])
+        heads = local_join.compose(outer, inner, 32, domain, cursor, batch_size)
+        for words, joined, cursor in heads:
+            yield Batch(words.size, pair=(new, carried, words), resume_at=(number, cursor, 0), joined=joined)
         return True
 
 
 def matched(step, batch: Batch, context: Context) -> np.ndarray:
-    """Return a mask of the bindings for which a relation has a tuple with the step's keys as its first columns, in the step's
-    order."""
+    """Return a mask (n,) of the bindings for which a step's relation has a tuple that begins, in the step's order, with the
+    step's keys. step: a Join or an AntiJoin."""
     found, keys = np.zeros(batch.size, np.bool_), None
     for block in context.blocks(step.relation, step.part, step.order):
         if block.size:
@@ -232,27 +237,37 @@ def matched(step, batch: Batch, context: Context) -> np.ndarray:
     return found
 
 
-def scan_blocks(blocks: list[Block], binds, same: dict[str, np.ndarray], begin=START, most=MOST, exact: bool = False):
-    """Yield the tuples of blocks in their order, for the first atom of a body. same: columns of one row that are added to all
-    bindings; exact: see `Context`."""
-    for number in range(begin[0], len(blocks)):
-        block, row = blocks[number], begin[1] if number == begin[0] else 0
-        if has_half_words(block.packing) and len(binds) == 2 and not same and not (exact and block.size > most):
+def match_counts(step, batch: Batch, context: Context) -> np.ndarray:
+    """Return for each binding (n,) the number of tuples of a step's relation that begin, in the step's order, with its keys."""
+    keys = [evaluate(term, batch.columns, batch.size, context.values) for term in step.keys]
+    counts = np.zeros(batch.size, np.int64)
+    for block in context.blocks(step.relation, step.part, step.order):
+        lows, highs = block.ranges(keys, batch.size)
+        counts += highs - lows
+    return counts
+
+
+def scan_blocks(blocks: list[Block], binds, binding, resume_at=START, batch_size=MAX_BATCH_BINDINGS, exact=False):
+    """Yield all tuples of blocks as batches, in their order. binds: (place, variable) of the columns that are needed; binding:
+    a column of one value for each variable that was bound before; exact: see `Context`."""
+    for number in range(resume_at[0], len(blocks)):
+        block, row = blocks[number], resume_at[1] if number == resume_at[0] else 0
+        if has_half_words(block.packing) and len(binds) == 2 and not binding and not (exact and block.size > batch_size):
             (_, first), (_, second) = sorted(binds)
-            yield Batch(block.size, pair=(first, second, block), at=(number + 1, 0, 0))
+            yield Batch(block.size, pair=(first, second, block), resume_at=(number + 1, 0, 0))
             continue
-        for start in range(row, block.size, most):
-            some = Block(block.packing, np.ascontiguousarray(block.words[:, start : start + most]))
+        for start in range(row, block.size, batch_size):
+            some = Block(block.packing, np.ascontiguousarray(block.words[:, start : start + batch_size]))
             columns = {name: some.column(place) for place, name in binds}
-            columns |= {name: np.repeat(column, some.size) for name, column in same.items()}
-            yield Batch(some.size, columns, at=(number, start + some.size, 0))
+            columns |= {name: np.repeat(column, some.size) for name, column in binding.items()}
+            yield Batch(some.size, columns, resume_at=(number, start + some.size, 0))
 
 
 @dataclass
 class Exchange:
-    """The bindings go to where the next join's relation keeps the bucket of their key. Not run as a step: a body is cut
-    into segments here, and what a segment makes is shipped to the next. keys: the terms for the first columns in `order`;
-    one: to a single subbucket of the bucket, not to all."""
+    """A cut between two segments of a body: bindings are sent to the partitions that have the bucket of their key in the next
+    join's relation. Not run as a step. keys: the terms for the first columns in `order`; one: a binding is sent to a single
+    subbucket of the bucket, not to all."""
 
     relation: str
     order: tuple[int, ...]
@@ -260,24 +275,20 @@ class Exchange:
     keep: frozenset[str]
     one: bool = False
 
-    def __call__(self, batch: Batch, context: Context):
-        raise TypeError("an exchange is between segments")
-
 
 @dataclass
 class EarlyProjection:
-    """Keep only the variables that are still needed, and remove duplicates. Duplicates are no longer removed if the first large
-    batch has few.
-    """
+    """Keep only the variables that are still needed, and remove duplicates. If the first large batch has few duplicates, they
+    are not removed from later batches. deduplicates: unknown until that batch has come."""
 
     keep: tuple[str, ...]
-    worth: list = field(default_factory=list)
+    deduplicates: bool | None = None
     sliceable = True
 
     def __call__(self, batch, context):
-        if not self.worth and batch.size > 10_000:
-            self.worth.append(batch.repeats(self.keep))
-        if self.worth == [False] or batch.size < 2:
+        if self.deduplicates is None and batch.size > MIN_SAMPLED_BINDINGS:
+            self.deduplicates = batch.repeats(self.keep)
+        if self.deduplicates is False or batch.size < 2:
             yield Batch(batch.size, batch.columns.only(self.keep))
         else:
             yield batch.distinct(self.keep)
@@ -308,9 +319,8 @@ class Bind:
 
 @dataclass
 class Unpack:
-    """Bind variables to the fields of a record: [name, name, …] = record; nil has no fields. Or $branch(name, …) = record, for
-    records with that `tag`.
-    """
+    """Bind variables to the fields of a record: [name, name, …] = record, or $branch(name, …) = record. A binding is dropped if
+    its record is nil, or is of a branch with another `tag`."""
 
     record: Term
     names: tuple[str, ...]
@@ -355,19 +365,21 @@ class Generate:
     keep: frozenset[str]
     sliceable = True
 
-    def __call__(self, batch, context, begin=START):
+    def __call__(self, batch, context, resume_at=START):
         kind = self.literal.result.kind
-        terms = [self.literal.start, self.literal.stop, self.literal.step]
-        given = [None if t is None else evaluate(t, batch.columns, batch.size, context.values) for t in terms]
-        start, stop, step = (None if column is None else numbers(column, kind) for column in given)
-        step, counts = range_counts(kind, start, stop, step)
-        (_, row, skip), first = begin, np.zeros_like(counts)
+
+        def typed(term: Term) -> np.ndarray:
+            return numbers(evaluate(term, batch.columns, batch.size, context.values), kind)
+
+        start, stop = typed(self.literal.start), typed(self.literal.stop)
+        step, counts = range_counts(kind, start, stop, None if self.literal.step is None else typed(self.literal.step))
+        (_, row, skip), first = resume_at, np.zeros_like(counts)
         while row < batch.size:
-            rows, nth, row, skip = kernels.expand_some(first, counts, row, skip, context.most)
+            rows, nth, row, skip = kernels.expand_some(first, counts, row, skip, context.batch_size)
             if rows.size:
-                columns = batch.take(rows, self.keep) | {self.literal.result.name: range_values(kind, start, step, rows, nth)}
-                yield Batch(rows.size, columns, at=(0, row, skip))
+                columns = batch.take(rows, self.keep) | {self.literal.result.name: range_values(start, step, rows, nth)}
+                yield Batch(rows.size, columns, resume_at=(0, row, skip))
 
 
-GROUP = "@group"  # the variable that has the number of the outer binding, in an aggregate's body
-WEIGHT = "@weight"  # the variable that says how many equal bindings a row stands for, if they are only counted
+GROUP = "@group"  # a variable: the number of the outer binding, in the body of an aggregate or a negation
+WEIGHT = "@weight"  # a variable: the number of equal bindings that a row stands for, if they are only counted

@@ -1,5 +1,5 @@
-"""Joins of aggregates that need not list the partners of a binding: where they are only counted, it stands for as many as it
-has; for a minimum or a maximum the first or the last one in the index is enough.
+"""Joins in the bodies of aggregates that do not list all partners of a binding: for a count their number is enough, for a
+minimum or a maximum the first or the last one in the index.
 """
 
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Kind, Order, Term, Var
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.columns import BlockColumn
-from semi_naive.ra.rules.steps import WEIGHT, Context, Join
+from semi_naive.ra.rules.steps import WEIGHT, Context, Join, match_counts
 
 
 @dataclass
 class Weigh:
-    """Multiply each binding's WEIGHT by the number of tuples that a relation has for it."""
+    """Multiply each binding's WEIGHT by the number of tuples with which `join` would extend it."""
 
     join: Join
     sliceable = True
@@ -37,18 +37,13 @@ class Weigh:
         return self.join.searched
 
     def __call__(self, batch: Batch, context: Context):
-        counts = np.zeros(batch.size, np.int64)
-        keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.join.keys]
-        for block in context.blocks(self.join.relation, self.join.part, self.join.order):
-            lows, highs = block.ranges(keys, batch.size)
-            counts += highs - lows
-        yield with_multiplicities(batch, counts, self.join.keep)
+        yield with_multiplicities(batch, match_counts(self.join, batch, context), self.join.keep)
 
 
 @dataclass
 class Extreme(Weigh):
-    """Extend each binding by the tuple of each block with the least or, if `greatest`, the greatest value in the column after
-    the keys, in place of by all matching tuples."""
+    """Extend each binding by one matching tuple of each block: that with the least or, if `greatest`, the greatest value in the
+    column after the keys."""
 
     greatest: bool = False
 
@@ -64,9 +59,8 @@ class Extreme(Weigh):
 
 
 def extreme_only(body: list, op: str, target: Term | None) -> list:
-    """Return the steps of a body, of which only the least or the greatest value of `target` is needed. If that is a number in
-    the column after the keys of the last join, this join yields the first or the last tuple of a group alone: one search in an
-    index, whatever the size of the group. op: of the aggregate."""
+    """Return the steps of the body of an aggregate (`op` of `target`). For a min or max of a number in the column after the
+    keys of the last join, that join becomes an Extreme: one search in an index instead of a scan of the group."""
     last = body[-1] if body else None
     if op not in ("min", "max") or not isinstance(target, Var) or target.kind != Kind.NUMBER or type(last) is not Join:
         return body
@@ -76,6 +70,7 @@ def extreme_only(body: list, op: str, target: Term | None) -> list:
 
 
 def with_multiplicities(batch: Batch, counts: np.ndarray, keep: frozenset[str]) -> Batch:
-    """The bindings that have any, each times as many."""
+    """Multiply the WEIGHT of each binding, by default 1, by a count (size,), and drop bindings with the count 0. keep: the
+    variables that are needed afterwards."""
     weight = batch.columns[WEIGHT] * counts if WEIGHT in batch.columns else counts
     return batch.with_columns({WEIGHT: weight}).where(counts > 0, keep | {WEIGHT})

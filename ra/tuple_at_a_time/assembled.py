@@ -1,8 +1,8 @@
 """The assembled program of a stratum: the machine's instructions for all its rule versions, and the layout of its relations and
 lists of blocks. It is independent of the tuples.
 
-The result is cached: assembling takes a fifth of a millisecond, and most changes in a session are maintained in one. `code`
-refers to a list of blocks by its number; it is replaced by the position when the tables are known.
+It is cached: assembling takes 0.2 ms, as long as a session takes for most changes. `code` refers to a list of blocks by its
+number, which is replaced by the list's position when the tables are known.
 """
 
 from dataclasses import dataclass, field
@@ -12,20 +12,19 @@ import numpy as np
 
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Order
-from semi_naive.ra.rules.ages import Now
+from semi_naive.ra.rules.ages import TicksRef
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.assembler import Assembler, Unknown
 from semi_naive.ra.tuple_at_a_time.rows import sort_of
 
 Versions = list[tuple[Derivation, str]]  # rule versions, each with the relation whose delta it reads
-MAX_KEPT_ASSEMBLIES = 64  # assembled programs cached for one stratum, one for each set of versions
+MAX_CACHED_PROGRAMS = 64  # assembled programs cached for one stratum, one for each set of versions
 
 
 class Searched(NamedTuple):
-    """A list of blocks: a part of a relation in a column order, searched by its first `keys` columns. part: None for the tuples
-    with which a head is compared.
-    """
+    """A list of blocks that instructions search: a part of a relation in a column order, by its first `keys` columns. part:
+    None for the tuples with which a head is compared."""
 
     relation: str
     order: Order
@@ -34,9 +33,9 @@ class Searched(NamedTuple):
 
 
 class Dated(NamedTuple):
-    """A list of the blocks of a relation with the ticks of their tuples."""
+    """A list of the blocks of a relation, with the ticks of their tuples."""
 
-    now: Now
+    now: TicksRef
     relation: str
 
 
@@ -45,10 +44,9 @@ MEMBERS: dict[int, list[Order]] = {at.EQUIVALENCE: [(0,)], at.CLASSES: [(1,)]}  
 
 @dataclass
 class RelationLayout:
-    """How instructions refer to a relation of the stratum. number: its number among the relations; indexes: the number of each
-    hash index among all indexes of the stratum, by its columns; skipped: the numbers of the indexes whose searches skip the
-    delta.
-    """
+    """How instructions refer to a relation of the stratum. number: its number among the relations; home: its home order; sort:
+    its reduction (`layout.PLAIN` and those after it); indexes: the number of each hash index among all indexes of the stratum,
+    by its columns; skipped: the numbers of the indexes whose searches skip the delta."""
 
     number: int
     arity: int
@@ -59,7 +57,7 @@ class RelationLayout:
 
     @property
     def key(self) -> Order:
-        """The columns by which known tuples are found: all, or all but the last of a lattice."""
+        """The columns by which known tuples are found: all, or for a lattice all but the last."""
         return tuple(range(self.arity - (self.sort >= at.MIN)))
 
 
@@ -71,6 +69,7 @@ class Assembled:
     known, others: the places of the versions that run in the machine, and of all others.
     binary: the places, among `known`, of those with binary joins instead of a multiway join.
     inserting: for each relation whose heads `others` derive, the position of the instruction that inserts them.
+    lists: the number of each list of blocks. unknown: why the last of `others` cannot run in the machine.
     """
 
     def __init__(self, versions: Versions, slow: set[int], shapes: dict[str, RelationLayout], values: Any):
@@ -87,45 +86,42 @@ class Assembled:
 
     def _assemble(self, slow: set[int]) -> None:
         """Assemble each version that the machine can run, and collect the places of the others."""
-        assembler, entries = Assembler(self._access, self._ages, self.values), []
-        self.unknown = Unknown("what is slow")
+        assembler, entries = Assembler(self._access, lambda ticks, name: self._list(Dated(ticks, name)), self.values), []
+        self.unknown = Unknown("slow versions only")
         for place, (derivation, delta) in enumerate(self.versions):
+            if place in slow:
+                self.others.append(place)
+                continue
             try:
-                if place in slow:
-                    raise self.unknown
                 entry = assembler.version(derivation, self.shapes[derivation.relation].home)
-                self.binary += [len(entries)] * assembler.binary
-                entries.append((entry, self.shapes[delta].number * at.RELATION_SIZE, int(assembler.splits)))
-                self.known.append(place)
             except Unknown as unknown:
                 self.unknown = unknown
                 self.others.append(place)
+                continue
+            self.binary += [len(entries)] * assembler.binary
+            entries.append((entry, self.shapes[delta].number * at.RELATION_SIZE, int(assembler.splits)))
+            self.known.append(place)
         heads = {self.versions[place][0].relation for place in self.others} if entries else ()
         self.inserting = {name: assembler.inserting(name, self.shapes[name].home) for name in heads}
         self.code, self.registers = np.array(assembler.code, np.int64), np.array([*assembler.registers, 0], np.int64)
-        self.listed, self.symbols = np.array(assembler.listed, np.int64), assembler.symbols
-        self.cursors, self.sets = assembler.cursors, assembler.sets
+        self.list_operands, self.symbols = np.array(assembler.list_operands, np.int64), assembler.symbols
+        self.cursors, self.set_widths = assembler.cursors, assembler.set_widths
         self.entries = np.zeros((len(entries), at.VERSION_SIZE), np.int64)
         self.entries[:, [at.ENTRY, at.DELTA_RELATION, at.SPLITS]] = np.array(entries, np.int64).reshape(-1, 3)
 
     def _access(self, relation: str, order: Order, keys: int, part: str | None = None) -> tuple[int, int, int]:
         """Return (number of the list of blocks, position of the relation, position of the index) for a search by the first
-        columns of an order; -1 where there is none. part None: a head's comparison with known tuples."""
+        `keys` columns of an order; -1 where there is none. part: None for a head's comparison with known tuples, by its key."""
         shape = self.shapes.get(relation)
         if shape is None:
             return self._list(Searched(relation, order, keys, part or "all")), -1, -1
-        if part is None:
-            keys = len(shape.key)  # a head
-        listed, index = self._list(Searched(relation, order, keys, part)), -1
+        keys = len(shape.key) if part is None else keys
+        blocks, index = self._list(Searched(relation, order, keys, part)), -1
         if keys and part is not None:
             number = self._index(shape, order[:keys])
             shape.skipped |= {number} if part == "full" else set()
             index = number * at.INDEX_SIZE
-        return listed, shape.number * at.RELATION_SIZE, index
-
-    def _ages(self, now: Now, relation: str) -> int:
-        """Return the number of the list of a relation's blocks with ticks."""
-        return self._list(Dated(now, relation))
+        return blocks, shape.number * at.RELATION_SIZE, index
 
     def _list(self, wanted: Searched | Dated) -> int:
         """Return the number of a list, which is added if it is new."""
@@ -153,13 +149,13 @@ class Assembled:
                 lists += columns
         self.indexes = np.concatenate([indexes.reshape(-1), np.array(lists, np.int64)])
 
-    def placed(self, begins: list[int]) -> np.ndarray:
-        """Return the code with each list's number replaced by its position."""
+    def code_with_lists(self, begins: list[int]) -> np.ndarray:
+        """Return the code with each list's number replaced by its position. begins: the position of each list."""
         code = self.code.copy()
-        code[self.listed] = np.array(begins, np.int64)[code[self.listed]]
+        code[self.list_operands] = np.array(begins, np.int64)[code[self.list_operands]]
         return code
 
-    def begun(self) -> np.ndarray:
+    def initial_registers(self) -> np.ndarray:
         """Return the initial values of the registers. Strings are numbered each time, as a failed transaction removes its
         numbers."""
         registers = self.registers.copy()
@@ -174,7 +170,7 @@ def assembled(kept: dict, versions: Versions, slow: set[int], tables: dict[str, 
     sorts = tuple((name, sort_of(table), table.arity, table.home) for name, table in tables.items())
     key = tuple((id(derivation), delta) for derivation, delta in versions), frozenset(slow), sorts
     if key not in kept:
-        if len(kept) >= MAX_KEPT_ASSEMBLIES:
+        if len(kept) >= MAX_CACHED_PROGRAMS:
             kept.clear()
         shapes = {name: RelationLayout(number, arity, home, sort) for number, (name, sort, arity, home) in enumerate(sorts)}
         kept[key] = Assembled(versions, slow, shapes, values)

@@ -3,10 +3,11 @@
     path(x, z) :- delta path(x, y), edge(y, z).
 
 becomes: JOIN path (its delta), binds x and y → JOIN edge by y, binds z → HEAD path x z. Each variable and each constant has a
-register.
+register. Terms are also referred to by registers, by number.
 """
 
 from dataclasses import dataclass, field
+from functools import partial, reduce
 
 from semi_naive.ra.by_variable.multiway import Multiway
 from semi_naive.ra.expressions.terms import evaluate
@@ -17,16 +18,16 @@ from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.exists import Without
 from semi_naive.ra.tuple_at_a_time import layout as at
 
-MAX_BINARY_JOIN_BINDINGS = 64  # expected bindings made of one by binary joins; with more, a multiway join is used
+MAX_BINARY_JOIN_BINDINGS = 64  # bindings that binary joins are expected to make of one; with more, a multiway join is used
 PARTS = {"delta": at.DELTA, "full": at.FULL, "all": at.ALL}
-WHOLE = {
+INTEGER_FUNCTORS = {
     "+": at.ADD, "-": at.SUBTRACT, "*": at.MULTIPLY, "/": at.DIVIDE, "%": at.REMAINDER, "neg": at.NEGATE, "band": at.AND,
     "bor": at.OR, "bxor": at.XOR, "bnot": at.NOT, "bshl": at.SHIFT_LEFT, "bshr": at.SHIFT_RIGHT, "bshru": at.SHIFT_RIGHT_ZEROS,
     "land": at.BOTH, "lor": at.EITHER, "lxor": at.ONE_OF, "lnot": at.NEITHER, "min": at.LEAST, "max": at.GREATEST,
 }  # fmt: skip
 FUNCTORS = {
-    Kind.NUMBER: WHOLE,
-    Kind.UNSIGNED: WHOLE | {
+    Kind.NUMBER: INTEGER_FUNCTORS,
+    Kind.UNSIGNED: INTEGER_FUNCTORS | {
         "/": at.DIVIDE_UNSIGNED, "%": at.REMAINDER_UNSIGNED, "bshr": at.SHIFT_RIGHT_ZEROS, "min": at.LEAST_UNSIGNED,
         "max": at.GREATEST_UNSIGNED,
     },
@@ -42,15 +43,15 @@ CONVERSIONS = {
     (Kind.NUMBER, Kind.UNSIGNED): at.MOVE,
     (Kind.UNSIGNED, Kind.NUMBER): at.MOVE,
 }
-BITS = {"=": at.EQUAL, "!=": at.DIFFERENT}
+EQUALITY = {"=": at.EQUAL, "!=": at.DIFFERENT}
 COMPARISONS = {
-    Kind.NUMBER: BITS | {"<": at.LESS, "<=": at.UP_TO},
-    Kind.UNSIGNED: BITS | {"<": at.LESS_UNSIGNED, "<=": at.UP_TO_UNSIGNED},
-    Kind.FLOAT: BITS | {"<": at.LESS_FLOAT, "<=": at.UP_TO_FLOAT},
-    Kind.SYMBOL: BITS,
-    Kind.RECORD: BITS,
+    Kind.NUMBER: EQUALITY | {"<": at.LESS, "<=": at.UP_TO},
+    Kind.UNSIGNED: EQUALITY | {"<": at.LESS_UNSIGNED, "<=": at.UP_TO_UNSIGNED},
+    Kind.FLOAT: EQUALITY | {"<": at.LESS_FLOAT, "<=": at.UP_TO_FLOAT},
+    Kind.SYMBOL: EQUALITY,
+    Kind.RECORD: EQUALITY,
 }
-TURNED = {">": "<", ">=": "<="}
+MIRRORED = {">": "<", ">=": "<="}
 NUMBERS = Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT
 
 
@@ -62,68 +63,67 @@ class Unknown(Exception):
 class Assembler:
     """A builder of the instructions for all versions of a stratum's rules.
 
-    access: function (relation, order, keys, part) → (number of the list of blocks that a join searches, position of the
+    access: function (relation, order, number of keys, part) → (number of the list of blocks to search, position of the
     relation, position of its index); -1 where there is none.
-    ages: function (now, relation) → number of the list of blocks with ticks.
+    ages: function (ticks, relation) → number of the list of blocks with ticks.
     """
 
     access: object
     ages: object
     values: object
     code: list[int] = field(default_factory=list)
-    listed: list[int] = field(default_factory=list)  # the positions in `code` that have the number of a list
+    list_operands: list[int] = field(default_factory=list)  # the positions in `code` that have the number of a list of blocks
     symbols: list[tuple[int, Const]] = field(default_factory=list)  # registers of constants that are not numbers
     registers: list[int] = field(default_factory=list)  # the initial values of the registers
     cursors: int = 0  # the size of the array of cursors and sets of bindings
-    sets: dict[int, int] = field(default_factory=dict)  # the number of variables of each set, by its position in that array
+    set_widths: dict[int, int] = field(default_factory=dict)  # the number of variables of each set, by its position there
     splits: bool = False  # True if the last version begins with the rows of the delta
     binary: bool = False  # True if the last version has binary joins in place of a multiway join
-    ends: dict[int, list[int]] = field(default_factory=dict)  # for each negated body, the positions to be set to its end
 
     def version(self, derivation: Derivation, order: Order) -> int:
         """Emit the instructions of a version, and return the position of the first. order: the home order of the head's
         relation. If the machine cannot run a step, Unknown is raised and the code is unchanged."""
-        length, listed = len(self.code), len(self.listed)
+        code_size, operands = len(self.code), len(self.list_operands)
         try:
             return self._version(derivation, order)
         except Unknown:
-            del self.code[length:], self.listed[listed:]
+            del self.code[code_size:], self.list_operands[operands:]
             raise
 
     def _version(self, derivation: Derivation, order: Order) -> int:
         """Emit the instructions of a version, followed by its sieve, and return the position of the first."""
-        self.named: dict[str, int] = {}
-        self.constants: dict[tuple, int] = {}
-        self.back, begin, self.binary, self.splits = -1, len(self.code), False, False
-        self.scanned: dict[str, int] | None = (
-            None  # the delta's column of each variable, while conditions may be added to the sieve
-        )
-        self.sieve: list[tuple[int, int]] = []
-        self.within, self.ends = 0, {}
+        self.variables: dict[str, int] = {}  # the register of each variable
+        self.constants: dict[tuple, int] = {}  # the register of each constant
+        self.back, begin, self.binary, self.splits = -1, len(self.code), False, False  # back: the last generator, or -1
+        self.sieve: list[tuple[int, int]] = []  # (column of the delta, number of a list of blocks)
+        # the delta's column of each variable, while conditions may be added to the sieve
+        self.delta_columns: dict[str, int] | None = None
+        self.negations = 0  # the number of negated bodies around an instruction
+        self.jumps_to_end: dict[int, list[int]] = {}  # of each negated body, the positions in `code` to be set to its end
         self._steps(derivation.steps)
         self._head(derivation.relation, order, [self._register(term) for term in derivation.head])
         if self.sieve:
             self.code[begin + at.SIEVE] = len(self.code)
-            self.listed += range(len(self.code) + at.SIFT, len(self.code) + 1 + at.SIFT * len(self.sieve), at.SIFT)
+            self.list_operands += range(len(self.code) + at.SIFT, len(self.code) + 1 + at.SIFT * len(self.sieve), at.SIFT)
             self.code += [len(self.sieve), *(number for sift in self.sieve for number in sift)]
         return begin
 
     def inserting(self, relation: str, order: Order) -> int:
-        """Emit an instruction that inserts a head from consecutive registers of its own; return its place."""
+        """Emit an instruction that inserts a head from consecutive registers of its own; return its position."""
         self.back, begin = -1, len(self.code)
         self._head(relation, order, [self._new() for _ in order])
         return begin
 
     def _head(self, relation: str, order: Order, values: list[int]) -> None:
-        """Emit the insertion of a head. values: its registers, in the relation's own order."""
+        """Emit the insertion of a head. order: the relation's home order; values: the head's registers, in its own order."""
         access, number, _ = self.access(relation, order, len(order))
-        self.listed.append(len(self.code) + at.HEAD_ACCESS)
+        self.list_operands.append(len(self.code) + at.HEAD_ACCESS)
         self._emit(at.HEAD, number, access, *values, *(values[column] for column in order))
 
     def _emit(self, operation: int, *operands: int) -> None:
-        """Append an instruction."""
-        if self.back in self.ends:
-            self.ends[self.back].append(len(self.code) + at.BACK)
+        """Append an instruction that continues at `back` if it fails."""
+        if self.back in self.jumps_to_end:
+            self.jumps_to_end[self.back].append(len(self.code) + at.BACK)
         self.code += [operation, self.back, *operands]
 
     def _steps(self, body) -> None:
@@ -133,13 +133,13 @@ class Assembler:
     def _step(self, step) -> None:
         """Emit one step of a body. Raises Unknown if the machine cannot run it."""
         if isinstance(step, steps.Join):
-            self._join(step)
+            self._search(at.JOIN if step.binds or step.every else at.EXISTS, step, step.part, step.binds)
         elif isinstance(step, steps.AntiJoin):
             self._search(at.LACKS, step, step.part)
         elif isinstance(step, steps.Filter):
             self._filter(step.literal)
         elif isinstance(step, steps.Bind):
-            self.named[step.name] = self._register(step.term)
+            self.variables[step.name] = self._register(step.term)
         elif isinstance(step, steps.Generate):
             self._range(step.literal)
         elif isinstance(step, steps.EarlyProjection):
@@ -147,7 +147,7 @@ class Assembler:
         elif isinstance(step, Without):
             self._without(step.steps)
         elif isinstance(step, Aged):
-            self.named[step.name] = self._new()
+            self.variables[step.name] = self._new()
             self._aged(at.AGED, step, step.name)
         elif isinstance(step, Older):
             self._aged(at.OLDER, step, AGE)
@@ -159,39 +159,33 @@ class Assembler:
 
     # -- relations
 
-    def _join(self, join: steps.Join) -> None:
-        """Emit a join, or an existence test if it binds no variable."""
-        if not join.binds and not join.every:
-            self._search(at.EXISTS, join, join.part)
-            return
-        self._search(at.JOIN, join, join.part, join.binds)
-
-    def _search(self, operation: int, step, part: str, binds=()) -> None:
-        """Emit a join or an antijoin by the first columns of an order. binds: (place in the order, variable) for each new
+    def _search(self, operation: int, step: steps.Join | steps.AntiJoin, part: str, binds=()) -> None:
+        """Emit a search by a step's keys: a JOIN, EXISTS or LACKS. binds: (place in the order, variable) for each new
         variable."""
         keys = [self._register(term) for term in step.keys]
         access, relation, index = self.access(step.relation, step.order, len(keys), part)
         for _, name in binds:
-            self.named[name] = self._new()
+            self.variables[name] = self._new()
         columns = step.order[: len(keys)]
-        bound = [(place, step.order[place], self.named[name]) for place, name in binds]
+        bound = [(place, step.order[place], self.variables[name]) for place, name in binds]
         begin = len(self.code)
-        self._sift(operation, step, access, relation)
+        self._add_to_sieve(operation, step, access, relation)
         if self.back == -1 and operation == at.JOIN and part == "delta" and not keys:
             self.splits = True
-            self.scanned = {name: column for (_, name), (_, column, _) in zip(binds, bound, strict=True)}
+            self.delta_columns = {name: column for (_, name), (_, column, _) in zip(binds, bound, strict=True)}
         cursor = self._cursor() if operation == at.JOIN else 0
-        self.listed.append(begin + at.ACCESS)
+        self.list_operands.append(begin + at.ACCESS)
         self._emit(operation, cursor, relation, index, PARTS[part], access, len(keys), len(bound), -1, *keys, *columns)
         self.code += [number for triple in bound for number in triple]
         self.back = begin if operation == at.JOIN else self.back
 
-    def _sift(self, operation: int, step, access: int, relation: int) -> None:
-        """Add a semijoin of the delta's rows with a joined relation to the version's sieve, as most values occur in few facts.
-        This ends at the first computed term: a term without a value must raise its error."""
+    def _add_to_sieve(self, operation: int, step, access: int, relation: int) -> None:
+        """Add to the version's sieve a semijoin of the delta's rows with a joined relation that is not of the stratum. None is
+        added after the first computed term, as a row on which that fails must raise its error."""
         key = step.keys[0] if step.keys else None
-        if self.scanned and operation != at.LACKS and relation < 0 and isinstance(key, Var) and key.name in self.scanned:
-            self.sieve.append((self.scanned[key.name], access))
+        in_delta = self.delta_columns and isinstance(key, Var) and key.name in self.delta_columns
+        if in_delta and operation != at.LACKS and relation < 0:
+            self.sieve.append((self.delta_columns[key.name], access))
 
     def _cursor(self) -> int:
         """Return the position of a new cursor."""
@@ -203,40 +197,42 @@ class Assembler:
         kind = literal.result.kind
         if kind == Kind.FLOAT:
             raise Unknown("a range of floats")
-        self.scanned = None
+        self.delta_columns = None
         start, stop = self._register(literal.start), self._register(literal.stop)
         step = -1 if literal.step is None else self._register(literal.step)
-        self.named[literal.result.name] = value = self._new()
+        self.variables[literal.result.name] = value = self._new()
         begin = len(self.code)
         self._emit(at.RANGE, self._cursor(), start, stop, step, int(kind == Kind.NUMBER), value)
         self.back = begin
 
     def _without(self, body: list) -> None:
         """Emit a negated body: continue if it has no solution for the bindings. If its first step fails, execution continues
-        after the body; if its last step succeeds, the instruction before the body fails."""
-        before, known, end = self.back, dict(self.named), -2 - len(self.ends)
-        self.scanned, self.ends[end], self.back, self.within = None, [], end, self.within + 1
+        after the body; if its last step succeeds, the generator before the body yields its next solution."""
+        before, variables = self.back, dict(self.variables)
+        end = -2 - len(self.jumps_to_end)  # stands for the position of the body's end, until that is known
+        self.delta_columns, self.jumps_to_end[end], self.back, self.negations = None, [], end, self.negations + 1
         self._steps(body)
-        self.back, self.within = before, self.within - 1
+        self.back, self.negations = before, self.negations - 1
         self._emit(at.FAIL)
-        for place in self.ends[end]:
-            self.code[place] = len(self.code)
+        for position in self.jumps_to_end[end]:
+            self.code[position] = len(self.code)
         self._emit(at.BEGIN)
-        self.named = known
+        self.variables = variables
 
     def _aged(self, operation: int, step: Aged | Older, name: str) -> None:
-        """Emit an instruction that reads the tick of a tuple."""
-        tuple_ = [self._register(term) for term in step.terms]
-        self.listed.append(len(self.code) + at.AGES)
-        self._emit(operation, self.ages(step.now, step.relation), self.named[name], len(tuple_), *tuple_)
+        """Emit an instruction that reads the tick of the tuple that a step's terms denote. name: the variable that is bound to
+        it or compared with it."""
+        terms = [self._register(term) for term in step.terms]
+        self.list_operands.append(len(self.code) + at.AGES)
+        self._emit(operation, self.ages(step.now, step.relation), self.variables[name], len(terms), *terms)
 
     def _distinct(self, projection: steps.EarlyProjection) -> None:
         """Emit an early projection: the machine continues once for each distinct binding of the variables that are still
         needed."""
-        if self.within:
+        if self.negations:
             return  # sets of bindings belong to the whole version, not to one evaluation of a negated body
-        self.sets[self.cursors] = len(projection.keep)
-        self._emit(at.DISTINCT, self.cursors, len(projection.keep), *(self.named[name] for name in projection.keep))
+        self.set_widths[self.cursors] = len(projection.keep)
+        self._emit(at.DISTINCT, self.cursors, len(projection.keep), *(self.variables[name] for name in projection.keep))
         self.cursors += at.SET_SIZE
 
     # -- constraints and terms
@@ -250,8 +246,8 @@ class Assembler:
         if not isinstance(literal, Compare):
             raise Unknown("a test of strings")
         left, right, op = literal.left, literal.right, literal.op
-        if op in TURNED:
-            left, right, op = right, left, TURNED[op]
+        if op in MIRRORED:
+            left, right, op = right, left, MIRRORED[op]
         if op not in COMPARISONS[literal.kind]:
             raise Unknown("the order of strings")
         self._emit(COMPARISONS[literal.kind][op], self._register(left), self._register(right))
@@ -259,7 +255,7 @@ class Assembler:
     def _register(self, term: Term) -> int:
         """Return the register with the value of a term."""
         if isinstance(term, Var):
-            return self.named[term.name]
+            return self.variables[term.name]
         if isinstance(term, Const):
             return self._constant(term)
         if isinstance(term, Call):
@@ -267,7 +263,7 @@ class Assembler:
         raise Unknown(type(term).__name__)
 
     def _constant(self, term: Const) -> int:
-        """Return the register of a constant, one for equal constants."""
+        """Return the register of a constant; equal constants share it."""
         key = term.kind, repr(term.value)
         if key not in self.constants:
             self.constants[key] = self._new(int(evaluate(term, {}, 1, self.values)[0]))
@@ -280,28 +276,24 @@ class Assembler:
         source = term.args[0].kind if term.args else None
         if term.op in ("as", "ord"):
             return self._compute(at.BITS_TO_FLOAT, args[0], args[0]) if term.kind == Kind.FLOAT != source else args[0]
-        if term.op.startswith("to_"):
-            return args[0] if source == term.kind else self._compute(CONVERSIONS.get((source, term.kind)), args[0], args[0])
-        operation = FUNCTORS.get(term.kind, {}).get(term.op)
+        converts = term.op.startswith("to_")
+        if converts and source == term.kind:
+            return args[0]
+        operation = CONVERSIONS.get((source, term.kind)) if converts else FUNCTORS.get(term.kind, {}).get(term.op)
         if operation is None:
             raise Unknown("a functor of strings, or a power")
-        if term.op in ("min", "max"):  # of two or more
-            result = args[0]
-            for other in args[1:]:
-                result = self._compute(operation, result, other)
-            return result
-        return self._compute(operation, *(args if len(args) == 2 else args * 2))
+        if term.op in ("min", "max"):  # of one argument or more
+            return reduce(partial(self._compute, operation), args)
+        return self._compute(operation, args[0], args[-1])
 
-    def _compute(self, operation: int | None, left: int, right: int) -> int:
+    def _compute(self, operation: int, left: int, right: int) -> int:
         """Emit an operation on two registers; return the register of its result."""
-        if operation is None:
-            raise Unknown("a functor of strings, or a power")
-        self.scanned = None
+        self.delta_columns = None
         result = self._new()
         self._emit(operation, left, right, result)
         return result
 
     def _new(self, value: int = 0) -> int:
-        """Return a new register with an initial value."""
+        """Return a new register."""
         self.registers.append(value)
         return len(self.registers) - 1

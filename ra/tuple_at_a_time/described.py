@@ -12,17 +12,17 @@ from semi_naive.ra.blocks.thinned import Thinned
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.sharing import address_of
 
-WORD = 1 << 64  # the number of values of a word
 BYTES = 8  # bytes of a number
 MAX_SCANNED_TUPLES = 16  # tuples of a block that is searched without a directory: making one would take longer
-ANY = np.array([0b11], np.uint64)  # a presence bitmap of two bits that admits every value
+ADMITS_ALL = np.array([0b11], np.uint64)  # a presence bitmap of two bits that admits every value
 
-Listed = tuple[list[tuple[Block, int, np.ndarray | None]], tuple[int, ...]]  # [(block, searched columns, ticks)], more words
+# [(block, number of searched columns, ticks or None)], and numbers that follow the blocks in the list
+ListEntries = tuple[list[tuple[Block, int, np.ndarray | None]], tuple[int, ...]]
 
 
 @dataclass(frozen=True, eq=False)
 class Described:
-    """The description of a block, in `words`.
+    """The description of a block, in `words` (`layout.WORDS` and those after it).
 
     arrays: the arrays whose addresses are in it, which it keeps alive.
     place: the address of `words` divided by 8.
@@ -37,26 +37,26 @@ class BlockLists:
     """Lists of block descriptions, one after the other in `words`.
 
     begins: the position at which each list starts.
-    kept: the objects whose addresses are in the lists, to keep them alive.
+    kept_alive: the objects whose addresses are in the lists.
     """
 
-    def __init__(self, lists: list[Listed]):
+    def __init__(self, lists: list[ListEntries]):
         self.begins: list[int] = []
-        self.kept: list[Any] = []
+        self.kept_alive: list[Any] = []
         words: list[int] = []
-        block_entries: list[int] = []
+        places: list[int] = []  # the positions of places in `words`, which are made relative to the array
         for blocks, further in lists:
             self.begins.append(len(words))
             words.append(len(blocks))
             for block, keys, ticks in blocks:
-                described = block.described.get(keys) or describe_block(block, keys)
-                block_entries.append(len(words))
+                described = describe_block(block, keys)
+                places.append(len(words))
                 words.append(described.place)
                 words += [] if ticks is None else [address_of(ticks)]
-                self.kept += described, ticks
+                self.kept_alive += described, ticks
             words += further
         self.words = np.array([*words, 0], np.int64)
-        self.words[block_entries] -= address_of(self.words) // BYTES
+        self.words[places] -= address_of(self.words) // BYTES
 
 
 def describe_block(block: Block, keys: int) -> Described:
@@ -68,14 +68,14 @@ def describe_block(block: Block, keys: int) -> Described:
 
 
 def _describe_whole(block: Block, keys: int) -> Described:
-    """Describe a block: the addresses of its words, directory and presence filter, and its fields."""
+    """Describe a block that is not thinned, searched by its first `keys` columns."""
     words, fields = np.ascontiguousarray(block.words), block.packing.fields
     rest, base, coarse, starts = 0, 0, 0, np.zeros(2, np.int64)
-    present, least, within, cells = ANY, 0, WORD_BITS - 1, 2
+    present, least, within, cells = ADMITS_ALL, 0, WORD_BITS - 1, 2
     shifts = [layout_field.shift for layout_field in fields[:keys] if layout_field.lane == 0]
     if shifts and shifts[-1] < WORD_BITS:
         rest = shifts[-1]
-        base, coarse, starts = _one_group(words[0], rest) if block.size <= MAX_SCANNED_TUPLES else block.directory(rest)
+        base, coarse, starts = _trivial_directory(words[0], rest) if block.size <= MAX_SCANNED_TUPLES else block.directory(rest)
     if keys and block.size > MAX_SCANNED_TUPLES:
         present, least, within, cells = block.present
     description = [address_of(words), block.size, words.shape[0], rest, signed(int(base)), coarse, address_of(starts)]
@@ -85,9 +85,9 @@ def _describe_whole(block: Block, keys: int) -> Described:
     return _with_address(np.array(description, np.int64), words, starts, present)
 
 
-def _one_group(words: np.ndarray, rest: int) -> tuple[int, int, np.ndarray]:
-    """Return a directory that has all words in one group, or in two of 63 bits each (see `Block.directory`). rest: the number
-    of low bits of a word that are not part of the key."""
+def _trivial_directory(words: np.ndarray, rest: int) -> tuple[int, int, np.ndarray]:
+    """Return (base, coarse, starts) of a directory (see `Block.directory`) that has all words in one group, or in two of 63
+    bits each. rest: the number of low bits of a word that are not part of the key."""
     base, last = int(words[0]) >> rest, int(words[-1]) >> rest
     if (last - base) >> (WORD_BITS - 1):
         return 0, WORD_BITS - 1, np.array([0, int(np.searchsorted(words, np.uint64(1 << (WORD_BITS - 1)))), words.size])
@@ -95,7 +95,7 @@ def _one_group(words: np.ndarray, rest: int) -> tuple[int, int, np.ndarray]:
 
 
 def _describe_thinned(block: Thinned, keys: int) -> Described:
-    """Describe a thinned block: the description of the whole block, and the positions of the dropped tuples."""
+    """Describe a thinned block: as the whole block, with the positions of the dropped tuples."""
     whole, gone = describe_block(block.whole, keys), np.ascontiguousarray(block.dropped)
     words = whole.words.copy()
     words[at.GONE], words[at.GONE_COUNT] = address_of(gone), gone.size
@@ -112,4 +112,4 @@ def signed(word: int) -> int:
     >>> signed((1 << 64) - 1)
     -1
     """
-    return word - WORD if word >= WORD >> 1 else word
+    return word - (1 << 64) if word >= 1 << 63 else word

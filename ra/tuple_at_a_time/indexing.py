@@ -51,9 +51,8 @@ def _hash_of_row(indexes, columns, count, rows, row, arity):
 
 @njit(**COMPILED)
 def newest(code, relations, relation, indexes, index, keys, regs):
-    """Return (slot, row): the slot of a key in an index, and the newest row that has it, or -1. The key is in registers. code,
-    keys: the instructions, and the position in them of the key's registers; regs: the registers; relation, index: the
-    positions of their structures."""
+    """Return (slot, row): the slot of a key in an index, and the newest row that has it, or -1. keys: the position in `code` of
+    the key's registers."""
     slots, mask = value_at(indexes, index + at.SLOTS), np.uint64(value_at(indexes, index + at.MASK))
     count, columns = value_at(indexes, index + at.INDEX_KEYS), value_at(indexes, index + at.INDEX_COLUMNS)
     rows, arity = value_at(relations, relation + at.ROWS), value_at(relations, relation + at.ARITY)
@@ -97,13 +96,13 @@ def _slot_of_row(relations, relation, indexes, index, row):
 
 @njit(**COMPILED)
 def newest_like(relations, relation, indexes, index, row):
-    """The newest row with the keys of a row that is in an index."""
+    """Return the newest row that has the key of a given row, which is in the index."""
     slot, _ = _slot_of_row(relations, relation, indexes, index, row)
     return np.int64(word_at(value_at(indexes, index + at.SLOTS), slot) & ROW) - 1
 
 
 @njit(**COMPILED)
-def _put_in(relations, relation, indexes, index, row):
+def _add_to_index(relations, relation, indexes, index, row):
     """Add a row to an index."""
     slot, hashed = _slot_of_row(relations, relation, indexes, index, row)
     slots = value_at(indexes, index + at.SLOTS)
@@ -112,13 +111,12 @@ def _put_in(relations, relation, indexes, index, row):
     put_word(slots, slot, (hashed >> TAG) << TAG | np.uint64(row + 1))
     earlier = value_at(indexes, index + at.EARLIER)
     if earlier:
-        put_row(
-            earlier, row, np.int32(previous) if previous < _begin_of(relations, relation, row) else row_at(earlier, previous)
-        )
+        is_earlier = previous < _first_row_of_part(relations, relation, row)
+        put_row(earlier, row, np.int32(previous) if is_earlier else row_at(earlier, previous))
 
 
 @njit(**COMPILED)
-def _begin_of(relations, relation, row):
+def _first_row_of_part(relations, relation, row):
     """Return the first row of the part (full, delta or new) that contains a row."""
     begin, end = value_at(relations, relation + at.DELTA_BEGIN), value_at(relations, relation + at.DELTA_END)
     return end if row >= end else begin if row >= begin else np.int64(0)
@@ -126,8 +124,8 @@ def _begin_of(relations, relation, row):
 
 @njit(**COMPILED)
 def _indexed_at_once(relations, relation):
-    """Return how many indexes of a relation, from the first on, get a new row at once. Insertions search these. The others get
-    the rows at the end of the iteration."""
+    """Return how many of a relation's indexes, from the first on, get a new row at once, as insertions search them. The others
+    get the rows at the end of the iteration."""
     sort = value_at(relations, relation + at.SORT)
     return np.int64(2) if sort == at.EQUIVALENCE or sort == at.CLASSES else np.int64(1)
 
@@ -137,13 +135,12 @@ def index_new(relations, relation, indexes, row):
     """Add a new row to the indexes that insertions search in the same iteration."""
     first = value_at(relations, relation + at.INDEX_LIST)
     for number in range(_indexed_at_once(relations, relation)):
-        _put_in(relations, relation, indexes, value_at(indexes, first + number), row)
+        _add_to_index(relations, relation, indexes, value_at(indexes, first + number), row)
 
 
 @njit(**COMPILED)
 def _index_many(relations, relation, indexes, index, begin, end):
-    """Add the rows begin to end - 1 to an index. The memory that a row will need is prefetched, which reduces 60 ns a row to
-    20."""
+    """Add the rows [begin, end) to an index. The memory that a row will need is prefetched, which reduces 60 ns a row to 20."""
     slots, mask = value_at(indexes, index + at.SLOTS), np.uint64(value_at(indexes, index + at.MASK))
     count, columns = value_at(indexes, index + at.INDEX_KEYS), value_at(indexes, index + at.INDEX_COLUMNS)
     rows, arity = value_at(relations, relation + at.ROWS), value_at(relations, relation + at.ARITY)
@@ -154,12 +151,12 @@ def _index_many(relations, relation, indexes, index, begin, end):
             ahead = _hash_of_row(indexes, columns, count, rows, row + PREFETCH_DISTANCE, arity)
             entry = word_at(slots, np.int64(ahead & mask)) & ROW
             fetch(rows, (np.int64(entry) - 1) * arity)
-        _put_in(relations, relation, indexes, index, row)
+        _add_to_index(relations, relation, indexes, index, row)
 
 
 @njit(**COMPILED)
 def fetch_home(code, relations, indexes, heads, place):
-    """Prefetch the slot of the home index in which a proposed head will be searched for."""
+    """Prefetch the slot of the home index in which the proposed head at position `place` of `heads` will be searched for."""
     relation = value_at(code, value_at(heads, place + at.INSTRUCTION) + at.HEAD_RELATION)
     home = value_at(indexes, value_at(relations, relation + at.INDEX_LIST))
     count, columns = value_at(indexes, home + at.INDEX_KEYS), value_at(indexes, home + at.INDEX_COLUMNS)
@@ -169,7 +166,7 @@ def fetch_home(code, relations, indexes, heads, place):
 
 @njit(**COMPILED)
 def index_born(relations, relation, indexes, begin, end):
-    """Add the rows of a finished iteration to the indexes that are updated at its end."""
+    """Add the rows [begin, end), those of a finished iteration, to the indexes that are updated at its end."""
     first = value_at(relations, relation + at.INDEX_LIST)
     for number in range(_indexed_at_once(relations, relation), value_at(relations, relation + at.INDEXES)):
         _index_many(relations, relation, indexes, value_at(indexes, first + number), begin, end)
@@ -210,8 +207,8 @@ def rows_of(relations, relation, part):
 
 @njit(**COMPILED)
 def visible(relations, relation, indexes, index, row, low, high):
-    """Return the newest row, from `row` backwards along the chain, that is in [low, high) and not superseded; or -1. If the
-    index has `earlier`, all rows of one iteration after `high` are skipped at once, as many may have the same key."""
+    """Return the newest row, from `row` backwards along its chain, that is in [low, high) and not superseded; or -1. If the
+    index has `earlier`, rows from `high` on are skipped an iteration at a time, as many may have the same key."""
     chain, dead = value_at(indexes, index + at.NEXT), value_at(relations, relation + at.DEAD)
     sort, earlier = value_at(relations, relation + at.SORT), value_at(indexes, index + at.EARLIER)
     while earlier and row >= high:
@@ -223,8 +220,8 @@ def visible(relations, relation, indexes, index, row, low, high):
 
 @njit(**COMPILED)
 def superseded(relations, relation, indexes, blocks, access, block, position):
-    """True if a row visible to rules has the key of the tuple at a position of a block, in a lattice. access: the list that
-    contains the block."""
+    """True if, in a lattice, a row of full or delta has the key of the tuple at a position of a block. access: the list of
+    blocks that contains the block."""
     end, home = value_at(relations, relation + at.DELTA_END), value_at(indexes, value_at(relations, relation + at.INDEX_LIST))
     if end == 0:
         return False

@@ -23,15 +23,16 @@ from semi_naive.ra.tuple_at_a_time.memory import (
     value_at,
 )
 from semi_naive.ra.tuple_at_a_time.operations import order_of_float
-from semi_naive.ra.tuple_at_a_time.searching import first_left, in_blocks, prefix_range, value_in
+from semi_naive.ra.tuple_at_a_time.searching import first_undeleted, in_blocks, prefix_range, value_in
 
-NEW, KNOWN, BETTER = -1, -2, -3  # a head is unknown; is known or worse; is better than the tuple of its key in the blocks
+# how a head compares with the tuples: it is unknown; known, or no better; better than the tuple in the blocks that has its key
+NEW, KNOWN, BETTER = -1, -2, -3
 PREFETCH_DISTANCE = 8  # heads between the one that is inserted and the one whose memory is prefetched
 
 
 @njit(**COMPILED)
 def _improves(sort, value, known):
-    """True if `value` is better than `known` in a lattice (`layout.MIN` and those after it)."""
+    """True if `value` is better than `known` in a lattice. sort: `layout.MIN` or one of those after it."""
     if sort == at.MIN:
         return value < known
     if sort == at.MAX:
@@ -47,7 +48,7 @@ def _improves(sort, value, known):
 
 @njit(**COMPILED)
 def _append(relations, relation, indexes):
-    """Add the row after the last one, whose values are already written, to the relation and its indexes."""
+    """Add a row whose values are already written after the last one to the relation and its indexes."""
     row = value_at(relations, relation + at.COUNT)
     put_value(relations, relation + at.COUNT, row + 1)
     times, clock = value_at(relations, relation + at.TIMES), value_at(relations, relation + at.CLOCK)
@@ -79,7 +80,7 @@ def _chain_length(chain, row):
 @njit(**COMPILED)
 def _unite(code, values, relations, relation, indexes, regs, state):
     """Insert an unknown pair into an equivalence relation, and all pairs that follow. Return the number of new pairs, or -1 if
-    they do not fit.
+    they do not fit. values: the position in `code` of the pair's registers.
 
     The members of a value's class are in the rows that begin with the value. The new pairs combine each member of one class
     with each member of the other, in both directions.
@@ -119,9 +120,9 @@ def _unite(code, values, relations, relation, indexes, regs, state):
 
 
 @njit(**COMPILED)
-def _rows_of_both(code, values, relations, relation, indexes, regs):
-    """The newest rows of both values of a pair in an equivalence relation, -1 where a value has none. values: the address of
-    the pair's registers."""
+def _rows_of_pair(code, values, relations, relation, indexes, regs):
+    """Return the newest rows (value, class) of both values of a pair; -1 where a value has none. values: the position in `code`
+    of the pair's registers."""
     by_value = value_at(indexes, value_at(relations, relation + at.INDEX_LIST))
     _, left = newest(code, relations, relation, indexes, by_value, values, regs)
     _, right = newest(code, relations, relation, indexes, by_value, values + 1, regs)
@@ -130,7 +131,7 @@ def _rows_of_both(code, values, relations, relation, indexes, regs):
 
 @njit(**COMPILED)
 def _append_member(relations, relation, indexes, value, name, before):
-    """A new row: a value is in the class of this name; `before`: its row of before, -1 if there is none."""
+    """Append the row (value, name of its class). before: the value's previous row, which is superseded, or -1."""
     row, dead = value_at(relations, relation + at.COUNT), value_at(relations, relation + at.DEAD)
     put_flag(dead, row, np.uint8(at.ALIVE))
     if before >= value_at(relations, relation + at.DELTA_END):
@@ -141,12 +142,15 @@ def _append_member(relations, relation, indexes, value, name, before):
 
 @njit(**COMPILED)
 def _unite_classes(code, values, relations, relation, indexes, regs, state):
-    """Unite the classes of two values: the members of the smaller one get the name of the other. Returns how many rows are
-    born, or -1 if there is no room. All rows with the name of a class are its members: a name that has been given up is never
-    given again. Which class is smaller is known once the shorter chain ends."""
+    """Unite the classes of two values: each member of the smaller one gets a row with the name of the other. Return the number
+    of new rows, or -1 if they do not fit. values: the position in `code` of the values' registers.
+
+    The rows with the name of a class are its members, as an abandoned name is never used again. The chains of both names are
+    followed until the shorter one ends: that class is the smaller one.
+    """
     by_name = value_at(indexes, value_at(relations, relation + at.INDEX_LIST) + 1)
     chain, rows = value_at(indexes, by_name + at.NEXT), value_at(relations, relation + at.ROWS)
-    first, second = _rows_of_both(code, values, relations, relation, indexes, regs)
+    first, second = _rows_of_pair(code, values, relations, relation, indexes, regs)
     left, right = register_value(regs, code, values), register_value(regs, code, values + 1)
     before, moved, count, name = value_at(relations, relation + at.COUNT), np.int64(-1), np.int64(2), left
     if first >= 0 and second >= 0:
@@ -175,27 +179,26 @@ def _unite_classes(code, values, relations, relation, indexes, regs, state):
 
 
 @njit(**COMPILED)
-def _known_or_improved(code, pc, relations, indexes, regs):
-    """Compare a head with the rows. Return KNOWN if it is known or no better; else the row of a lattice that it improves on, or
-    NEW."""
+def _compare_with_rows(code, pc, relations, indexes, regs):
+    """Compare a head with the rows. Return KNOWN; or, in a lattice, the row that it improves on; else NEW."""
     relation, values = value_at(code, pc + at.HEAD_RELATION), pc + at.HEAD_VALUES
     arity, sort = value_at(relations, relation + at.ARITY), value_at(relations, relation + at.SORT)
     if sort == at.CLASSES:
-        left, right = _rows_of_both(code, values, relations, relation, indexes, regs)
+        left, right = _rows_of_pair(code, values, relations, relation, indexes, regs)
         rows, united = value_at(relations, relation + at.ROWS), left >= 0 and right >= 0
         return np.int64(KNOWN) if united and value_at(rows, 2 * left + 1) == value_at(rows, 2 * right + 1) else np.int64(NEW)
     home = value_at(indexes, value_at(relations, relation + at.INDEX_LIST))
     _, known = newest(code, relations, relation, indexes, home, values, regs)
     if known >= 0:
-        best = value_at(relations, relation + at.ROWS), known * arity + arity - 1
-        if sort < at.MIN or not _improves(sort, register_value(regs, code, values + arity - 1), value_at(best[0], best[1])):
+        best = value_at(value_at(relations, relation + at.ROWS), known * arity + arity - 1)
+        if sort < at.MIN or not _improves(sort, register_value(regs, code, values + arity - 1), best):
             return np.int64(KNOWN)
     return known
 
 
 @njit(**COMPILED)
-def _in_base(code, pc, relations, blocks, regs):
-    """Compare a head with the tuples in blocks, which are from before the machine started. Return NEW, KNOWN or BETTER."""
+def _compare_with_blocks(code, pc, relations, blocks, regs):
+    """Compare a head with the tuples in blocks. Return NEW, KNOWN or BETTER."""
     relation, access = value_at(code, pc + at.HEAD_RELATION), value_at(code, pc + at.HEAD_ACCESS)
     arity, sort = value_at(relations, relation + at.ARITY), value_at(relations, relation + at.SORT)
     keys = pc + at.HEAD_VALUES + arity
@@ -204,7 +207,7 @@ def _in_base(code, pc, relations, blocks, regs):
     for number in range(value_at(blocks, access)):
         block = value_at(blocks, access + 1 + number)
         low, high = prefix_range(blocks, block, code, keys, arity - 1, regs)
-        low = first_left(blocks, block, low, high)
+        low = first_undeleted(blocks, block, low, high)
         if low < high:
             better = _improves(sort, register_value(regs, code, keys + arity - 1), value_in(blocks, block, arity - 1, low))
             return np.int64(BETTER) if better else np.int64(KNOWN)
@@ -212,25 +215,23 @@ def _in_base(code, pc, relations, blocks, regs):
 
 
 @njit(**COMPILED)
-def _news(code, pc, relations, indexes, blocks, regs):
-    """Compare a head with all tuples. Return KNOWN if it changes nothing; else the row of a lattice that it improves on, NEW or
-    BETTER."""
-    known = _known_or_improved(code, pc, relations, indexes, regs)
-    return _in_base(code, pc, relations, blocks, regs) if known == NEW else known
+def _compare(code, pc, relations, indexes, blocks, regs):
+    """Compare a head with all tuples. Return KNOWN; or, in a lattice, the row that it improves on, or BETTER; else NEW."""
+    known = _compare_with_rows(code, pc, relations, indexes, regs)
+    return _compare_with_blocks(code, pc, relations, blocks, regs) if known == NEW else known
 
 
 @njit(**COMPILED)
 def insert(code, pc, relations, indexes, blocks, regs, state):
-    """Insert a head. Return the number of new tuples, or -1 if they do not fit. code, pc: the instructions, and the position of
-    the HEAD instruction; regs: the registers; state: the machine's state."""
-    known = _news(code, pc, relations, indexes, blocks, regs)
+    """Insert a head. Return the number of new tuples, or -1 if they do not fit."""
+    known = _compare(code, pc, relations, indexes, blocks, regs)
     return np.int64(0) if known == KNOWN else _insert_new(code, pc, known, relations, indexes, regs, state)
 
 
 @njit(**COMPILED)
 def _insert_new(code, pc, known, relations, indexes, regs, state):
-    """Insert a head that is new or improves on a tuple; known: the result of `_news`. Return the number of new tuples, or -1 if
-    they do not fit."""
+    """Insert a head that is new or improves on a tuple; known: the result of `_compare`. Return the number of new tuples, or -1
+    if they do not fit."""
     relation, values = value_at(code, pc + at.HEAD_RELATION), pc + at.HEAD_VALUES
     arity, sort = value_at(relations, relation + at.ARITY), value_at(relations, relation + at.SORT)
     rows, count = value_at(relations, relation + at.ROWS), value_at(relations, relation + at.COUNT)
@@ -273,10 +274,9 @@ def insert_rows(code, pc, regs, relations, indexes, blocks, state, rows, count):
 
 @njit(**COMPILED)
 def propose(code, pc, version, relations, indexes, blocks, regs, state):
-    """Buffer a head for `insert_proposed`, unless it is known. Return 0, or -1 if the buffer is full. code, pc: the
-    instructions, and the position of the HEAD instruction; version: of the rule; regs: the registers; state: the thread's
-    state."""
-    if _news(code, pc, relations, indexes, blocks, regs) == KNOWN:
+    """Buffer a head for `insert_proposed`, unless it is known. Return 0, or -1 if the buffer is full. version: the position of
+    the rule version that made it; state: the thread's."""
+    if _compare(code, pc, relations, indexes, blocks, regs) == KNOWN:
         return np.int64(0)
     count, size = value_at(state, at.PROPOSED_COUNT), value_at(state, at.PROPOSED_SIZE)
     if count == value_at(state, at.PROPOSED_ROOM):
@@ -293,17 +293,17 @@ def propose(code, pc, version, relations, indexes, blocks, regs, state):
 
 @njit(**COMPILED)
 def _insert_one(code, heads, place, relations, indexes, blocks, versions, regs, state):
-    """Insert a proposed head, at `place` of `heads`. Return the number of new tuples, or -1 if they do not fit. The head was
-    compared with the older tuples before. It is compared with the tuples inserted since, and in a lattice with the earlier
-    value again."""
+    """Insert the proposed head at position `place` of `heads`. Return the number of new tuples, or -1 if they do not fit. The
+    head was compared with all tuples when it was proposed, so it is compared with the rows inserted since, and with the blocks
+    only in a lattice."""
     pc = value_at(heads, place + at.INSTRUCTION)
     for column in range(value_at(relations, value_at(code, pc + at.HEAD_RELATION) + at.ARITY)):
         put_value(regs, value_at(code, pc + at.HEAD_VALUES + column), value_at(heads, place + at.VALUES + column))
-    known = _known_or_improved(code, pc, relations, indexes, regs)
+    known = _compare_with_rows(code, pc, relations, indexes, regs)
     if known == KNOWN:
         return np.int64(0)
     if known == NEW and value_at(relations, value_at(code, pc + at.HEAD_RELATION) + at.SORT) >= at.MIN:
-        known = _in_base(code, pc, relations, blocks, regs)
+        known = _compare_with_blocks(code, pc, relations, blocks, regs)
     born = _insert_new(code, pc, known, relations, indexes, regs, state)
     if born > 0:
         increase(versions, value_at(heads, place + at.PROPOSER) + at.BORN, born)
@@ -313,8 +313,8 @@ def _insert_one(code, heads, place, relations, indexes, blocks, versions, regs, 
 @njit(types.boolean(*10 * (address,)), **COMPILED)
 def insert_proposed(code, regs, relations, indexes, blocks, versions, state, shares, shares_end, size):
     """Insert the heads that threads have proposed, rule version by rule version, as if one thread had made them all. Return
-    False if a relation is full; the next call continues there. shares: for each thread, the address and number of its heads;
-    size: the numbers that a head takes."""
+    False if a relation is full; the next call continues there. shares: (address of the heads, their number, how many are
+    inserted) of each thread; shares_end: the size of `shares`; size: the numbers that a head takes."""
     for version in range(0, value_at(state, at.VERSIONS_END), at.VERSION_SIZE):
         for share in range(0, shares_end, at.HEADS_SIZE):
             heads, count = value_at(shares, share + at.HEADS), value_at(shares, share + at.HEADS_COUNT)

@@ -10,7 +10,7 @@ blocks, from before the machine started, and in rows with hash indexes, born sin
 import numpy as np
 
 from semi_naive.host.jit import njit
-from semi_naive.ra.expressions.ranges import MOST
+from semi_naive.ra.expressions.ranges import MAX_RANGE_VALUES
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.indexing import (
     ROW,
@@ -32,32 +32,32 @@ from semi_naive.ra.tuple_at_a_time.memory import (
     value_at,
     word_at,
 )
-from semi_naive.ra.tuple_at_a_time.searching import first_left, may_have, prefix_range, value_in
+from semi_naive.ra.tuple_at_a_time.searching import first_undeleted, may_have, prefix_range, value_in
 
 REPETITION_SAMPLE_BINDINGS = 1 << 13  # bindings after which early projection stops if few were duplicates
 MAX_SET_BINDINGS = 1 << 22  # bindings in a set; later ones pass without a test
 
 
 @njit(**COMPILED)
-def _left_in_base(relations, relation, indexes, blocks, access, block, low, high):
-    """Return the first of the positions [low, high) of a block whose tuple has been neither deleted nor superseded; high if
+def _first_valid_in_block(relations, relation, indexes, blocks, access, block, low, high):
+    """Return the first of the positions [low, high) of a block whose tuple is neither deleted nor superseded by a row; high if
     there is none."""
-    low = first_left(blocks, block, low, high)
+    low = first_undeleted(blocks, block, low, high)
     if relation >= 0 and value_at(relations, relation + at.SORT) >= at.MIN:
         while low < high and superseded(relations, relation, indexes, blocks, access, block, low):
-            low = first_left(blocks, block, low + 1, high)
+            low = first_undeleted(blocks, block, low + 1, high)
     return low
 
 
 @njit(**COMPILED)
 def has_match(code, pc, relations, indexes, blocks, regs):
-    """True if a relation has a tuple whose first columns equal the keys of an instruction."""
+    """True if a relation has a tuple whose first columns equal the keys of the EXISTS or LACKS instruction at `pc`."""
     count, keys, relation = value_at(code, pc + at.KEYS), pc + at.LISTS, value_at(code, pc + at.RELATION)
     access = value_at(code, pc + at.ACCESS)
     for number in range(value_at(blocks, access)):
         block = value_at(blocks, access + 1 + number)
         low, high = prefix_range(blocks, block, code, keys, count, regs)
-        if _left_in_base(relations, relation, indexes, blocks, access, block, low, high) < high:
+        if _first_valid_in_block(relations, relation, indexes, blocks, access, block, low, high) < high:
             return True
     if relation < 0:
         return False
@@ -71,32 +71,32 @@ def has_match(code, pc, relations, indexes, blocks, regs):
 
 @njit(**COMPILED)
 def bind_next(code, pc, again, cursors, relations, indexes, blocks, regs):
-    """Bind the new variables of a join to its first matching tuple or, if `again`, to the next one. Return False if there is
-    none.
+    """Set the registers of a JOIN's new variables to its first matching tuple or, if `again`, to the next one. Return False if
+    there is none.
 
     The blocks are searched first, one stage of the cursor for each, and then the rows: by a hash index if the join has keys,
     else in order.
     """
     cursor, count, keys = value_at(code, pc + at.CURSOR), value_at(code, pc + at.KEYS), pc + at.LISTS
     access, relation, index = value_at(code, pc + at.ACCESS), value_at(code, pc + at.RELATION), value_at(code, pc + at.INDEX)
-    listed = value_at(blocks, access)
+    block_count = value_at(blocks, access)
     if not again:
         put_value(cursors, cursor + at.STAGE, -1)
         put_value(cursors, cursor + at.AT, 0)
         put_value(cursors, cursor + at.END, 0)
     stage = value_at(cursors, cursor + at.STAGE)
-    while stage < listed:
+    while stage < block_count:
         if stage >= 0:
             block, end = value_at(blocks, access + 1 + stage), value_at(cursors, cursor + at.END)
             low = value_at(cursors, cursor + at.AT)
-            position = _left_in_base(relations, relation, indexes, blocks, access, block, low, end)
+            position = _first_valid_in_block(relations, relation, indexes, blocks, access, block, low, end)
             if position < end:
-                _bind_word(code, pc, blocks, block, position, regs)
+                _bind_from_block(code, pc, blocks, block, position, regs)
                 put_value(cursors, cursor + at.AT, position + 1)
                 return True
         stage += 1
         put_value(cursors, cursor + at.STAGE, stage)
-        if stage < listed:
+        if stage < block_count:
             low, high = prefix_range(blocks, value_at(blocks, access + 1 + stage), code, keys, count, regs)
             put_value(cursors, cursor + at.AT, low)
             put_value(cursors, cursor + at.END, high)
@@ -112,7 +112,7 @@ def bind_next(code, pc, again, cursors, relations, indexes, blocks, regs):
     row, end = value_at(cursors, cursor + at.AT), value_at(cursors, cursor + at.END)
     if index < 0:
         shared = value_at(code, pc + at.BACK) < 0 and value_at(code, pc + at.PART) == at.DELTA
-        row = _sifted(code, value_at(code, pc + at.SIEVE), relations, relation, blocks, row, end, shared)
+        row = _first_sifted_row(code, value_at(code, pc + at.SIEVE), relations, relation, blocks, row, end, shared)
         put_value(cursors, cursor + at.AT, row + 1)
         has_row = row < end
     else:
@@ -123,19 +123,18 @@ def bind_next(code, pc, again, cursors, relations, indexes, blocks, regs):
             cursors, cursor + at.AT, np.int64(row_at(value_at(indexes, index + at.NEXT), row)) if has_row else np.int64(-1)
         )
     if has_row:
-        _bind_row(code, pc, value_at(relations, relation + at.ROWS), value_at(relations, relation + at.ARITY), row, regs)
+        _bind_from_row(code, pc, value_at(relations, relation + at.ROWS), value_at(relations, relation + at.ARITY), row, regs)
     return has_row
 
 
 @njit(**COMPILED)
-def _sifted(code, sieve, relations, relation, blocks, row, end, shared):
-    """Return the first row in [row, end) that is not superseded and that the sieve, a semijoin of the delta with joined
-    relations, lets through; `end` if there is none. sieve: its position in `code`, or -1. shared: only rows of this thread
-    count."""
+def _first_sifted_row(code, sieve, relations, relation, blocks, row, end, shared):
+    """Return the first row in [row, end) that `_first_valid_row` and the sieve accept; `end` if there is none. sieve: the
+    position in `code` of a semijoin of the delta with joined relations, or -1. shared: see `_first_valid_row`."""
     row = _first_valid_row(relations, relation, row, end, shared)
     if sieve >= 0:
         rows, arity = value_at(relations, relation + at.ROWS), value_at(relations, relation + at.ARITY)
-        while row < end and not _let_through(code, sieve, blocks, rows, row * arity):
+        while row < end and not _passes_sieve(code, sieve, blocks, rows, row * arity):
             row = _first_valid_row(relations, relation, row + 1, end, shared)
     return row
 
@@ -155,9 +154,9 @@ def _first_valid_row(relations, relation, row, end, shared):
 
 
 @njit(**COMPILED)
-def _let_through(code, sieve, blocks, rows, begin):
+def _passes_sieve(code, sieve, blocks, rows, begin):
     """True if all relations in the sieve may have the row's values in their first column. begin: the row's position in
-    `rows`."""
+    `rows`, in values."""
     sift = sieve + 1
     for _ in range(value_at(code, sieve)):
         value, access, found = value_at(rows, begin + value_at(code, sift)), value_at(code, sift + 1), False
@@ -170,8 +169,8 @@ def _let_through(code, sieve, blocks, rows, begin):
 
 
 @njit(**COMPILED)
-def _bind_word(code, pc, blocks, block, position, regs):
-    """Set the registers of a join's new variables from the tuple at a position of a block."""
+def _bind_from_block(code, pc, blocks, block, position, regs):
+    """Set the registers of a JOIN's new variables to values of the tuple at a position of a block."""
     bind = pc + at.LISTS + 2 * value_at(code, pc + at.KEYS)
     for _ in range(value_at(code, pc + at.BINDS)):
         put_value(regs, value_at(code, bind + 2), value_in(blocks, block, value_at(code, bind), position))
@@ -179,8 +178,8 @@ def _bind_word(code, pc, blocks, block, position, regs):
 
 
 @njit(**COMPILED)
-def _bind_row(code, pc, rows, arity, row, regs):
-    """Set the registers of a join's new variables from a row."""
+def _bind_from_row(code, pc, rows, arity, row, regs):
+    """Set the registers of a JOIN's new variables to values of a row."""
     bind = pc + at.LISTS + 2 * value_at(code, pc + at.KEYS)
     for _ in range(value_at(code, pc + at.BINDS)):
         put_value(regs, value_at(code, bind + 2), value_at(rows, row * arity + value_at(code, bind + 1)))
@@ -189,8 +188,8 @@ def _bind_row(code, pc, rows, arity, row, regs):
 
 @njit(**COMPILED)
 def bind_value(code, pc, again, cursors, regs):
-    """Bind the result of a range to its first value or, if `again`, to the next one. Return 1; 0 if there is none, -1 if the
-    range has too many values."""
+    """Set the register of a RANGE's result to its first value or, if `again`, to the next one. Return 1; 0 if there is none, -1
+    if the range has too many values."""
     cursor = value_at(code, pc + at.CURSOR)
     start, stop = register_value(regs, code, pc + at.START), register_value(regs, code, pc + at.STOP)
     signed = value_at(code, pc + at.SIGNED) != 0
@@ -208,7 +207,7 @@ def bind_value(code, pc, again, cursors, regs):
             count = (np.uint64(start) - np.uint64(stop) - np.uint64(1)) // np.uint64(-step) + np.uint64(1)
         elif step == 0 and start != stop:
             count = np.uint64(1)
-        if count > np.uint64(MOST):
+        if count > np.uint64(MAX_RANGE_VALUES):
             return -1
         put_value(cursors, cursor + at.AT, 0)
         put_value(cursors, cursor + at.END, np.int64(count))
@@ -219,9 +218,9 @@ def bind_value(code, pc, again, cursors, regs):
 
 
 @njit(**COMPILED)
-def passed(code, pc, cursors, run, regs):
-    """Return 1 if the set of an early projection already has the binding, else add it and return 0; -1 if the set is full. run:
-    the number of this run of the rule version, for which the set is valid."""
+def is_repeated(code, pc, cursors, run, regs):
+    """Return 1 if the set of the DISTINCT instruction at `pc` has the binding in its registers already. Else add it and return
+    0; -1 if the set is full. run: the number of this run of the rule version; earlier runs' bindings do not count."""
     binding_set, count, keys = cursors + 8 * value_at(code, pc + at.SEEN), value_at(code, pc + at.SEEN_KEYS), pc + at.SEEN_LIST
     tested = value_at(binding_set, at.TESTED)
     if tested >= REPETITION_SAMPLE_BINDINGS and value_at(binding_set, at.REPEATED) < tested >> 3:

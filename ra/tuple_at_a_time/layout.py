@@ -52,9 +52,8 @@ DELTA, FULL, ALL = range(3)  # the part of a relation that is read
 ) = range(19)  # fmt: skip
 # SORT; from MIN on: a lattice, or the class of each value: a tuple supersedes the one that has its key
 PLAIN, EQUIVALENCE, MIN, MAX, MIN_UNSIGNED, MAX_UNSIGNED, MIN_FLOAT, MAX_FLOAT, CLASSES = range(9)
-ALIVE, SUPERSEDED, OVER = range(
-    3
-)  # DEAD: a flag for each row of a lattice. OVER: a new row that supersedes a tuple in the blocks
+# DEAD: a flag for each row of a lattice. OVER: a new row that supersedes a tuple in the blocks
+ALIVE, SUPERSEDED, OVER = range(3)
 
 # -- an index: slots with 32 bits of a hash and the number, from 1, of the newest row with a key; NEXT: for each row, the
 # previous row with the same key. INDEX_COLUMNS: the position in `indexes` of the list of its columns. EARLIER: for each row,

@@ -17,7 +17,7 @@ from semi_naive.host.jit import njit, types
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.indexing import forget_new, index_born, index_rows
 from semi_naive.ra.tuple_at_a_time.inserting import insert, insert_proposed, insert_rows, propose
-from semi_naive.ra.tuple_at_a_time.joining import bind_next, bind_value, has_match, passed
+from semi_naive.ra.tuple_at_a_time.joining import bind_next, bind_value, has_match, is_repeated
 from semi_naive.ra.tuple_at_a_time.memory import (
     COMPILED,
     address,
@@ -36,7 +36,7 @@ MIN_SWEPT_ROWS = 1 << 12  # rows of a lattice from which superseded ones are rem
 
 
 @njit(**COMPILED)
-def _advanced(relations, indexes, relation):
+def _end_iteration_of(relations, indexes, relation):
     """End an iteration of one relation: delta goes into full, new becomes delta. Return the size of the new delta.
 
     In a lattice, earlier rows with the key of a new row are marked as superseded.
@@ -59,10 +59,10 @@ def _advanced(relations, indexes, relation):
             put_flag(dead, row, np.uint8(at.ALIVE))
             increase(relations, relation + at.BASED, -1)
         before = np.int64(row_at(chain, row))
-        while before >= begin:  # has been superseded in the same iteration
+        while before >= begin:  # superseded in the same iteration, and marked then
             before = np.int64(row_at(chain, before))
         while before >= 0 and not flag_at(dead, before):
-            put_flag(dead, before, np.uint8(1))
+            put_flag(dead, before, np.uint8(at.SUPERSEDED))
             increase(relations, relation + at.DEAD_COUNT, 1)
             before = np.int64(row_at(chain, before))
     return born
@@ -96,7 +96,7 @@ def _record_iteration(state, born, tuples, work):
 
 
 @njit(**COMPILED)
-def _turned(relations, indexes, versions, state):
+def _end_iteration(relations, indexes, versions, state):
     """End an iteration of all relations. Return the reason for the machine to stop, or PAUSED if it continues."""
     work = -value_at(state, at.WORKED)
     for version in range(0, value_at(state, at.VERSIONS_END), at.VERSION_SIZE):
@@ -105,7 +105,7 @@ def _turned(relations, indexes, versions, state):
             put_value(versions, version + count + at.THEN, value_at(versions, version + count))
     delta, tuples, needs_compaction, limit_reached = np.int64(0), np.int64(0), False, False
     for relation in range(0, value_at(state, at.RELATIONS_END), at.RELATION_SIZE):
-        delta += _advanced(relations, indexes, relation)
+        delta += _end_iteration_of(relations, indexes, relation)
         count, dead = value_at(relations, relation + at.COUNT), value_at(relations, relation + at.DEAD_COUNT)
         size = count - dead + value_at(relations, relation + at.BASED)
         tuples += size
@@ -131,8 +131,8 @@ def _turned(relations, indexes, versions, state):
 
 @njit(**COMPILED)
 def _next_version(relations, versions, version, end):
-    """Return the position of the next rule version whose delta is not empty; `end` if there is none. A version that cannot be
-    divided runs only in the first thread."""
+    """Return the position of the next rule version that this thread evaluates: its delta is not empty, and it can be divided
+    among threads, or this is the first thread. `end` if there is none."""
     version += at.VERSION_SIZE
     while version < end:
         relation = value_at(versions, version + at.DELTA_RELATION)
@@ -145,8 +145,8 @@ def _next_version(relations, versions, version, end):
 
 @njit(types.int64(*8 * (address,)), **COMPILED)
 def run_machine(code, regs, cursors, relations, indexes, blocks, versions, state):
-    """Run instructions until there is a reason to stop, and return it (`layout.PAUSED` and those after it). `state` records
-    where to continue.
+    """Run instructions until there is a reason to stop, and return it (`layout.PAUSED` and those after it). The next call
+    continues there, as `state` records.
 
     All arguments are addresses of arrays: the instructions, registers, cursors of generators, relations, their indexes, lists
     of blocks, rule versions, and the state of the machine.
@@ -156,7 +156,7 @@ def run_machine(code, regs, cursors, relations, indexes, blocks, versions, state
     remaining_before, end = remaining, value_at(state, at.VERSIONS_END)
     while reason < 0:
         remaining -= 1
-        if pc < 0:  # a version is done
+        if pc < 0:  # the version has no further solution
             if 0 <= version < end:
                 increase(versions, version + at.WORK, remaining_before - remaining)
                 remaining_before = remaining
@@ -174,7 +174,7 @@ def run_machine(code, regs, cursors, relations, indexes, blocks, versions, state
                 continue
             put_value(state, at.OTHERS_DONE, 0)
             version = np.int64(-at.VERSION_SIZE)
-            stop = _turned(relations, indexes, versions, state)
+            stop = _end_iteration(relations, indexes, versions, state)
             if stop != at.PAUSED:
                 reason = stop
             elif remaining < 0:
@@ -231,7 +231,7 @@ def run_machine(code, regs, cursors, relations, indexes, blocks, versions, state
         elif op == at.BEGIN:
             pc, again = pc + at.NO_MORE, False
         elif op == at.DISTINCT:
-            seen = passed(code, pc, cursors, value_at(versions, version + at.RUNS), regs)
+            seen = is_repeated(code, pc, cursors, value_at(versions, version + at.RUNS), regs)
             if seen < 0:
                 put_value(state, at.GROWING, -1 - value_at(code, pc + at.SEEN))
                 reason = np.int64(at.GROW)

@@ -1,5 +1,5 @@
-"""Memory access of kernels: instructions that read and write a number at a position of an array given by its address. The
-caller keeps the array alive. They exist only in machine code.
+"""Instructions for kernels that read and write a number at a position of an array given by its address. The caller keeps the
+array alive. The instructions exist only in machine code.
 """
 
 from semi_naive.host import jit
@@ -54,49 +54,43 @@ def _pointer(builder, kind: str, args):
 
 
 def _fetch(typingctx, address, place):
+    """Generate the prefetch of a position of an array of 64-bit numbers."""
     from llvmlite import ir
     from numba import types
 
     def codegen(context, builder, signature, args):
-        byte, whole = ir.IntType(8).as_pointer(), ir.IntType(32)
-        signature_type = ir.FunctionType(ir.VoidType(), [byte, whole, whole, whole])
-        read, most, data_cache = (ir.Constant(whole, number) for number in (0, 3, 1))
-        pointer = builder.bitcast(_pointer(builder, "int64", args), byte)
-        builder.call(
-            builder.module.declare_intrinsic("llvm.prefetch", [byte], signature_type), [pointer, read, most, data_cache]
+        byte, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
+        prefetch = builder.module.declare_intrinsic(
+            "llvm.prefetch", [byte], ir.FunctionType(ir.VoidType(), [byte, int32, int32, int32])
         )
+        read, closest, data_cache = (ir.Constant(int32, number) for number in (0, 3, 1))
+        builder.call(prefetch, [builder.bitcast(_pointer(builder, "int64", args), byte), read, closest, data_cache])
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64), codegen
 
 
-def _as_float(typingctx, bits):
-    from llvmlite import ir
-    from numba import types
+def _bitcast(source: str, target: str) -> Instruction:
+    """Return the instruction that reinterprets 64 bits of one type, int64 or float64, as the other."""
 
-    def codegen(context, builder, signature, args):
-        return builder.bitcast(args[0], ir.DoubleType())
+    def cast(typingctx, bits):
+        from llvmlite import ir
+        from numba import types
 
-    return types.float64(types.int64), codegen
+        def codegen(context, builder, signature, args):
+            return builder.bitcast(args[0], ir.DoubleType() if target == "float64" else ir.IntType(64))
 
+        return getattr(types, target)(getattr(types, source)), codegen
 
-def _float_bits(typingctx, number):
-    from llvmlite import ir
-    from numba import types
-
-    def codegen(context, builder, signature, args):
-        return builder.bitcast(args[0], ir.IntType(64))
-
-    return types.int64(types.float64), codegen
+    return Instruction(_never, cast)
 
 
 word_at, put_word = _reader("uint64"), _writer("uint64")
 value_at, put_value = _reader("int64"), _writer("int64")
 row_at, put_row = _reader("int32"), _writer("int32")
 flag_at, put_flag = _reader("uint8"), _writer("uint8")
-fetch = Instruction(_never, _fetch)  # prefetch a position of an array of 64-bit numbers; it may be out of bounds
-as_float = Instruction(_never, _as_float)  # the float64 with these 64 bits
-float_bits = Instruction(_never, _float_bits)  # the 64 bits of a float64
+fetch = Instruction(_never, _fetch)  # the position may be out of bounds
+as_float, float_bits = _bitcast("int64", "float64"), _bitcast("float64", "int64")
 
 
 @njit(**COMPILED)

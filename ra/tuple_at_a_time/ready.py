@@ -1,5 +1,4 @@
-"""Decides when the tuple-at-a-time machine is loaded, and compiles it in the background if it was never compiled on this
-computer.
+"""Decide when to load the tuple-at-a-time machine, and compile it in the background if it was never compiled on this computer.
 
 Loading its machine code takes 0.03 s, as long as a small program runs, and compiling it as long as a large one. So each waits
 until enough time has been spent in small iterations.
@@ -28,10 +27,11 @@ log = logging.getLogger("semi_naive")
 
 
 class _Compilation:
-    """The background process that compiles the machine, if any. until: the time (`time.monotonic`) of the next check."""
+    """The background process that compiles the machine, if any. next_check: the time (`time.monotonic`) from which it is
+    checked whether the machine can be loaded."""
 
     process: "subprocess.Popen | None" = None
-    until = 0.0
+    next_check = 0.0
 
 
 def machine_is_ready(spent: float) -> bool:
@@ -39,9 +39,9 @@ def machine_is_ready(spent: float) -> bool:
     have taken a block at a time. Starts compilation in the background if necessary."""
     if jit.mode != "auto" or _loaded():
         return jit.mode != "uncompiled"
-    if spent < LOADING_SECONDS or time.monotonic() < _Compilation.until:
+    if spent < LOADING_SECONDS or time.monotonic() < _Compilation.next_check:
         return False
-    _Compilation.until = time.monotonic() + RECHECK_SECONDS
+    _Compilation.next_check = time.monotonic() + RECHECK_SECONDS
     _load(spent)
     return _loaded()
 
@@ -56,7 +56,7 @@ def compile_machine() -> None:
 
 @part("kernels")
 def _load(spent: float) -> None:
-    """Load the machine if its kernels are compiled; else start compiling them, once enough time was spent."""
+    """Load the machine if its kernels are compiled; else start to compile them, once enough time was spent. Log a failure."""
     with deferred():
         from semi_naive.host.native import is_cached
         from semi_naive.ra.tuple_at_a_time.machine import KERNELS
@@ -64,10 +64,10 @@ def _load(spent: float) -> None:
     if all(map(is_cached, KERNELS)):
         compile_machine()
     elif spent > COMPILING_SECONDS and _Compilation.process is None:
-        _Compilation.process = _compiling()
+        _Compilation.process = _start_compilation()
     elif _Compilation.process is not None and _Compilation.process.poll():
         log.warning("kernels could not be compiled, so small iterations take longer; why: %s -c '%s'", sys.executable, COMPILE)
-        _Compilation.until = float("inf")
+        _Compilation.next_check = float("inf")
 
 
 def _loaded() -> bool:
@@ -76,11 +76,11 @@ def _loaded() -> bool:
     return machine is not None and all(kernel.entry is not None for kernel in machine.KERNELS)
 
 
-def _compiling() -> "subprocess.Popen":
+def _start_compilation() -> "subprocess.Popen":
     """Start a process that compiles the machine. It ends with this process."""
     import subprocess
 
-    nothing = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen([sys.executable, "-c", COMPILE], env=os.environ.copy(), start_new_session=True, **nothing)
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen([sys.executable, "-c", COMPILE], env=os.environ.copy(), start_new_session=True, **streams)
     leftovers.add_process(process)
     return process

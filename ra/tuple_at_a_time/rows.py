@@ -1,7 +1,7 @@
 """The tuples of a relation that are born in the machine: rows in the order of their birth, with hash indexes.
 
-The life of a tuple is that of `ra.blocks.table`. The rows before DELTA_BEGIN are full, those from DELTA_BEGIN to DELTA_END the
-delta, and later ones new. A row takes 8 bytes a value, and 20 to 40 bytes for each index.
+A tuple goes from new to delta to full, as in `ra.blocks.table`. The rows before DELTA_BEGIN are full, those from DELTA_BEGIN to
+DELTA_END the delta, and later ones new. A row takes 8 bytes a value, and 20 to 40 bytes for each index.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from semi_naive.ra.reduce.classes import Classes
 from semi_naive.ra.reduce.representatives import Representatives
 from semi_naive.ra.tuple_at_a_time import layout as at
 
-WHOLE = at.EQUIVALENCE, at.CLASSES  # sorts of relations of which all tuples are rows, as members of a class are enumerated
+ALL_IN_ROWS = at.EQUIVALENCE, at.CLASSES  # sorts of relations of which all tuples are rows, to enumerate a class's members
 INITIAL_ROWS = 1 << 10  # the smallest capacity of a relation, in rows
 LATTICES = {
     ("min", Kind.NUMBER): at.MIN, ("max", Kind.NUMBER): at.MAX, ("min", Kind.UNSIGNED): at.MIN_UNSIGNED,
@@ -27,8 +27,9 @@ LATTICES = {
 
 @dataclass
 class HashIndex:
-    """A hash index of rows by some columns: `slots` has the newest row of each key.
+    """A hash index of rows by some columns.
 
+    slots: a hash table of the newest row of each key.
     chain: for each row, the previous row with the same key.
     earlier: for each row, the newest row of an earlier iteration with the same key; only if `skipped`.
     """
@@ -50,7 +51,10 @@ class NewRows:
 
     shape: the relation's `assembled.RelationLayout`.
     limit: the number of tuples at which the evaluation stops, or None.
-    dead: for each row of a lattice, whether a better value superseded it.
+    begin, count: at the beginning, the first row of the delta, and the number of rows.
+    stored: the number of rows that are already in the table's full.
+    dead: for each row of a lattice, a flag (`layout.ALIVE` and those after it).
+    times: the tick of each row's birth, if the table records ticks.
     based: the number of tuples that are in the table's blocks and not in rows.
     """
 
@@ -58,20 +62,16 @@ class NewRows:
         self.table, self.number, self.limit = table, shape.number, limit
         self.sort, self.key = shape.sort, shape.key
         self.indexes = [HashIndex(columns, number, number in shape.skipped) for columns, number in shape.indexes.items()]
-        full = table.rows("full") if self.sort in WHOLE else np.empty((0, table.arity), np.int64)
-        delta = table.rows("delta")
-        self.begin, self.count = full.shape[0], full.shape[0] + delta.shape[0]
-        self.handed = self.begin  # the number of rows that have been stored in the table's full
+        full = table.rows("full") if self.sort in ALL_IN_ROWS else np.empty((0, table.arity), np.int64)
+        self.rows = np.concatenate([full, table.rows("delta")])
+        self.begin, self.count, self.stored = full.shape[0], self.rows.shape[0], full.shape[0]
         self.dead = np.zeros(0, np.uint8)
-        self.rows = np.concatenate([full, delta])
-        self.times: np.ndarray | None = None  # the tick of each birth, if the table records ticks
-        if hasattr(table, "clock"):
-            self.times = np.full(self.count, -1)
+        self.times = np.full(self.count, -1) if hasattr(table, "clock") else None
         self.based = table.count - self.count
 
     def base(self, order: Order, part: str | None) -> list[Block]:
-        """Return the blocks of `full` from before the machine started, sorted in a column order."""
-        if self.sort in WHOLE or part == "delta":
+        """Return the blocks, sorted in a column order, of the part's tuples that are not in rows."""
+        if self.sort in ALL_IN_ROWS or part == "delta":
             return []
         return [block for block in self.table.blocks("full", order) if block.size]
 
@@ -96,32 +96,28 @@ class NewRows:
     def nbytes(self) -> int:
         return self.rows.nbytes + self.dead.nbytes + sum(index.nbytes for index in self.indexes)
 
-    def parts(self, first: int, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return (full, delta): the rows first to begin - 1, and begin to end - 1, without superseded ones."""
-        full, delta = self.rows[first:begin], self.rows[begin:end]
-        if self.sort >= at.MIN:
-            full, delta = full[self.dead[first:begin] == at.ALIVE], delta[self.dead[begin:end] == at.ALIVE]
-        return full, delta
+    def _alive(self, begin: int, end: int) -> np.ndarray | slice:
+        """Return the rows of [begin, end) that are not superseded, as an index into that range."""
+        return self.dead[begin:end] == at.ALIVE if self.sort >= at.MIN else slice(None)
 
-    def hand_over(self, begin: int, end: int) -> None:
-        """Store the rows in the table: those before `begin` in its full, those from there to `end` as its delta."""
-        first, self.handed = self.handed, begin
-        full, delta = self.parts(first, begin, end)
+    def store(self, begin: int, end: int) -> None:
+        """Store the rows in the table: those before `begin` in its full, the rows [begin, end) as its delta."""
+        first, self.stored = self.stored, begin
+        full, delta = self.rows[first:begin][self._alive(first, begin)], self.rows[begin:end][self._alive(begin, end)]
         if self.times is None:
             self.table.from_machine(full, delta)
         else:
-            alive = self.dead[first:end] == at.ALIVE if self.dead.size else slice(None)
-            self.table.from_machine(full, delta, self.times[first:end][alive])
+            self.table.from_machine(full, delta, self.times[first:end][self._alive(first, end)])
 
     def compact(self, begin: int, end: int) -> int:
-        """Remove superseded rows, between two iterations. Return the number of rows before the delta. begin, end: the delta's
-        rows."""
-        full, delta = self.parts(0, begin, end)
+        """Remove the superseded rows of a lattice, between two iterations. Return the number of rows before the delta, which is
+        the rows [begin, end)."""
+        alive = self.dead[:end] == at.ALIVE
         if self.times is not None:
-            self.times = self.times[:end][self.dead[:end] == at.ALIVE]
-        self.handed = int(np.count_nonzero(self.dead[: self.handed] == at.ALIVE))
-        self.rows, self.dead = np.concatenate([full, delta]), np.zeros(0, np.uint8)
-        return full.shape[0]
+            self.times = self.times[:end][alive]
+        self.stored = int(np.count_nonzero(alive[: self.stored]))
+        self.rows, self.dead = self.rows[:end][alive], np.zeros(0, np.uint8)
+        return int(np.count_nonzero(alive[:begin]))
 
 
 def sort_of(table: Table) -> int:

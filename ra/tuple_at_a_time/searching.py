@@ -16,9 +16,9 @@ SIX, LOW_SIX = np.uint64(6), np.uint64(63)
 
 
 @njit(**COMPILED)
-def _word(blocks, block, code, keys, count, regs, lane):
-    """Return (word, mask, fits) for one lane of a search key: the word that the registers' values make, the mask of its bits,
-    and whether the values are within the block's bounds."""
+def _key_word(blocks, block, code, keys, count, regs, lane):
+    """Return (word, mask, fits) for one lane of a search key: the word that the registers' values make, the mask of the bits
+    that they take, and True if they are within the block's bounds."""
     word, mask, fits = np.uint64(0), np.uint64(0), True
     for number in range(count):
         field = block + at.FIELDS + number * at.FIELD_SIZE
@@ -34,7 +34,7 @@ def _word(blocks, block, code, keys, count, regs, lane):
 
 @njit(**COMPILED)
 def may_have(blocks, block, value):
-    """True if the block's presence bitmap admits a value in the first column."""
+    """False if no tuple of a block has a value in the first column, by the block's presence bitmap, which may err otherwise."""
     distance = np.uint64(value) - np.uint64(value_at(blocks, block + at.LEAST_VALUE))
     cell = distance >> np.uint64(value_at(blocks, block + at.WITHIN))
     if cell >= np.uint64(value_at(blocks, block + at.CELLS)):
@@ -51,13 +51,13 @@ def prefix_range(blocks, block, code, keys, count, regs):
         return np.int64(0), size
     if not may_have(blocks, block, register_value(regs, code, keys)):
         return np.int64(0), np.int64(0)
-    word, mask, fits = _word(blocks, block, code, keys, count, regs, 0)
+    word, mask, fits = _key_word(blocks, block, code, keys, count, regs, 0)
     low, high = np.int64(0), (size if fits else np.int64(0))
     if fits and mask != np.uint64(0):
         low, high = _in_first_lane(blocks, block, word)
     for lane in range(1, value_at(blocks, block + at.LANES)):
         if low < high:
-            word, mask, fits = _word(blocks, block, code, keys, count, regs, lane)
+            word, mask, fits = _key_word(blocks, block, code, keys, count, regs, lane)
             if not fits:
                 return low, low
             if mask != np.uint64(0):
@@ -133,13 +133,13 @@ def in_blocks(code, access, blocks, keys, count, regs):
     for number in range(value_at(blocks, access)):
         block = value_at(blocks, access + 1 + number)
         low, high = prefix_range(blocks, block, code, keys, count, regs)
-        if first_left(blocks, block, low, high) < high:
+        if first_undeleted(blocks, block, low, high) < high:
             return True
     return False
 
 
 @njit(**COMPILED)
-def first_left(blocks, block, low, high):
+def first_undeleted(blocks, block, low, high):
     """Return the first of the positions [low, high) whose tuple is not deleted (`ra.blocks.thinned`); high if there is none."""
     count = value_at(blocks, block + at.GONE_COUNT)
     if count == 0 or low >= high:
@@ -159,11 +159,11 @@ def first_left(blocks, block, low, high):
 
 @njit(**COMPILED)
 def tick_of(code, pc, blocks, regs):
-    """Return the tick of the tuple that an instruction names by its registers; -1 if it has none."""
-    ages, count, keys = value_at(code, pc + at.AGES), value_at(code, pc + at.AGED_KEYS), pc + at.AGED_LIST
-    for _ in range(value_at(blocks, ages)):
-        low, high = prefix_range(blocks, value_at(blocks, ages + at.BLOCK_AGED), code, keys, count, regs)
+    """Return the tick of the tuple that is in the registers of the AGED or OLDER instruction at `pc`; -1 if it has none."""
+    entry, count, keys = value_at(code, pc + at.AGES), value_at(code, pc + at.AGED_KEYS), pc + at.AGED_LIST
+    for _ in range(value_at(blocks, entry)):
+        low, high = prefix_range(blocks, value_at(blocks, entry + at.BLOCK_AGED), code, keys, count, regs)
         if low < high:
-            return value_at(value_at(blocks, ages + at.TICKS), low)
-        ages += at.AGES_SIZE
+            return value_at(value_at(blocks, entry + at.TICKS), low)
+        entry += at.AGES_SIZE
     return np.int64(-1)

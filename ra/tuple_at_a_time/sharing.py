@@ -36,20 +36,20 @@ class Cursors:
     """The state of a thread's joins and ranges, and its sets of bindings for early projection.
 
     words: the array that the machine reads and writes (`layout`, cursors and sets).
-    sets: the number of variables of each set, by its position in `words`. size: the words of all cursors and sets.
+    widths: the number of variables of each set of bindings, by the position of the set in `words`.
     """
 
-    def __init__(self, size: int, sets: dict[int, int]):
-        self.words, self.sets = np.zeros(size + 1, np.int64), sets
+    def __init__(self, size: int, widths: dict[int, int]):
+        self.words, self.widths = np.zeros(size + 1, np.int64), widths
         self.bindings: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-        for begin in sets:
+        for begin in widths:
             self.grow(begin)
 
     def grow(self, begin: int) -> None:
-        """Enlarge a set of bindings, which is then empty."""
+        """Enlarge the set of bindings at a position of `words`, which is then empty."""
         entry = self.words[begin : begin + at.SET_SIZE]
         capacity = max(INITIAL_ROWS, 4 * entry[at.BINDING_ROOM])
-        bindings, slots = np.empty((capacity, self.sets[begin]), np.int64), np.zeros(2 * capacity, np.uint64)
+        bindings, slots = np.empty((capacity, self.widths[begin]), np.int64), np.zeros(2 * capacity, np.uint64)
         entry[at.BINDINGS], entry[at.BINDING_SLOTS] = address_of(bindings), address_of(slots)
         entry[at.BINDING_MASK], entry[at.BINDING_COUNT], entry[at.BINDING_ROOM] = 2 * capacity - 1, 0, capacity
         self.bindings[begin] = bindings, slots
@@ -61,50 +61,49 @@ class Cursors:
 
 @dataclass
 class ThreadState:
-    """The machine's state for one thread. whole: the `stratum.Interpreter` that is shared; number, count: this thread evaluates
-    part `number` of `count`.
-    """
+    """The machine's state for one thread, which evaluates part `number` of `count` of an iteration. interpreter: the
+    `stratum.Interpreter` whose arrays the threads read. heads: the buffer of the heads that this thread proposes."""
 
-    whole: Any
+    interpreter: Any
     number: int
     count: int
 
     def __post_init__(self):
         """Copy the parts of the machine's state that a thread changes."""
-        whole = self.whole
-        self.registers, self.cursors = whole.registers.copy(), Cursors(whole.cursors.words.size, whole.cursors.sets)
-        self.versions, self.state = whole.versions.copy(), whole.state.copy()
-        self.heads = np.empty((INITIAL_ROWS, at.VALUES + int(whole.relation_table[:, at.ARITY].max())), np.int64)
+        shared = self.interpreter
+        self.registers, self.cursors = shared.registers.copy(), Cursors(shared.cursors.words.size, shared.cursors.widths)
+        self.versions, self.state = shared.versions.copy(), shared.state.copy()
+        self.heads = np.empty((INITIAL_ROWS, at.VALUES + int(shared.relation_table[:, at.ARITY].max())), np.int64)
 
     def begin(self) -> None:
         """Prepare for an iteration."""
-        self.relations = self.whole.relation_table.copy()
+        self.relations = self.interpreter.relation_table.copy()
         self.relations[:, [at.SHARE, at.SHARES, at.TAKEN]] = self.number, self.count, ROWS_PER_TURN
         self.versions[:, [at.MADE, at.WORK]] = 0
-        self.state[:] = self.whole.state
-        self._keep(0)
+        self.state[:] = self.interpreter.state
+        self._set_buffer(0)
 
-    def _keep(self, count: int) -> None:
-        """Note the address and the capacity of the buffer of heads, which has `count` heads."""
+    def _set_buffer(self, count: int) -> None:
+        """Tell the machine the address and the capacity of the buffer, which has `count` heads."""
         self.state[[at.PROPOSED, at.PROPOSED_COUNT]] = address_of(self.heads), count
         self.state[[at.PROPOSED_ROOM, at.PROPOSED_SIZE]] = self.heads.shape
 
-    def go_on(self, instructions: int) -> int:
+    def run(self, instructions: int) -> int:
         """Run a number of instructions. Return PAUSED if more remain, SHARING if this part is finished, else the failure."""
         self.state[at.SLICE] = instructions
         while True:
-            whole = self.whole
-            status = run_machine(
-                *map(address_of, (whole.code, self.registers, self.cursors.words, self.relations, whole.index_words)),
-                *map(address_of, (whole.block_words, self.versions, self.state)),
+            shared = self.interpreter
+            reason = run_machine(
+                *map(address_of, (shared.code, self.registers, self.cursors.words, self.relations, shared.index_words)),
+                *map(address_of, (shared.block_words, self.versions, self.state)),
             )
-            if status != at.GROW:
-                return status
+            if reason != at.GROW:
+                return reason
             if self.state[at.GROWING] < 0:
                 self.cursors.grow(-1 - int(self.state[at.GROWING]))
             else:
                 self.heads = np.concatenate([self.heads, np.empty_like(self.heads)])
-                self._keep(len(self.heads) // 2)
+                self._set_buffer(len(self.heads) // 2)
 
     @property
     def made(self) -> int:
@@ -117,48 +116,44 @@ class ThreadState:
 
 
 class Shares:
-    """The states of all threads that evaluate an iteration together. in_threads: calls a function for each of several objects,
-    in threads.
-    """
+    """The states of the `count` threads that evaluate an iteration of an interpreter together."""
 
-    def __init__(self, whole: Any, count: int, in_threads: InThreads):
-        self.whole, self.in_threads = whole, in_threads
-        self.shares = [ThreadState(whole, number, count) for number in range(count)]
+    def __init__(self, interpreter: Any, count: int, in_threads: InThreads):
+        self.interpreter, self.in_threads = interpreter, in_threads
+        self.shares = [ThreadState(interpreter, number, count) for number in range(count)]
 
-    def make(self, instructions: int, pause: Callable[[], bool]) -> int:
-        """Make the heads of an iteration, `instructions` at a time. Return SHARING if all parts are finished.
-
-        If the result is FAULT (also if `pause` returns False) or TOO_MANY, nothing has been inserted.
-        """
+    def evaluate(self, instructions: int, pause: Callable[[], bool]) -> int:
+        """Make the heads of an iteration, without inserting them. Return SHARING; or TOO_MANY, or FAULT, also if `pause`
+        returns False. pause: called each time that the threads have run `instructions` together."""
         for share in self.shares:
             share.begin()
         runs, running = self.shares[0].versions[:, at.RUNS].copy(), self.shares
         while running:
-            statuses = list(self.in_threads(lambda share: share.go_on(instructions // len(self.shares)), running))
-            self._tell()
+            reasons = list(self.in_threads(lambda share: share.run(instructions // len(self.shares)), running))
+            self._add_statistics()
             made = sum(share.made for share in self.shares)
-            if at.FAULT in statuses:
+            if at.FAULT in reasons:
                 return at.FAULT
-            if at.TOO_MANY in statuses or made > self.whole.state[at.BUDGET]:
+            if at.TOO_MANY in reasons or made > self.interpreter.state[at.BUDGET]:
                 return at.TOO_MANY
-            running = [share for share, status in zip(running, statuses, strict=True) if status == at.PAUSED]
+            running = [share for share, reason in zip(running, reasons, strict=True) if reason == at.PAUSED]
             if running and not pause():
                 return at.FAULT
             if running:
-                self.whole.state[at.SLICE] = instructions
-        self.whole.versions[:, at.RUNS] += self.shares[0].versions[:, at.RUNS] - runs
-        self.whole.state[at.ITERATION_MADE] = made
+                self.interpreter.state[at.SLICE] = instructions
+        self.interpreter.versions[:, at.RUNS] += self.shares[0].versions[:, at.RUNS] - runs
+        self.interpreter.state[at.ITERATION_MADE] = made
         return at.SHARING
 
-    def _tell(self) -> None:
-        """Add the work of the threads to the statistics of the whole."""
+    def _add_statistics(self) -> None:
+        """Move the threads' counts of heads and instructions to the interpreter."""
         for share in self.shares:
-            self.whole.state[at.SLICE] -= share.versions[:, at.WORK].sum()
-            self.whole.versions[:, [at.MADE, at.WORK]] += share.versions[:, [at.MADE, at.WORK]]
+            self.interpreter.state[at.SLICE] -= share.versions[:, at.WORK].sum()
+            self.interpreter.versions[:, [at.MADE, at.WORK]] += share.versions[:, [at.MADE, at.WORK]]
             share.versions[:, [at.MADE, at.WORK]] = 0
 
-    def listed(self) -> np.ndarray:
-        """Return the address and the number of each thread's heads (threads, 3), for `inserting.insert_proposed`."""
+    def proposed_heads(self) -> np.ndarray:
+        """Return (address of the buffer, number of heads, 0) of each thread (threads, 3), for `inserting.insert_proposed`."""
         return np.array([[address_of(share.heads), share.state[at.PROPOSED_COUNT], 0] for share in self.shares], np.int64)
 
     @property

@@ -10,7 +10,7 @@ import numpy as np
 
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.assembled import Dated, Searched, Versions, assembled
-from semi_naive.ra.tuple_at_a_time.described import BlockLists, Listed
+from semi_naive.ra.tuple_at_a_time.described import BlockLists, ListEntries
 from semi_naive.ra.tuple_at_a_time.machine import forget_new, index_rows, insert_proposed, insert_rows, run_machine
 from semi_naive.ra.tuple_at_a_time.rows import INITIAL_ROWS, NewRows
 from semi_naive.ra.tuple_at_a_time.sharing import MIN_SHARED_DELTA_TUPLES, NEVER, Cursors, InThreads, Shares, address_of
@@ -20,16 +20,15 @@ SLICE_INSTRUCTIONS = 1_000_000  # between two checks of limits and interrupts: s
 
 @dataclass
 class Bounds:
-    """The conditions under which the machine stops at the end of an iteration, and limits of a single iteration. iterations:
-    None for no limit.
-    """
+    """Limits above which the machine stops: `made` in the middle of an iteration, which is rolled back, the others at the end
+    of an iteration."""
 
     small: int  # tuples of a delta
     most: int  # tuples of all relations
     made: int  # heads of one iteration, duplicates included
     work: int  # instructions of one iteration
-    iterations: int | None = None
-    slice: int = SLICE_INSTRUCTIONS  # instructions between two calls of `pause`
+    iterations: int | None = None  # None for no limit
+    slice: int = SLICE_INSTRUCTIONS  # not a limit: instructions between two calls of `pause`
 
 
 class Interpreter:
@@ -43,6 +42,8 @@ class Interpreter:
     context: the `ra.rules.steps.Context` of block-wise evaluation.
     in_threads: calls a function for each part of an iteration, in `cores` threads.
     kept: a cache of assembled programs.
+    known, others: the places of the versions that the machine runs, and of those that it cannot run.
+    binary: the places, among `known`, of versions with binary joins instead of a multiway join.
 
     Raises Unknown if the machine can run no version.
     """
@@ -51,26 +52,25 @@ class Interpreter:
         self, versions: Versions, tables: dict, limits: dict[str, int], context: Any, slow=(),
         beside: dict | None = None, cores: int = 1, in_threads: InThreads = map, kept: dict | None = None,
     ):  # fmt: skip
-        self.context, self.cores, self.in_threads, self.stored = context, cores, in_threads, set(tables)
+        self.context, self.cores, self.in_threads, self.own = context, cores, in_threads, list(tables)
         every = tables | (beside or {})
         self.program = assembled({} if kept is None else kept, versions, set(slow), every, context.values)
         self.known, self.others, self.binary = self.program.known, self.program.others, self.program.binary
         shapes = self.program.shapes
         self.relations = {name: NewRows(table, shapes[name], limits.get(name)) for name, table in every.items()}
-        clocks = {id(table.clock): table.clock for table in tables.values() if hasattr(table, "clock")}
-        self.time = next(iter(clocks.values()), None)
-        self.clock = np.array([self.time.now if self.time else 0])
+        self.clock = next((table.clock for table in tables.values() if hasattr(table, "clock")), None)
+        self.tick = np.array([self.clock.now if self.clock else 0])
         self._lay_out()
 
-    # -- what the machine works on
+    # -- the machine's arrays
 
     def _lay_out(self) -> None:
         """Lay out code, registers, relations and state as arrays that the machine reads."""
         program = self.program
-        lists = BlockLists(list(map(self._listed, program.lists)))
-        self.block_words, self.kept = lists.words, lists.kept
-        self.code, self.registers = program.placed(lists.begins), program.begun()
-        self.cursors, self.versions = Cursors(program.cursors, program.sets), program.entries.copy()
+        lists = BlockLists(list(map(self._blocks_of_list, program.lists)))
+        self.block_words, self.kept_alive = lists.words, lists.kept_alive
+        self.code, self.registers = program.code_with_lists(lists.begins), program.initial_registers()
+        self.cursors, self.versions = Cursors(program.cursors, program.set_widths), program.entries.copy()
         self.relation_table, self.index_words = program.relations.copy(), program.indexes.copy()
         self.index_table = self.index_words[: program.count * at.INDEX_SIZE].reshape(program.count, at.INDEX_SIZE)
         for rows in self.relations.values():
@@ -87,8 +87,8 @@ class Interpreter:
         for rows in self.relations.values():
             self._give_room(rows, room_for(rows.count))
 
-    def _listed(self, wanted: Searched | Dated) -> Listed:
-        """Return the entries of a list of blocks for the current tables."""
+    def _blocks_of_list(self, wanted: Searched | Dated) -> ListEntries:
+        """Return the blocks of the current tables that a list refers to."""
         if isinstance(wanted, Dated):
             return [(layer.block, layer.block.arity, layer.ticks) for layer in wanted.now.layers(wanted.relation)], ()
         relation, order, keys, part = wanted
@@ -98,34 +98,35 @@ class Interpreter:
         return [(block, keys, None) for block in blocks if block.size], tuple(map(order.index, key))
 
     def _give_room(self, rows: NewRows, room: int) -> None:
-        """Set a relation's capacity to `room` rows, and index its rows again."""
+        """Set a relation's capacity to `room` rows, and build its indexes again."""
         rows.grow(room)
         entry = self.relation_table[rows.number]
         entry[at.ROWS], entry[at.ROOM], entry[at.DEAD] = address_of(rows.rows), room, address_of(rows.dead)
         if rows.times is not None:
-            entry[at.TIMES], entry[at.CLOCK] = address_of(rows.times), address_of(self.clock)
+            entry[at.TIMES], entry[at.CLOCK] = address_of(rows.times), address_of(self.tick)
         for index in rows.indexes:
-            described = self.index_table[index.number]
-            described[at.SLOTS], described[at.MASK] = address_of(index.slots), index.slots.size - 1
-            described[at.NEXT] = address_of(index.chain)
-            described[at.EARLIER] = address_of(index.earlier) if index.skipped else 0
+            index_entry = self.index_table[index.number]
+            index_entry[at.SLOTS], index_entry[at.MASK] = address_of(index.slots), index.slots.size - 1
+            index_entry[at.NEXT] = address_of(index.chain)
+            index_entry[at.EARLIER] = address_of(index.earlier) if index.skipped else 0
         if entry[at.COUNT]:
             index_rows(address_of(self.relation_table), rows.number * at.RELATION_SIZE, address_of(self.index_words))
 
     # -- running
 
     def run(self, bounds: Bounds, pause: Callable[[], bool], do_others: Callable[[], bool]) -> int:
-        """Run until the end of an iteration at which there is a reason to stop, and return it: `layout.FIXPOINT` or one of
-        those after it.
+        """Run iterations until there is a reason to stop, and return it: `layout.FIXPOINT` or one of those after it. If it is
+        FAULT or TOO_MANY, the last iteration is rolled back.
 
-        pause: called after each slice of instructions, about every 20 ms; if it returns False, the iteration is rolled back.
-        do_others: called once in each iteration, to `insert` the heads of the versions in `others`; False if that failed.
+        pause: called after each slice of instructions, about every 20 ms; if it returns False, the reason is FAULT.
+        do_others: called once in each iteration, to `insert` the heads of the versions in `others`; if it returns False, the
+        reason is FAULT.
         """
         iterations = -1 if bounds.iterations is None else bounds.iterations
         self.state[[at.SMALL, at.MOST, at.BUDGET, at.ITERATIONS]] = bounds.small, bounds.most, bounds.made, iterations
         self.state[[at.MOST_WORK, at.SLICE]] = bounds.work, bounds.slice
         while True:
-            reason = self._share(bounds.slice, pause) if self._is_for_threads() else self._go_on()
+            reason = self._run_in_threads(bounds.slice, pause) if self._begins_shared_iteration() else self._run_machine()
             if reason == at.SHARING:
                 continue
             if reason == at.GROW and self.state[at.GROWING] < 0:
@@ -136,60 +137,60 @@ class Interpreter:
                 self._compact()
             elif reason == at.PAUSED and pause():
                 self.state[at.SLICE] = bounds.slice
-            elif reason == at.OTHERS and self._advised(do_others):
+            elif reason == at.OTHERS and self._evaluate_others(do_others):
                 continue
             else:
                 reason = at.FAULT if reason in (at.OTHERS, at.PAUSED) else reason
                 if reason in (at.FAULT, at.TOO_MANY):
-                    self._forget()
+                    self._roll_back()
                 return reason
 
-    def _go_on(self) -> int:
+    def _run_machine(self) -> int:
         """Run the machine until it stops, and return the reason."""
         return run_machine(
             *map(address_of, (self.code, self.registers, self.cursors.words, self.relation_table, self.index_words)),
             *map(address_of, (self.block_words, self.versions, self.state)),
         )
 
-    def _is_for_threads(self) -> bool:
-        """True if an iteration begins that several threads are to share."""
+    def _begins_shared_iteration(self) -> bool:
+        """True if the machine is at the beginning of an iteration that several threads are to share."""
         return self.state[at.COUNTER] < 0 and self.state[at.VERSION] < 0 and self.delta >= self.state[at.SHARED]
 
-    def _share(self, size: int, pause: Callable[[], bool]) -> int:
-        """Evaluate an iteration in threads. Return PAUSED without a change if the slice is used up."""
+    def _run_in_threads(self, instructions: int, pause: Callable[[], bool]) -> int:
+        """Evaluate an iteration in threads, `instructions` at a time, and insert its heads. Return SHARING, or the reason for a
+        failure. Return PAUSED before it begins if the slice is used up."""
         if self.state[at.SLICE] < 0:
             return at.PAUSED
         self.shares = self.shares or Shares(self, self.cores, self.in_threads)
-        reason = self.shares.make(size, pause)
+        reason = self.shares.evaluate(instructions, pause)
         if reason == at.SHARING:
-            listed = self.shares.listed()
+            heads = self.shares.proposed_heads()
             while not insert_proposed(
                 *map(address_of, (self.code, self.registers, self.relation_table, self.index_words)),
-                *map(address_of, (self.block_words, self.versions, self.state, listed)), listed.size, self.shares.width,
+                *map(address_of, (self.block_words, self.versions, self.state, heads)), heads.size, self.shares.width,
             ):  # fmt: skip
                 self._grow()
             self.state[at.VERSION] = self.state[at.VERSIONS_END]
         return reason
 
-    def _advised(self, do_others: Callable[[], bool]) -> bool:
-        """Call `do_others` with the tables as they are in this iteration, for the versions that the machine cannot run. Return
-        False if the iteration has to be rolled back."""
+    def _evaluate_others(self, do_others: Callable[[], bool]) -> bool:
+        """Call `do_others`, with the tables of this iteration. Return False if the iteration has to be rolled back."""
         self.store()
         return do_others() and self.state[at.ITERATION_MADE] <= self.state[at.BUDGET]
 
     def insert(self, relation: str, columns: list[np.ndarray], size: int) -> int:
         """Insert heads of a relation, given as columns (size,), duplicates allowed; return the number of new tuples."""
-        rows, total, born = np.ascontiguousarray(np.array(columns, np.int64).reshape(len(columns), size).T), 0, 0
+        rows, inserted, born = np.ascontiguousarray(np.array(columns, np.int64).reshape(len(columns), size).T), 0, 0
         self.state[at.ITERATION_MADE] += size
         while True:
-            place = address_of(rows) + total * rows.strides[0]
-            inserted, new = insert_rows(
+            remaining = address_of(rows) + inserted * rows.strides[0]
+            count, new = insert_rows(
                 address_of(self.code), self.program.inserting[relation],
                 *map(address_of, (self.registers, self.relation_table, self.index_words, self.block_words, self.state)),
-                place, size - total,
+                remaining, size - inserted,
             )  # fmt: skip
-            total, born = total + inserted, born + new
-            if total == size:
+            inserted, born = inserted + count, born + new
+            if inserted == size:
                 return born
             self._grow()
 
@@ -198,13 +199,13 @@ class Interpreter:
         return begin < end
 
     def _grow(self) -> None:
-        """Enlarge the relation that was full."""
+        """Enlarge the relation whose capacity was exceeded."""
         number = self.state[at.GROWING] // at.RELATION_SIZE
         rows = next(rows for rows in self.relations.values() if rows.number == number)
         self._give_room(rows, room_for(max(rows.room, int(self.state[at.NEEDED]))))
 
     def leave(self) -> None:
-        """Make the machine stop at the end of this iteration."""
+        """Make the machine stop at the end of the running iteration."""
         self.state[at.SMALL] = -1
 
     def _compact(self) -> None:
@@ -216,7 +217,7 @@ class Interpreter:
                 entry[at.DELTA_END], entry[at.DEAD_COUNT] = entry[at.COUNT], 0
                 self._give_room(rows, room_for(rows.rows.shape[0]))
 
-    def _forget(self) -> None:
+    def _roll_back(self) -> None:
         """Roll back to the beginning of the iteration: reset the counts of rule versions, and remove the rows of new tuples."""
         self.versions[:, [at.MADE, at.BORN, at.RUNS]] = self.versions[:, [at.MADE_THEN, at.BORN_THEN, at.RUNS_THEN]]
         for rows in self.relations.values():
@@ -231,16 +232,17 @@ class Interpreter:
         return entry[at.DELTA_BEGIN], entry[at.DELTA_END]
 
     def store(self) -> None:
-        """Store all rows in the tables; the tuples born last are their delta."""
-        if self.time:
-            self.time.now = int(self.clock[0])
-        for name in self.stored:
-            self.relations[name].hand_over(*self._delta(self.relations[name]))
+        """Store all rows in the stratum's tables; the tuples born in the last finished iteration are their delta."""
+        if self.clock:
+            self.clock.now = int(self.tick[0])
+        for name in self.own:
+            self.relations[name].store(*self._delta(self.relations[name]))
 
-    # -- what there is to tell
+    # -- statistics
 
     @property
     def iterations(self) -> int:
+        """The number of finished iterations."""
         return int(self.state[at.ITERATION])
 
     @property
@@ -253,21 +255,24 @@ class Interpreter:
         """The number of tuples in all deltas."""
         return int((self.relation_table[:, at.DELTA_END] - self.relation_table[:, at.DELTA_BEGIN]).sum())
 
+    def _sizes(self) -> np.ndarray:
+        """Return the number of tuples of each relation, by the relation's number."""
+        table = self.relation_table
+        return table[:, at.COUNT] - table[:, at.DEAD_COUNT] + table[:, at.BASED]
+
     @property
     def tuples(self) -> int:
         """The number of tuples of all relations."""
-        table = self.relation_table
-        return int((table[:, at.COUNT] - table[:, at.DEAD_COUNT] + table[:, at.BASED]).sum())
+        return int(self._sizes().sum())
 
     def counts(self) -> dict[str, int]:
         """Return the number of tuples of each relation of the stratum."""
-        table = self.relation_table
-        sizes = table[:, at.COUNT] - table[:, at.DEAD_COUNT] + table[:, at.BASED]
-        return {name: int(sizes[self.relations[name].number]) for name in self.stored}
+        sizes = self._sizes()
+        return {name: int(sizes[self.relations[name].number]) for name in self.own}
 
     @property
-    def begun(self) -> int:
-        """About the number of tuples with which this iteration began."""
+    def tuples_before(self) -> int:
+        """About the number of tuples at the beginning of the running iteration."""
         return int((self.relation_table[:, at.DELTA_END] + self.relation_table[:, at.BASED]).sum())
 
     @property
@@ -277,7 +282,7 @@ class Interpreter:
 
 
 def room_for(count: int) -> int:
-    """Return a capacity for `count` rows and as many more: a power of two.
+    """Return a capacity for `count` rows and as many more, a power of two.
 
     >>> room_for(1000)
     2048

@@ -246,7 +246,7 @@ class ProgramRun(RunState):
         self._begin(number, stratum)
         choice = chosen(stratum, self.database, self.config, self.plan, self.cluster.cores)
         plan, reason, trace = self._followed(number, stratum, choice)
-        self.database.kept.clear()
+        self.database.cache.clear()
         limiting.check_bytes(now=True)
         for name in stratum.relations:
             self.database.forget_sizes(name)

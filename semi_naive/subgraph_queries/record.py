@@ -15,7 +15,7 @@ import time
 from semi_naive.balance.trace import VERSION, json_value
 from semi_naive.ra.by_variable.bigjoin import Count, Intersect, Propose
 from semi_naive.ra.rules.evaluate import Version
-from semi_naive.ra.rules.steps import MOST, Join
+from semi_naive.ra.rules.steps import MAX_BATCH_BINDINGS, Join
 from semi_naive.running.balanced.rounds import Waiting, evaluations
 
 FIGURES = ("received", "sent", "bytes", "seconds")
@@ -38,7 +38,7 @@ class Record:
         """The bindings that a partition may make in a step without sending them. A join in progress makes at most as many
         more, and one."""
         share = self.batch // self.partitions
-        return max(1, share - min(share // 2, MOST)) - 1
+        return max(1, share - min(share // 2, MAX_BATCH_BINDINGS)) - 1
 
     def begin(self, version: Version) -> None:
         """Add a step for each segment of a rule version, and compute the bound of bindings in flight."""

@@ -154,10 +154,10 @@ def test_every_task_has_a_share_of_a_multiway_join():
 class Here:
     """A context of two relations, in blocks."""
 
-    values, position, kept, exact, unions = None, (0, 1), {}, False, False
+    values, position, cache, exact, unions = None, (0, 1), {}, False, False
 
     def __init__(self, blocks: dict[str, list[Block]], most: int):
-        self.found, self.most = blocks, most
+        self.found, self.batch_size = blocks, most
 
     def blocks(self, relation, part, order):
         return self.found[relation]

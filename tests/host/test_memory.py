@@ -51,11 +51,11 @@ def test_a_range_without_end_is_refused_and_a_long_one_made_in_batches(monkeypat
         Program(".decl a(x: number)\n.output a\na(x) :- x = range(0, 9000000000000000000).").run()
     sizes, made = [], range_values
     monkeypatch.setattr(steps, "range_values", lambda *given: sizes.append(given[-1].size) or made(*given))
-    longest = 3 * steps.MOST
-    program = f".decl a(x: number)\n.output a\na(x) :- x = range(0, {longest}), x % {steps.MOST} = 7."
+    longest = 3 * steps.MAX_BATCH_BINDINGS
+    program = f".decl a(x: number)\n.output a\na(x) :- x = range(0, {longest}), x % {steps.MAX_BATCH_BINDINGS} = 7."
     with Program(program).run() as result:
-        assert result["a"].to_set() == {(7,), (7 + steps.MOST,), (7 + 2 * steps.MOST,)}
-    assert max(sizes) <= steps.MOST and sum(sizes) == longest
+        assert result["a"].to_set() == {(7,), (7 + steps.MAX_BATCH_BINDINGS,), (7 + 2 * steps.MAX_BATCH_BINDINGS,)}
+    assert max(sizes) <= steps.MAX_BATCH_BINDINGS and sum(sizes) == longest
 
 
 @pytest.mark.parametrize(

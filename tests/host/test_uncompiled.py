@@ -59,8 +59,8 @@ def test_a_machine_that_cannot_be_compiled_is_asked_for_now_and_then_and_told_of
     asked = []
     monkeypatch.setattr(jit, "mode", "auto")
     monkeypatch.setattr(ready, "_loaded", lambda: False)
-    monkeypatch.setattr(ready, "_Compilation", SimpleNamespace(process=None, until=0.0))
-    monkeypatch.setattr(ready, "_compiling", lambda: SimpleNamespace(poll=lambda: 1))
+    monkeypatch.setattr(ready, "_Compilation", SimpleNamespace(process=None, next_check=0.0))
+    monkeypatch.setattr(ready, "_start_compilation", lambda: SimpleNamespace(poll=lambda: 1))
     monkeypatch.setattr(native, "is_cached", lambda kernel: asked.append(kernel))
     with monkeypatch.context() as still:
         still.setattr(ready.time, "monotonic", lambda: 5.0)

@@ -76,7 +76,7 @@ def test_rows_may_come_in_any_pieces(data, op, kind):
 def test_the_body_of_an_aggregate_is_not_held_at_once(monkeypatch):
     """Batches of 50 bindings at most: 40 nodes, of which each meets 1,600 combinations."""
     seen, add = [], GroupReduction.add
-    monkeypatch.setattr("semi_naive.running.relations.database.MOST", 50)
+    monkeypatch.setattr("semi_naive.running.relations.database.MAX_BATCH_BINDINGS", 50)
     monkeypatch.setattr(GroupReduction, "add", lambda self, group, *rest: (seen.append(len(group)), add(self, group, *rest))[1])
     text = """.decl e(x: number, y: number)
     .input e

@@ -155,8 +155,8 @@ def test_candidates_that_will_not_be_chosen_are_dropped_while_a_rule_makes_more(
     text = f".decl n(x: number)\n.input n\n.decl p(x: number, y: number) choice-domain {keys}\n.output p\n"
     text += "p(x, y) :- n(x), n(y), x + y > 3."
     monkeypatch.setattr("semi_naive.ra.reduce.choice.MAX_CANDIDATES", 4)
-    monkeypatch.setattr("semi_naive.ra.rules.derive.GATHERED", 2)
-    monkeypatch.setattr("semi_naive.ra.rules.steps.MOST", 3)
+    monkeypatch.setattr("semi_naive.ra.rules.derive.MAX_BUFFERED_TUPLES", 2)
+    monkeypatch.setattr("semi_naive.ra.rules.steps.MAX_BATCH_BINDINGS", 3)
     found = [row for row in product(range(10), repeat=2) if sum(row) > 3]
     places = {"x": [(0,)], "y": [(1,)], "x, y": [(0,), (1,)], "(x, y)": [(0, 1)]}[keys]
     kept = []

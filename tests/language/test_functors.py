@@ -390,7 +390,7 @@ def test_patterns_match_the_same_with_and_without_re2(pattern, strings):
 
 def test_patterns_that_are_tried_in_many_ways(values, monkeypatch):
     assert patterns.matching("(a+)+b", pa.array(["a" * 100_000, "a" * 99 + "b"])).tolist() == [False, True]
-    monkeypatch.setattr(patterns, "SECONDS", 0.05)
+    monkeypatch.setattr(patterns, "MAX_SECONDS", 0.05)
     expression, string = values.intern([r"(a+)+\1b"]), values.intern(["a" * 40])
     with pytest.raises(EvaluationError, match="matching takes more than 0.05 s; without back references"):
         TESTS["match"](expression, string, False, values)
@@ -399,7 +399,7 @@ def test_patterns_that_are_tried_in_many_ways(values, monkeypatch):
 @pytest.mark.parametrize("cores", [1, 2])
 def test_a_pattern_that_takes_too_long_is_given_up_on_every_number_of_cores(monkeypatch, cores):
     """Only the main thread can be: such a rule is not cut into slices for threads."""
-    monkeypatch.setattr(patterns, "SECONDS", 0.05)
+    monkeypatch.setattr(patterns, "MAX_SECONDS", 0.05)
     monkeypatch.setattr("semi_naive.running.relations.cluster.cpus", lambda: cores)
     text = '.decl s(x: symbol)\n.input s\n.decl m(x: symbol)\n.output m\nm(x) :- s(x), match("(a+)+b(?=c)c", x).'
     with pytest.raises(EvaluationError, match="matching takes more than 0.05 s"):
@@ -417,7 +417,7 @@ def test_ranges():
         start, stop, step = (np.array(column, dtype) for column in (*columns, *[[]] * (3 - len(columns))))
         step, counts = range_counts(kind, start, stop, step if step.size else None)
         rows = np.repeat(np.arange(start.size), counts)
-        values = range_values(kind, start, step, rows, np.concatenate([np.arange(count) for count in counts]))
+        values = range_values(start, step, rows, np.concatenate([np.arange(count) for count in counts]))
         return rows.tolist(), values.view(dtype).tolist()
 
     assert expanded(NUMBER, np.int64, [0, 3, 2, 9], [5, 0, 2, 0], [2, -2, 1, 1]) == ([0, 0, 0, 1, 1], [0, 2, 4, 3, 1])

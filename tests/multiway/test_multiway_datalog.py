@@ -30,7 +30,12 @@ def interpreted(monkeypatch):
     """Kernels are interpreted, and nothing is too small for them."""
     leapfrog.nest.cache_clear()
     monkeypatch.setattr(leapfrog, "compile_kernel", multiway_cases.interpreted)
-    for module, name in ((multiway, "WORTH"), (step, "WORTH"), (step, "A_CALL"), (step, "SEEDED")):
+    for module, name in (
+        (multiway, "MIN_TRIE_BINDINGS"),
+        (step, "MIN_TRIE_BINDINGS"),
+        (step, "BINDINGS_PER_CALL"),
+        (step, "BINDINGS_PER_SEED"),
+    ):
         monkeypatch.setattr(module, name, 0)
     monkeypatch.setattr(multiway, "MIN_ACYCLIC_TUPLES", 0)
     yield
@@ -94,7 +99,7 @@ def explained(rule: str, facts=GRAPH, **options) -> str:
 
 
 def test_explain_says_what_is_joined_variable_by_variable_and_why(monkeypatch):
-    monkeypatch.setattr(multiway, "WORTH", 100_000)
+    monkeypatch.setattr(multiway, "MIN_TRIE_BINDINGS", 100_000)
     rule = "corner(x, t) :- edge(x, y), edge(y, z), edge(x, z), x < y, edge(z, t)."
     text = explained(rule)
     found = re.search(r"1\. edge\(x, y\), edge\(y, z\), edge\(x, z\)\s+variable by variable → [\d,]+ bindings; (.*)\n", text)

@@ -16,7 +16,7 @@ from bench.fuzz.rounds import random_cases
 from semi_naive import Config, Program
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.by_variable import multiway as step
-from semi_naive.ra.by_variable.multiway import A_CALL, WORTH, Multiway
+from semi_naive.ra.by_variable.multiway import BINDINGS_PER_CALL, MIN_TRIE_BINDINGS, Multiway
 from semi_naive.ra.ir import Atom, Kind, Var
 from semi_naive.ra.multiway import leapfrog
 from semi_naive.ra.multiway import query as joins
@@ -127,13 +127,13 @@ def test_binary_joins_may_make_less_once_there_are_tries(tmp_path):
     edges = Block.of([np.arange(9), np.arange(9)], 9)
     here, other = (
         SimpleNamespace(
-            kept={}, values=None, position=(0, 2), host_cache_dir=lambda read: str(tmp_path), blocks=lambda *_: [edges]
+            cache={}, values=None, position=(0, 2), host_cache_dir=lambda read: str(tmp_path), blocks=lambda *_: [edges]
         )
         for _ in range(2)
     )
-    assert step._allowed(here) == WORTH
+    assert step._allowed(here) == MIN_TRIE_BINDINGS
     step._core(other)
-    assert step._allowed(here) == step._allowed(other) == A_CALL
+    assert step._allowed(here) == step._allowed(other) == BINDINGS_PER_CALL
 
 
 def test_binary_joins_that_make_more_than_expected_are_stopped(monkeypatch, builds):
@@ -149,10 +149,10 @@ def test_binary_joins_that_make_more_than_expected_are_stopped(monkeypatch, buil
     reach(x) :- start(x).
     reach(z) :- reach(x), edge(x, y), edge(y, z), edge(z, x).
     """
-    answers, joined, own = [], [], step.Core.seeded
-    monkeypatch.setattr(step.Core, "seeded", lambda core, batch, bound: joined.append(batch.size) or own(core, batch, bound))
-    for worth in (50, WORTH):  # stopped, and not
-        monkeypatch.setattr(step, "WORTH", worth)
+    answers, joined, with_bound = [], [], step.Core.with_bound
+    monkeypatch.setattr(step.Core, "with_bound", lambda *given: joined.append(given[1].size) or with_bound(*given))
+    for worth in (50, MIN_TRIE_BINDINGS):  # stopped, and not
+        monkeypatch.setattr(step, "MIN_TRIE_BINDINGS", worth)
         with Program(rules).run(facts, small_delta=0) as result:  # a tuple at a time there are no cores
             answers.append(result["reach"].to_set())
         assert joined == [2]  # the hub, and the vertex before the first

@@ -133,7 +133,7 @@ def folding_by(request, monkeypatch):
     if request.param == "hashed":
         monkeypatch.setattr(folding, "MAX_DENSE_KEY", 2)
         monkeypatch.setattr(folding, "MAX_COUNTED_VALUE", 2)
-        monkeypatch.setattr(folding, "FIRST_ROWS", 1)
+        monkeypatch.setattr(folding, "INITIAL_GROUPS", 1)
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

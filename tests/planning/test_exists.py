@@ -30,7 +30,7 @@ STEPS = {
 class Here:
     """A relation in two blocks."""
 
-    values, kept, position, exact, unions, most = None, {}, (0, 1), False, False, 3
+    values, cache, position, exact, unions, batch_size = None, {}, (0, 1), False, False, 3
 
     def __init__(self, parts):
         self.parts = parts
@@ -51,15 +51,15 @@ def test_it_is_what_all_bindings_tell(name, first, second, asked):
     numbered = batch.with_columns({GROUP: np.arange(batch.size)})
     expected = {int(group) for made in run_steps(steps, numbered, context) for group in made.columns[GROUP]}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "FIRST", 2)
-        patch.setattr(module, "ENOUGH", 1)
+        patch.setattr(module, "FIRST_PARTNERS", 2)
+        patch.setattr(module, "MIN_TRIED_PAIRS", 1)
         assert set(np.flatnonzero(mark_satisfied(steps, batch, context)).tolist()) == expected
 
 
 def test_few_partners_are_looked_at_where_the_first_are_enough():
     looked, size = [], 10_000
     context = Here([{(0, y) for y in range(size)}])
-    context.most = size
+    context.batch_size = size
     step = STEPS["one join"][0]
 
     def look(batch, context):
@@ -67,6 +67,6 @@ def test_few_partners_are_looked_at_where_the_first_are_enough():
         yield batch
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "ENOUGH", 1)
+        patch.setattr(module, "MIN_TRIED_PAIRS", 1)
         assert mark_satisfied([step, look], Batch(1, {"x": np.zeros(1, np.int64)}), context).all()
-    assert sum(looked) == module.FIRST
+    assert sum(looked) == module.FIRST_PARTNERS

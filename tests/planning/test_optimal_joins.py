@@ -56,8 +56,8 @@ def proposals(monkeypatch):
     def counting(owner, step):
         call = owner.__call__
 
-        def spy(self, batch, context, begin=steps.START):
-            for made in call(self, batch, context, begin) if step else call(self, batch, context):
+        def spy(self, batch, context, resume_at=steps.START):
+            for made in call(self, batch, context, resume_at) if step else call(self, batch, context):
                 counted["made"] += made.size if step else 0
                 yield made
 

@@ -57,7 +57,7 @@ def test_columns_are_those_gathered_at_once(steps):
 class Here:
     """A context without relations."""
 
-    values, kept, position, exact, unions, most = None, {}, (0, 1), False, False, 1 << 18
+    values, cache, position, exact, unions, batch_size = None, {}, (0, 1), False, False, 1 << 18
 
 
 def test_a_filtered_range_gathers_what_is_kept():
@@ -67,7 +67,7 @@ def test_a_filtered_range_gathers_what_is_kept():
     steps = [Generate(numbers, frozenset("nx")), Filter(Compare("=", i, Const(7, Kind.NUMBER), Kind.NUMBER))]
     (made,) = run_steps(steps, Batch(2, {"n": np.array([1000, 5]), "x": np.array([70, 80])}), Here())
     assert made.size == 1
-    assert made.columns.later["x"][1].tolist() == [0], "the row that it waits for is one of the first batch"
+    assert made.columns.pending["x"][1].tolist() == [0], "the row that it waits for is one of the first batch"
     assert made.columns["x"].tolist() == [70]
 
 

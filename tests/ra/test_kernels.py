@@ -15,8 +15,8 @@ from semi_naive.ra.blocks import kernels
 from semi_naive.ra.blocks.block import HALVES, Block, Chunked, bounds_of, fits, group_begins, merge_blocks, roomy, snug
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.closures.graph import intern, relabel
-from semi_naive.ra.joins import unions
-from semi_naive.ra.joins.local_join import KeyedJoin
+from semi_naive.ra.joins import local_join, unions
+from semi_naive.ra.joins.local_join import MAX_CHUNK_HEADS
 from semi_naive.ra.joins.local_join_by_row import compose
 from semi_naive.ra.packing import Packing
 from semi_naive.ra.rules.batch import Batch
@@ -144,25 +144,20 @@ def test_refining_splits_subbuckets_in_place():
 relation = st.lists(st.tuples(st.integers(0, 70), st.integers(0, 70)), max_size=150)
 
 
-@given(relation, relation, st.sampled_from([None, 1, 3, 50]))
-def test_join_in_chunks_from_cursor_to_cursor(outer, inner, limit):
+@given(relation, relation, st.sampled_from([MAX_CHUNK_HEADS, 1, 3, 50]))
+def test_join_in_chunks_from_cursor_to_cursor(outer, inner, most):
     shift = 7
     left, right = (array([y << shift | x for y, x in side]) for side in (outer, inner))
     cursor, made, rounds = 0, [], 0
-    while True:
-        join = KeyedJoin(left, right, shift, 71, cursor)
-        for chunk in join.chunks(limit):
-            assert (np.diff(chunk.astype(np.int64)) > 0).all()
-            made += chunk.tolist()
+    while (piece := next(local_join.compose(left, right, shift, 71, cursor, most), None)) is not None:
+        words, _, cursor = piece
+        assert (np.diff(words.astype(np.int64)) > 0).all()
+        made += words.tolist()
         rounds += 1
-        cursor = join.cursor
-        if join.done:
-            break
-        assert join.made >= limit
     expected = {(z, x) for y, x in set(outer) for y2, z in set(inner) if y == y2}
     assert {(word >> shift, word & 127) for word in made} == expected
-    if limit is None:
-        assert len(made) == len(expected) and rounds == 1
+    if most == MAX_CHUNK_HEADS:
+        assert len(made) == len(expected) and rounds <= 1
 
 
 @given(relation, relation)
@@ -170,7 +165,7 @@ def test_chunks_of_a_join_are_one_ascending_sequence(outer, inner):
     left, right = (array([y << 7 | x for y, x in side]) for side in (outer, inner))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("semi_naive.ra.joins.local_join.MAX_CHUNK_HEADS", 8)
-        made = [word for chunk in KeyedJoin(left, right, 7, 71).chunks() for word in chunk.tolist()]
+        made = [word for words, _, _ in local_join.compose(left, right, 7, 71) for word in words.tolist()]
     assert made == sorted({z << 7 | x for y, x in outer for y2, z in inner if y == y2})
 
 

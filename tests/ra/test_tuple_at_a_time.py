@@ -364,8 +364,8 @@ def test_an_iteration_is_begun_again_where_joins_are_due_and_one_takes_long(monk
     """They were planned for one tuple, and a thousand are there when it begins."""
     monkeypatch.setattr(small, "SLICE_INSTRUCTIONS", 5000)
     monkeypatch.setattr(small, "MAX_STALE_PLAN_INSTRUCTIONS", 4000)
-    forgotten, forget = [], stratum.Interpreter._forget
-    monkeypatch.setattr(stratum.Interpreter, "_forget", lambda self: forgotten.append(self) or forget(self))
+    forgotten, forget = [], stratum.Interpreter._roll_back
+    monkeypatch.setattr(stratum.Interpreter, "_roll_back", lambda self: forgotten.append(self) or forget(self))
     text = ".decl a(x: number)\n.output a\na(0).\na(x) :- a(0), x = range(1, 1000).\n"
     agree(text + "a(x + 1000 * y) :- a(x), a(y), x < 60, y < 60.\n", {})
     assert len(forgotten) == 2 and used[1] is not forgotten[0]  # once by one thread, once shared by three

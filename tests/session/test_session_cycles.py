@@ -33,7 +33,7 @@ def extended(monkeypatch, request):
             yield rows, values
 
     monkeypatch.setattr(Intersection, "listed", told)
-    monkeypatch.setattr(extend, "TOGETHER", min(extend.TOGETHER, 3 * request.param))
+    monkeypatch.setattr(extend, "EXTENDED_AT_A_TIME", min(extend.EXTENDED_AT_A_TIME, 3 * request.param))
     return sizes
 
 
@@ -135,7 +135,7 @@ def indexes(draw, arity: int):
 class Tables:
     """A context of given blocks."""
 
-    values, most = None, 5
+    values, batch_size = None, 5
 
     def __init__(self, found):
         self.found = found
@@ -155,7 +155,7 @@ def test_values_in_common_are_those_of_sets(marks, arities, keys, data):
         for name, arity in zip(found, arities, strict=True)
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(extend, "MARKS", marks)
+        patch.setattr(extend, "MAX_MARKED_SPAN", marks)
         made = [row for each in Extend("v", tuple(joins), frozenset({"k", "v"}))(batch, tables) for row in rows_of(each)]
         counted = list(Extend("v", tuple(joins), frozenset("k"), counted=True)(batch, tables))
     common = set.intersection(*({row[:2] for row in there} for _, there in found.values()))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from semi_naive.host.numbers import quantity
 from semi_naive.planning.joins.fanout import BOUND_ATOM_SELECTIVITY, selection_size
 from semi_naive.ra.ir import Atom, Compare, Const, Kind, Not, Rule, Var, Wild
-from semi_naive.ra.rules.steps import WORTH
+from semi_naive.ra.rules.steps import MIN_TRIE_BINDINGS
 
 MIN_ACYCLIC_TUPLES = 2_000  # tuples that an acyclic body reads from which a multiway join is considered
 MIN_FANOUT = 0.01  # the least expected number of tuples for a value, as 0 would hide every later join
@@ -127,7 +127,7 @@ def _cyclic(atoms, places, sizes, parts, delta) -> CoreChoice:
     made, each = bindings_made(atoms, places, sizes, parts, delta)
     if delta is not None:
         return CoreChoice(CyclicCore(places, "the cyclic core", each))
-    if made < max(WORTH, _tuples_to_read(atoms, places, sizes, delta)):
+    if made < max(MIN_TRIE_BINDINGS, _tuples_to_read(atoms, places, sizes, delta)):
         return CoreChoice(note=f"{CYCLIC} all the same: they are expected to make {quantity(made, 'binding')}")
     return CoreChoice(CyclicCore(places, f"the cyclic core: binary joins are expected to make {quantity(made, 'binding')}"))
 
@@ -154,7 +154,7 @@ def _beyond(atoms, sizes, binary) -> CoreChoice:
     from semi_naive.planning.joins.trial import tried  # few bodies need one
 
     trial = tried(binary(), sizes) if hasattr(sizes, "sample") else None
-    if trial is None or trial.total < WORTH:
+    if trial is None or trial.total < MIN_TRIE_BINDINGS:
         return CoreChoice()
     results = min(trial.found, largest_result(atoms, sizes, {}))
     if sum(made * (FUSED if fused else MADE) for made, fused in trial.made) < READ * tuples_read + FOUND * results:

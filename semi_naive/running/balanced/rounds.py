@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator
 
 from semi_naive.ra.rules.context import World
-from semi_naive.ra.rules.evaluate import Evaluate, Left, Version
+from semi_naive.ra.rules.evaluate import Evaluate, Remaining, Version
 from semi_naive.ra.spark.reports import Report
 from semi_naive.running.relations.cluster import Cluster
 
-Waiting = dict[int, list[list[Left]]]  # by stage and partition: the evaluations that are not finished
+Waiting = dict[int, list[list[Remaining]]]  # by stage and partition: the evaluations that are not finished
 
 
 def evaluate_in_rounds(
@@ -44,7 +44,7 @@ def evaluate_in_rounds(
 def _first_stages(versions: list[Version], partitions: int) -> Waiting:
     """Return the work of each partition in the stages in which versions begin."""
     return {
-        stage: [[Left(v.number) for v in versions if v.first == stage and v.begins(p)] for p in range(partitions)]
+        stage: [[Remaining(v.number) for v in versions if v.first == stage and v.begins(p)] for p in range(partitions)]
         for stage in {version.first for version in versions}
     }
 

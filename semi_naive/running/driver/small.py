@@ -95,7 +95,9 @@ class Small:
         work = self.machine.versions[:, at.WORK] - self.before[1]
         slow = [self.machine.known[number] for number in self.machine.binary if work[number] > MAX_BINARY_JOIN_INSTRUCTIONS]
         self.local.slow.update(slow)
-        return not slow and not (self.machine.begun > REPLAN_GROWTH * self.planned and work.max() > MAX_STALE_PLAN_INSTRUCTIONS)
+        return not slow and not (
+            self.machine.tuples_before > REPLAN_GROWTH * self.planned and work.max() > MAX_STALE_PLAN_INSTRUCTIONS
+        )
 
     def _count(self) -> None:
         """Charge the budget for the machine's work since the last time."""

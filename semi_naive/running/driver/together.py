@@ -65,7 +65,7 @@ class Together:
             local.made += sink.made
             entry["made"] += sink.made
             entry["seconds"] += seconds / local.cores
-            entry["tuples"] += sum(table.add(block, self.alone[id(table)]) for block in sink.kept or ())
+            entry["tuples"] += sum(table.add(block, self.alone[id(table)]) for block in sink.fresh or ())
         for entry in entries:
             entry["runs"] += 1
 

@@ -20,7 +20,7 @@ from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Const, Order, Program
 from semi_naive.ra.reduce.of_relation import reduction_of
 from semi_naive.ra.rules.derive import Derivation
-from semi_naive.ra.rules.steps import MOST
+from semi_naive.ra.rules.steps import MAX_BATCH_BINDINGS
 from semi_naive.ra.values.values import Values
 from semi_naive.running.relations.sampling import (
     FANOUT_SAMPLE_TUPLES,
@@ -58,11 +58,11 @@ class Database:
             tuple[str, Order], tuple[int, float]
         ] = {}  # by relation and columns: (number of tuples, fraction that is distinct in the columns)
         self._projections: dict[tuple[str, Order], tuple[list[Block], list[Block]]] = {}  # (blocks, their projections)
-        self.kept: dict = {}  # a cache for tries and filters built by steps
+        self.cache: dict = {}  # a cache for tries and filters built by steps
         self.position = 0, 1
         self.streams: dict[str, Derivation] = {}  # of relations whose only reader folds their tuples as they are made
         self.cores = 1  # of this host, that a step may use
-        self.most, self.exact, self.unions = MOST, False, True
+        self.batch_size, self.exact, self.unions = MAX_BATCH_BINDINGS, False, True
         self.rounding = True  # sums of floats on the partitions are reduced to one for each key (`ra.reduce.of_relation`)
 
     def empty_table(self, name: str) -> Table:

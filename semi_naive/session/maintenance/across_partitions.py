@@ -283,7 +283,7 @@ class AcrossPartitions:
             returns=MAX_RETURNS_TO_DRIVER, cores=self.run.cluster.here,
         )  # fmt: skip
         local.once = once
-        self.run.database.kept.clear()
+        self.run.database.cache.clear()
         partitioned = Continued(local, self.run.database, self.run.cluster, self.run.config, begun=begun, apart=apart)
         Fixpoint(partitioned, self.run.recovery).run()
 

@@ -22,7 +22,7 @@ from semi_naive.ra.closures import bitset_bfs, graph
 from semi_naive.ra.closures.graph import AFTER, BEFORE
 from semi_naive.ra.lanes import merge_all, sort_unique
 from semi_naive.ra.packing import Packing
-from semi_naive.ra.words import search
+from semi_naive.ra.words import distinct, search
 
 MAX_SEARCHED_EDGES = 20_000_000  # edges that all searches of a transaction may visit: 0.3 s
 MAX_SEARCH_DEPTH = 500  # steps of one search
@@ -245,7 +245,7 @@ def _connected(blocks: list[Block], start: int, end: int) -> bool:
         ends = np.concatenate([np.empty(0, np.int64), *(_ends(block, frontier) for block in blocks)])
         if (ends == end).any():
             return True
-        reached = graph.distinct_numbers(ends)
+        reached = distinct(ends)
         frontier = reached[search(reached, seen) < 0]
         if not frontier.size:
             return False

@@ -97,7 +97,7 @@ class Incremental(Local):
         self.iteration, self.small = 1, self.max_small_delta
         self.made, self.rest, self.rested = 0, 1, 0
         self.slow = {place for place in self.slow if place < self.recursive_versions}
-        self.database.kept.clear()
+        self.database.cache.clear()
 
     def evaluate(self, first: Sequence[Version]) -> None:
         """Evaluate to the fixpoint: some versions in the first iteration, then the recursion. If few are new, the machine

@@ -24,7 +24,7 @@ from semi_naive.planning.maintaining.names import Kinds, column_variables, suspe
 from semi_naive.planning.rewrite import variables_of
 from semi_naive.ra.blocks.changes import own_order
 from semi_naive.ra.ir import Atom, Compare, Kind, Rule, Term, Var
-from semi_naive.ra.rules.ages import AGE, Aged, Now, Older, Ticks
+from semi_naive.ra.rules.ages import AGE, Aged, Older, Ticks, TicksRef
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.exists import Without
 from semi_naive.ra.rules.steps import GROUP, AntiJoin, Bind, EarlyProjection, Filter, Join
@@ -48,7 +48,7 @@ class GuardRules:
         )  # first those without atoms of the stratum
         self.kinds, self.database, self.indexes, self.below = kinds, local.database, local.indexes, below
         self.bodies: dict[int, PlannedBody] = {}
-        self.last: tuple[list[PlannedBody], Guard] = [], Guard({name: [] for name in kinds}, Now(Ticks()), suspects, kinds)
+        self.last: tuple[list[PlannedBody], Guard] = [], Guard({name: [] for name in kinds}, TicksRef(Ticks()), suspects, kinds)
 
     def guard(self, shut: set[int], ticks: Ticks) -> "Guard":
         """The guard of one transaction. shut: ids of rules that negate or aggregate changed relations; they prove nothing."""
@@ -60,7 +60,7 @@ class GuardRules:
             steps: dict[str, list[list]] = {name: [] for name in self.kinds}
             for each, body in zip(usable, bodies, strict=True):
                 steps[each.of.head.relation].append(body.derivation.steps)
-            self.last = bodies, Guard(steps, Now(ticks), suspects, self.kinds)
+            self.last = bodies, Guard(steps, TicksRef(ticks), suspects, self.kinds)
         guard = self.last[1]
         guard.now.ticks = ticks
         return guard
@@ -87,7 +87,7 @@ class Guard:
     """
 
     proofs: dict[str, list[list]]
-    now: Now
+    now: TicksRef
     suspects: Callable[[str], str]
     kinds: Kinds
     known: dict[str, list] = field(default_factory=dict)

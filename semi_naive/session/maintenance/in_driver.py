@@ -164,7 +164,7 @@ class InDriver:
             if name in rules.closed:
                 tables[name] = settled_copy(tables[name])
                 if clock:
-                    clock.keep(name, tables[name])
+                    clock.drop_superseded(name, tables[name])
                 found[name] = self.relations.compared_tables(name, before[name], tables[name])
             else:
                 found[name] = self._changed(name, before[name], table, suspected.get(name))

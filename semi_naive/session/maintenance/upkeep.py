@@ -198,7 +198,7 @@ class Upkeep:
         facts = relations.facts
         facts.given.update({name: relations.tables[name] for name in net if facts.is_shared(name)})
         relations.merged.clear()
-        self.run.database.kept.clear()
+        self.run.database.cache.clear()
         return changes
 
     def back_to(self, state: State) -> None:
@@ -208,7 +208,7 @@ class Upkeep:
         relations.dependents.forget_values()
         for name in relations.tables.keys() - self.program.relations.keys():
             del relations.tables[name]
-        for cache in (self.in_driver.rules, self.across.deltas, relations.merged, self.run.database.kept):
+        for cache in (self.in_driver.rules, self.across.deltas, relations.merged, self.run.database.cache):
             cache.clear()
         relations.sweep()
 
