@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from semi_naive.host.numbers import quantity
-from semi_naive.planning.joins.body import Chosen, PlannedBody
+from semi_naive.planning.joins.body import ChosenAtom, PlannedBody
 from semi_naive.planning.rewrite import substitute
 from semi_naive.planning.spoken import spoken, spoken_name, spoken_variable
 from semi_naive.ra import ir
@@ -59,10 +59,10 @@ class _Words:
         self.program, self.number = program, 0
         self.alias: dict[str, str] = {}
 
-    def lines(self, steps_, chosen: Iterator[Chosen], depth: int = 0) -> Iterator[str]:
+    def lines(self, steps_, chosen: Iterator[ChosenAtom], depth: int = 0) -> Iterator[str]:
         """Yield the lines of some steps and of the steps inside them. chosen: the atoms of the steps, with their estimates;
         depth: indentation."""
-        waiting: list[Iterator[Chosen]] = []
+        waiting: list[Iterator[ChosenAtom]] = []
         for step in steps_:
             if isinstance(step, Gather):
                 chosen, depth = waiting.pop(), depth - 2
@@ -73,7 +73,7 @@ class _Words:
                 waiting.append(chosen)
                 chosen, depth = iter(()), depth + 2
 
-    def _step(self, step, chosen: Iterator[Chosen]) -> Iterator[str]:
+    def _step(self, step, chosen: Iterator[ChosenAtom]) -> Iterator[str]:
         """Yield the lines of one step, without the steps inside it."""
         match step:
             case steps.Join():
@@ -126,7 +126,7 @@ class _Words:
                 sent = f"exchange: to the partition of {enumerated(map(self._name, step.outer))}, and " if step.outer else ""
                 yield f"   {sent}wait for what all partitions have"
 
-    def _join(self, step: steps.Join, chosen: Chosen | None) -> Iterator[str]:
+    def _join(self, step: steps.Join, chosen: ChosenAtom | None) -> Iterator[str]:
         """Yield the line of a join, and a second one if it is fused with the projection after it."""
         for place, name in step.binds:
             if name[0].isdigit():
@@ -142,7 +142,7 @@ class _Words:
             key, carried, new = map(self._name, step.composed)
             yield f"   fused: {key} is not needed any more, so {carried} and {new} come out once each"
 
-    def _multiway(self, step: Multiway, chosen: Chosen | None) -> Iterator[str]:
+    def _multiway(self, step: Multiway, chosen: ChosenAtom | None) -> Iterator[str]:
         """Yield the lines of a multiway join."""
         atoms = ", ".join(map(str, map(spoken, step.atoms)))
         if chosen is None:
@@ -157,7 +157,7 @@ class _Words:
         if step.steps:
             yield f"   by binary joins as long as they are expected to make few bindings, {step.each:,.0f} of each"
 
-    def _propose(self, step: Propose, chosen: Chosen | None) -> str:
+    def _propose(self, step: Propose, chosen: ChosenAtom | None) -> str:
         """Return the line of a step in which the atom with the fewest tuples proposes values."""
         self.number += 1
         atoms = enumerated((str(self._atom(one, one.binds)) for one in step.steps), "or")

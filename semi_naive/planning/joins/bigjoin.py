@@ -29,7 +29,7 @@ class Compiling(Protocol):
     atoms: list[tuple[int, Any]]  # atoms that are not joined yet, by place
     steps: list
     bound: set[str]
-    begun: bool
+    first_joined: bool
     every: bool
     parts: dict[int, str]
     choose: Any
@@ -59,7 +59,7 @@ class BigJoinCompiler:
         nothing is bound at all."""
         choose, since = self.compiler.choose, len(self.compiler.choose.log)
         most = choose.rows * largest_result(self.left, choose.sizes, self.compiler.parts)
-        if not self.compiler.begun or not self.compiler.bound & set().union(*map(atom_variables, self.left.values())):
+        if not self.compiler.first_joined or not self.compiler.bound & set().union(*map(atom_variables, self.left.values())):
             self._join(*(self._start(first) if self.core.order else self._smallest(first)), "the core begins with it")
             self.compiler.apply_ready()
         while self.left:

@@ -9,7 +9,7 @@ from semi_naive.ra.rules.folding import Folded
 
 def fold_steps(rule: Rule, fold: FoldedBody, compiler: Compiler, after: Compiler) -> list:
     """The steps of such a rule. Both compilers are new; the second one compiles what follows from the results."""
-    compiler.every = compiler.begun = compiler.weighs = True
+    compiler.every = compiler.first_joined = compiler.weighs = True
     steps = compiler.compile(fold.body, outside=fold.outside)
     names = {*fold.keys, *(one.result.name for one in fold.aggregates)}
     rest = after.compile(fold.after, start=names, outside=names_of_variables(rule.head))

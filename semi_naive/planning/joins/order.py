@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from semi_naive.host.account import part
-from semi_naive.planning.joins.body import Chosen, Compiler, DriverDatabase, PlannedBody, names_of_variables
+from semi_naive.planning.joins.body import ChosenAtom, Compiler, DriverDatabase, PlannedBody, names_of_variables
 from semi_naive.planning.joins.fanout import Sizes, fanout
 from semi_naive.planning.joins.folds import fold_steps
 from semi_naive.planning.joins.indexes import Indexes
@@ -81,7 +81,7 @@ class Greedy:
         """Record an atom as the next one, with the reason."""
         self.rows *= self.expected(number, atom, bound)
         self.taken += 1
-        self.log.append(Chosen(atom, self.parts.get(number, "all"), tuple(bound_places(atom, bound)), self.rows, reason))
+        self.log.append(ChosenAtom(atom, self.parts.get(number, "all"), tuple(bound_places(atom, bound)), self.rows, reason))
         self._bind(atom)
 
     def _bind(self, atom: Atom) -> None:
@@ -109,7 +109,7 @@ class Greedy:
             bound |= names_of_variables(candidate[1])
             rest.remove(candidate)
         self.rows = min(self.rows, before * largest_result(atoms, self.sizes, self.parts))
-        self.log[-1] = Chosen(atoms[number], self.parts.get(number, "all"), (), self.rows, reason)
+        self.log[-1] = ChosenAtom(atoms[number], self.parts.get(number, "all"), (), self.rows, reason)
 
     def cap(self, most: float, since: int) -> None:
         """Expect no more bindings than `most` after each of the atoms that were taken last, from number `since` on."""
@@ -233,7 +233,7 @@ def _plan_as_written(
     binary = partial(binary_steps, rule, sizes, indexes.arities)
     choice = choose_core(rule, sizes, parts, delta, version, multiway, placing, partial(binary, rule.body), indexed)
     compiler.core = choice.core
-    compiler.core_of = lambda body, outer: choose_counted(
+    compiler.choose_inner_core = lambda body, outer: choose_counted(
         rule, body, outer, sizes, multiway, placing, partial(binary, body, every=True)
     )
     steps = compiler.compile(rule.body, outside=names_of_variables(rule.head))
