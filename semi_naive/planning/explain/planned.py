@@ -105,7 +105,7 @@ class _Expectation(Telling):
         bodies |= self._planned([*once, *again], placing, balanced)
         for rule, group in groupby([*once, *again], key=lambda rule_version: rule_version[0]):
             yield from self.rule(rule, [(version, bodies[id(rule), version[3]]) for version in group])
-        yield from self.indexes(bodies.values(), placing.told if balanced else None)
+        yield from self.indexes(bodies.values(), placing.described if balanced else None)
 
     def _planned(self, every, placing: Placing, balanced: bool = False) -> dict:
         """Bodies as a run compiles them."""

@@ -139,7 +139,7 @@ class Compiler:
         self._fresh_names = 0
 
     def compile(self, body, start=(), outside=frozenset()) -> list:
-        """Return the steps of a body. start: variables that are bound before it; outside: variables that are needed after it."""
+        """Return the steps of a body. start: variables bound before it; outside: variables that are needed after it."""
         self.bound = set(start)
         self.outside = frozenset(outside)
         self.atoms = [(number, literal) for number, literal in enumerate(body) if isinstance(literal, Atom)]
@@ -194,9 +194,11 @@ class Compiler:
         return all(self._is_bound(term) for term in atom.args)
 
     def _fresh_name(self, prefix: object) -> str:
-        """Return a new variable name, with a number."""
-        self._fresh_names += 1
-        return f"{prefix}.{self._fresh_names}"
+        """Return a numbered variable name that the rule does not have: passes make such names, too."""
+        while True:
+            self._fresh_names += 1
+            if (name := f"{prefix}.{self._fresh_names}") not in variables_of(self.rule):
+                return name
 
     # -- atoms
 
@@ -517,8 +519,8 @@ class Compiler:
     def _inner_steps(
         self, body, outer: tuple[str, ...], outside: set[str], whole: bool, literal: Aggregate | None = None
     ) -> list:
-        """Compile the body of an aggregate or a negation, from its outer variables. outside: variables that are needed after it;
-        whole: see `__init__`; literal: the aggregate, if its bindings may be weighed."""
+        """Compile the body of an aggregate or a negation, from its outer variables. outside: variables needed after it; whole:
+        see `__init__`; literal: the aggregate, if its bindings may be weighed."""
         compiler = Compiler(self.rule, self.choose.inner(), self.order_for, {}, True, self.placing, whole=whole)
         compiler.core = None if whole or len(body) < 2 else self.choose_inner_core(body, set(outer))
         compiler.made_content = {name: term for name, term in self.made_content.items() if name in outer}
