@@ -79,9 +79,9 @@ def compile_text(
 
 
 def check_source(source: syntax.SourceProgram, parameters: bool = False, functors: Mapping | None = None) -> ir.Program:
-    """The rules of a program, with its warnings; or one ProgramError with all errors. parameters: whether $name may occur as a
-    variable. functors: the function of each declared functor; None: not required, but then a program with functors cannot be
-    evaluated."""
+    """Return the rules of a program, with its warnings; or one ProgramError with all errors. parameters: whether $name may
+    occur as a variable. functors: the function of each declared functor; None: not required, but then a program with functors
+    cannot be evaluated."""
     from semi_naive.language.components.components import expand_components
 
     source = expand_components(source)
@@ -153,7 +153,8 @@ class _Graph:
         self._group_of = {name: one for group in self.groups for one in [frozenset(group)] for name in group}
 
     def group(self, name: str) -> frozenset[str]:
-        """The strongly connected component of a relation, one set for all of its relations; empty if it is not recursive."""
+        """Return the strongly connected component of a relation, one set for all of its relations; empty if it is not
+        recursive."""
         return self._group_of[name] if name in self._recursive else frozenset()
 
 
@@ -170,7 +171,7 @@ class _Stepping:
     nearly: dict[str, Problem]
 
     def rewritten(self, found: list[Single], relations: dict) -> tuple[list[Single], dict]:
-        """The clauses and the declarations, with relations that hold one step each."""
+        """Return the clauses and the declarations, with relations that hold one step each."""
         inside = {name for component in self.components for name in component.columns}
         rest = [single for single in found if single.head.relation not in inside]
         made = [single for component in self.components for single in clauses(component, relations)]
@@ -203,7 +204,7 @@ def _unstratified(graph: _Graph, relations, wellfounded: bool, nearly: dict[str,
 
 
 def _edges(single: Single):
-    """The dependencies of a clause, without the two atoms that a subsumptive clause compares."""
+    """Yield the dependencies of a clause, without the two atoms that a subsumptive clause compares."""
     compared = {id(atom) for atom in single.body[:2]} if single.dominates else set()
     for literal in single.literals:
         via = {"": set(), "negation": set(), "aggregation": set()}

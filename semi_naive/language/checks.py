@@ -23,7 +23,7 @@ MAX_EXPRESSION_DEPTH = 250  # levels of an expression, each of which takes sever
 
 
 def declared_relations(source: syntax.SourceProgram, env: TypeEnvironment, problems: list[Problem]):
-    """The relations by name, and the problems of their declarations."""
+    """Return the relations by name, and the problems of their declarations."""
     relations: dict[str, syntax.RelationDecl] = {}
     for declaration in source.statements:
         if not isinstance(declaration, syntax.RelationDecl):

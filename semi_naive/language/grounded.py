@@ -14,7 +14,7 @@ PLAIN = frozenset([syntax.Variable, syntax.Underscore])  # most nodes, which imp
 
 
 def grounded(literals, given=(), enters=lambda aggregate: False, needs=lambda aggregate: ()) -> set:
-    """The keys (see `inference.key`) of all grounded expressions of a conjunction.
+    """Return the keys (see `inference.key`) of all grounded expressions of a conjunction.
 
     `given`: names grounded from outside. `enters(aggregate)`: whether the body's atoms count too. `needs(aggregate)`: names
     that must be grounded before the aggregate is, or None if it never is.
@@ -124,7 +124,7 @@ def _use(term) -> syntax.Constraint:
 
 
 def _own_nodes(literals):
-    """All nodes of a scope; for an aggregate the node itself and its initial value, without its body."""
+    """Yield all nodes of a scope; for an aggregate the node itself and its initial value, without its body."""
     stack = list(reversed(literals))
     while stack:
         node = stack.pop()
@@ -136,7 +136,7 @@ def _own_nodes(literals):
 
 
 def ungrounded_names(literals, ground) -> set[str]:
-    """The variables outside of aggregates that are not in `ground`."""
+    """Return the variables outside of aggregates that are not in `ground`."""
     return {node.name for node in _own_nodes(literals) if isinstance(node, syntax.Variable)} - ground
 
 

@@ -127,7 +127,7 @@ class Expansions:
         self._numbers = count(1)
 
     def problems(self, single: Single):
-        """The problems of a clause of a relation that is not inlined. Each definition of an inlined relation is tried."""
+        """Yield the problems of a clause of a relation that is not inlined. Each definition of an inlined relation is tried."""
         read = {node.relation for node in walk_all(single.body) if isinstance(node, syntax.Atom)} & self.definitions.keys()
         if single.head.relation in self.inline or not read:
             return

@@ -22,7 +22,8 @@ ATTRIBUTE = ("<iteration>", ir.Kind.UNSIGNED)
 
 
 def with_births(source: syntax.SourceProgram, problems: list[Problem]) -> syntax.SourceProgram:
-    """The program with the attributes of relations that record another one's births; or the problems of these declarations."""
+    """Return the program with the attributes of relations that record another one's births; or the problems of these
+    declarations."""
     declared = {node.name: node for node in source.statements if isinstance(node, syntax.RelationDecl)}
     if not any(node.born_of for node in declared.values()):
         return source
@@ -77,13 +78,13 @@ def number_problems(singles: list[Single], relations, summed, group: Callable) -
 
 @lru_cache(1)  # consecutive rules are mostly of one component
 def iteration_relation(group: frozenset[str]) -> str:
-    """The relation that holds the iteration number for the rules of a component; empty if it is always 0."""
+    """Return the relation that holds the iteration number for the rules of a component; empty if it is always 0."""
     return f"{min(group)}@iteration" if group else ""
 
 
 def followed(relations: dict[str, ir.Relation], rules: list[ir.Rule], born: dict[str, str], group: Callable) -> dict:
-    """The relations of iteration numbers and of births, and, marked as `watched`, the relations that they follow. born: the
-    recorded relation of each relation of births."""
+    """Return the relations of iteration numbers and of births, and, marked as `watched`, the relations that they follow. born:
+    the recorded relation of each relation of births."""
     type_ = ir.Type(ir.Kind.UNSIGNED, ir.Kind.UNSIGNED)
     found = {name: replace(relations[name], follows=(of,)) for name, of in born.items()}
     for rule in rules:

@@ -73,7 +73,7 @@ class Text:
         return self._parts[0] if self._parts else ""
 
     def place(self, position: int) -> tuple[str, int, int]:
-        """The file, line and column of a position."""
+        """Return the file, line and column of a position."""
         index = bisect_right(self._starts, position) - 1
         start, (file, line, column) = self._starts[index], self._places[index]
         whole = self.whole()
@@ -93,7 +93,7 @@ class Text:
         return Span(file, line, column, end_line, end_column + 1)
 
     def span(self, token) -> Span:
-        """The span of a lexer's token, whose line is known."""
+        """Return the span of a lexer's token, whose line is known."""
         if len(self._starts) == 1 and self._places[0][1:] == (1, 1):
             return Span(self._places[0][0], token.line, token.column, token.end_line, token.end_column)
         return self.between(token.start_pos, token.end_pos)

@@ -57,8 +57,8 @@ def _contains(outer, inner) -> bool:
 
 
 def _injected(single, aggregate, around) -> set[str]:
-    """The names inside that are grounded outside without the aggregate itself. around: ids of the aggregates that enclose
-    it."""
+    """Return the names inside that are grounded outside without the aggregate itself. around: ids of the aggregates that
+    enclose it."""
     outside = grounded(
         single.literals,
         enters=lambda other: id(other) in around,
@@ -68,13 +68,13 @@ def _injected(single, aggregate, around) -> set[str]:
 
 
 def _witnesses(single, aggregate) -> set[str]:
-    """The names grounded inside that the clause uses outside of any aggregate without grounding them."""
+    """Return the names grounded inside that the clause uses outside of any aggregate without grounding them."""
     missing = ungrounded_names(single.literals, grounded(single.literals))
     return missing & grounded(aggregate.body, enters=lambda other: True)
 
 
 def _passing(aggregate, injected, witnesses) -> set[str]:
-    """The witnesses of nested aggregates that take nothing from this one, and so do not belong to it."""
+    """Return the witnesses of nested aggregates that take nothing from this one, and so do not belong to it."""
     local = variable_names(aggregate) - injected[id(aggregate)]
     inner = [node for node in walk_all(aggregate.body) if isinstance(node, syntax.Aggregate) and node.op in ("min", "max")]
     return set().union(*(witnesses[id(node)] for node in inner if not injected[id(node)] & local))
@@ -125,7 +125,7 @@ class _Renaming:
         return made
 
     def _copy(self, node, local) -> syntax.Aggregate:
-        """The aggregate with its local variables renamed."""
+        """Return the aggregate with its local variables renamed."""
         outer = self._env
         init = rebuilt(node.init, self._change) if node.init is not None else None
         number, outside = next(self._numbers), self.exported

@@ -50,7 +50,7 @@ def _is_range(node) -> bool:
 
 
 def single_clauses(source: syntax.SourceProgram, problems: list[Problem]) -> list[Single]:
-    """The clauses of a program, one for each head and each disjunct."""
+    """Return the clauses of a program, one for each head and each disjunct."""
     found = []
     for clause in source.statements:
         if isinstance(clause, syntax.Clause) and clause.dominating is not None:
@@ -71,7 +71,7 @@ def _dominations(clause: syntax.Clause, problems: list[Problem]) -> list[Single]
 
 
 def _with_named_wildcards(clause: syntax.Clause) -> tuple[syntax.Atom, syntax.Atom]:
-    """The two atoms, with a variable for each argument `_`."""
+    """Return the two atoms, with a variable for each argument `_`."""
     atoms = []
     for side, atom in enumerate((clause.heads[0], clause.dominating)):
         args = (
@@ -135,7 +135,7 @@ def fold_sign(node):
 
 
 def disjuncts(body) -> list[tuple]:
-    """The disjunctive normal form: a list of conjunctions.
+    """Return the disjunctive normal form: a list of conjunctions.
 
     >>> a, b, c = (syntax.Atom(name, ()) for name in "abc")
     >>> [[literal.relation for literal in way] for way in disjuncts(syntax.And((a, syntax.Or((b, c)))))]
@@ -150,7 +150,7 @@ def disjuncts(body) -> list[tuple]:
 
 
 def count_disjuncts(body) -> int:
-    """The number of `disjuncts`, without building them."""
+    """Return the number of `disjuncts`, without building them."""
     body = _normal_form(body)
     if isinstance(body, syntax.Or):
         return sum(map(count_disjuncts, body.items))
@@ -167,7 +167,7 @@ def _normal_form(body):
 
 
 def _negated(node: syntax.Negation):
-    """The negation, by De Morgan's laws."""
+    """Return the negation, by De Morgan's laws."""
     inner = node.body
     if isinstance(inner, syntax.Negation):
         return _normal_form(inner.body)

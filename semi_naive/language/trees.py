@@ -8,7 +8,7 @@ from semi_naive.language import syntax
 
 
 def children(node) -> tuple:
-    """The direct children of a node, in the order of the text."""
+    """Return the direct children of a node, in the order of the text."""
     below = _BELOW.get(node.__class__)
     return getattr(node, "args", ()) if below is None else below(node)
 

@@ -37,7 +37,7 @@ def is_wellfounded(source: syntax.SourceProgram) -> bool:
 
 
 def with_companions(source: syntax.SourceProgram) -> syntax.SourceProgram:
-    """The program with a declaration of each `r.certain` and `r.undefined` that it mentions."""
+    """Return the program with a declaration of each `r.certain` and `r.undefined` that it mentions."""
     declared = {node.name: node for node in source.statements if isinstance(node, syntax.RelationDecl)}
     mentioned = dict.fromkeys(name for name in _mentioned(source) if name not in declared and _base(name) in declared)
     bare = dict(qualifiers=frozenset(), choice=syntax.NO_CHOICE, lattices=())
@@ -55,13 +55,13 @@ def _mentioned(source: syntax.SourceProgram) -> Iterator[str]:
 
 
 def _base(name: str) -> str:
-    """The base name of a companion: win for win.undefined; empty for other names."""
+    """Return the base name of a companion: win for win.undefined; empty for other names."""
     base, _, last = name.rpartition(".")
     return base if last in COMPANIONS else ""
 
 
 def companions(relations: Mapping) -> list[str]:
-    """The declared relations that are companions of another one."""
+    """Return the declared relations that are companions of another one."""
     return [name for name in relations if _base(name) in relations]
 
 
@@ -90,8 +90,8 @@ def companion_problems(source: syntax.SourceProgram, singles: list[Single], rela
 
 
 def three_valued(program: ir.Program) -> ir.Program:
-    """The program with a loop for each component that recurs through negation. Raises ProgramError for constructs that have no
-    meaning with undefined tuples."""
+    """Return the program with a loop for each component that recurs through negation. Raises ProgramError for constructs that
+    have no meaning with undefined tuples."""
     made = companions(program.relations)
     edges = edges_of(program)
     groups = [set(group) for group in strong_components(program.relations, edges)]
@@ -130,7 +130,7 @@ def _with_dependents(names: set[str], edges: list[Edge]) -> set[str]:
 
 
 def _true_and_possible(rule: ir.Rule, unsure: set[str], group: set[str]) -> Iterator[ir.Rule]:
-    """The rules of the true and of the possible tuples."""
+    """Yield the rules of the true and of the possible tuples."""
     if rule.head.relation not in unsure:
         yield rule
         return
@@ -165,7 +165,7 @@ def _variables(relation: ir.Relation) -> tuple[ir.Var, ...]:
 
 
 def _companion(name: str, unsure: bool, relations) -> Iterator[ir.Rule]:
-    """The rule of r.certain or r.undefined. A two-valued relation has no undefined tuples."""
+    """Yield the rule of r.certain or r.undefined. A two-valued relation has no undefined tuples."""
     base = _base(name)
     if name.endswith("certain"):
         yield _copy(name, base, relations)

@@ -26,7 +26,7 @@ class Carried:
         return bool(self.columns)
 
     def told(self, relations: dict[str, Relation]) -> str:
-        """The carried columns by name.
+        """Return the carried columns by name.
 
         >>> from semi_naive.ra.ir import Kind, Type
         >>> number = Type("number", Kind.NUMBER)
@@ -91,7 +91,7 @@ def _thread(places: dict[str, frozenset], recursive) -> tuple[dict[str, int], Ru
 
 
 def _equal_places(head: Atom, atom: Atom, places) -> list[tuple[int, int]]:
-    """The places of a head and of a recursive atom that hold the same variable, or the same constant."""
+    """Return the places of a head and of a recursive atom that hold the same variable, or the same constant."""
     found = [(i, j) for i in places[head.relation] for j in places[atom.relation] if head.args[i] == atom.args[j]]
     found = [(i, j) for i, j in found if isinstance(head.args[i], Var | Const)]
     return [(i, j) for i, j in found if i == j] if head.relation == atom.relation else found

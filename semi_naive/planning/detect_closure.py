@@ -75,7 +75,7 @@ def copied_by(bases: list[Rule]) -> str:
 
 
 def form_of(rule: Rule, name: str) -> tuple[str, str] | None:
-    """The name of the recursive rule's form, whichever atom is written first, and the relation that it follows."""
+    """Return the name of the recursive rule's form, whichever atom is written first, and the relation that it follows."""
     if step := step_of(rule, {name}):
         carried, edges, backwards = step
         return (("path-edge", "edge-path")[carried], edges) if backwards == bool(carried) else None

@@ -27,7 +27,7 @@ def _field_names(kind: type) -> tuple[str, ...]:
 
 
 def children(node) -> list:
-    """The nodes directly inside a node, in the order they are written."""
+    """Return the nodes directly inside a node, in the order they are written."""
     found: list = []
     if node.__class__ in LEAVES:
         return found
@@ -51,7 +51,7 @@ def walk(node) -> Iterator:
 
 
 def map_children(node, change: Callable):
-    """The node with `change` applied to each node directly inside."""
+    """Return the node with `change` applied to each node directly inside."""
     if node.__class__ in LEAVES:
         return node
     changed = {}
@@ -73,7 +73,8 @@ def transform(node, change: Callable):
 
 
 def variables_of(node) -> dict[str, ir.Var]:
-    """The variables of a term, a literal, a rule or several of them, aggregates' inner ones too: by name, as they appear.
+    """Return the variables of a term, a literal, a rule or several of them, aggregates' inner ones too: by name, as they
+    appear.
 
     >>> x, y = ir.Var("x", ir.Kind.NUMBER), ir.Var("y", ir.Kind.NUMBER)
     >>> list(variables_of([ir.Atom("e", (y, ir.Wild())), ir.Compare("=", x, y, ir.Kind.NUMBER)]))
@@ -87,7 +88,7 @@ def variables_of(node) -> dict[str, ir.Var]:
 
 
 def substitute(node, terms: Mapping[str, ir.Term]):
-    """The node with the variables named in `terms` replaced, all at once.
+    """Return the node with the variables named in `terms` replaced, all at once.
 
     The result of a range or of an aggregate must be a variable: never give another term for one.
 
@@ -173,12 +174,12 @@ def relation_of(name: str, variables: Sequence[ir.Var], body: tuple, rule: ir.Ru
 
 
 def relations_in(nodes) -> set[str]:
-    """The relations of all atoms in literals, rules or several of them."""
+    """Return the relations of all atoms in literals, rules or several of them."""
     return {node.relation for node in walk(nodes) if isinstance(node, ir.Atom)}
 
 
 def positive_atoms(body: Iterable) -> list[ir.Atom]:
-    """The atoms of a body that are neither negated nor aggregated."""
+    """Return the atoms of a body that are neither negated nor aggregated."""
     return [literal for literal in body if isinstance(literal, ir.Atom)]
 
 
@@ -200,14 +201,14 @@ def has_autoinc(node) -> bool:
 
 
 def with_body(rule: ir.Rule, body: Iterable) -> ir.Rule:
-    """The rule with another body. A .plan numbers the atoms, so it goes when their number changes."""
+    """Return the rule with another body. A .plan numbers the atoms, so it goes when their number changes."""
     body = tuple(body)
     same = len(positive_atoms(body)) == len(positive_atoms(rule.body))
     return replace(rule, body=body, plan=rule.plan if same else None)
 
 
 def with_literals(rule: ir.Rule, body: tuple) -> ir.Rule:
-    """The rule with another body; the same object, if the literals are the same objects."""
+    """Return the rule with another body; the same object, if the literals are the same objects."""
     return replace(rule, body=body) if any(map(is_not, body, rule.body)) else rule
 
 

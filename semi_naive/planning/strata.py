@@ -43,7 +43,7 @@ class Edge:
 
 
 def strata(program: ir.Program) -> list[Stratum]:
-    """The strata of a program; every relation is in one. A negation or aggregation in a cycle is a ProgramError."""
+    """Return the strata of a program; every relation is in one. A negation or aggregation in a cycle is a ProgramError."""
     read = [edge for rule in program.rules for edge in rule_edges(rule)]
     read += [Edge(now, before) for loop in program.loops for now in loop.turns for before in loop.before]
     edges = read + joint_edges(program)
@@ -59,7 +59,7 @@ def strata(program: ir.Program) -> list[Stratum]:
 
 
 def edges_of(program: ir.Program) -> list[Edge]:
-    """The relations that rules read, or that are evaluated with them."""
+    """Return the relations that rules read, or that are evaluated with them."""
     return [edge for rule in program.rules for edge in rule_edges(rule)] + joint_edges(program)
 
 
@@ -90,7 +90,7 @@ def _is_constant(term: ir.Term) -> bool:
 
 
 def names_read(rules: list[ir.Rule]) -> set[str]:
-    """The relations in the bodies of some rules."""
+    """Return the relations in the bodies of some rules."""
     return {edge.body for rule in rules for edge in rule_edges(rule)}
 
 
@@ -115,8 +115,8 @@ def _relations_with_kind(body, via):
 
 
 def orderless(program: ir.Program) -> dict[str, frozenset[str]]:
-    """The relations of each relation's stratum, one set for a stratum. Strata whose tuples depend on what each iteration makes
-    are left out: their rules cannot be split."""
+    """Return the relations of each relation's stratum, one set for a stratum. Strata whose tuples depend on what each iteration
+    makes are left out: their rules cannot be split."""
     found: dict[str, frozenset[str]] = {}
     for stratum in strata(program):
         if not any(program.relations[name].lattice or program.relations[name].stepwise for name in stratum.relations):

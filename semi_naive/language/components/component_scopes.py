@@ -8,7 +8,7 @@ Binding = dict[str, str]  # the argument of each parameter
 
 
 def bind_parameters(binding: Binding, parameters: Iterable[str], arguments: Iterable[str]) -> Binding:
-    """The binding of a component's parameters to arguments, which are resolved in the enclosing binding.
+    """Return the binding of a component's parameters to arguments, which are resolved in the enclosing binding.
 
     >>> bind_parameters({"N": "city"}, ("A", "B"), ("N", "number"))
     {'A': 'city', 'B': 'number'}
@@ -17,7 +17,7 @@ def bind_parameters(binding: Binding, parameters: Iterable[str], arguments: Iter
 
 
 def parts(component: Component, kind: type | tuple[type, ...]) -> list:
-    """The statements of a kind in a component, as written."""
+    """Return the statements of a kind in a component, as written."""
     return [statement for statement in component.statements if isinstance(statement, kind)]
 
 
@@ -40,7 +40,7 @@ class Scopes:
         return self._around[id(component)]
 
     def find(self, name: str, scope: Component | None, binding: Binding) -> Component | None:
-        """The component that a name refers to inside of `scope` (None: outside of all)."""
+        """Return the component that a name refers to inside of `scope` (None: outside of all)."""
         return self._find(binding.get(name, name), scope, binding, set())
 
     def _find(self, name: str, scope: Component | None, binding: Binding, seen: set[int]) -> Component | None:
@@ -64,7 +64,7 @@ class Scopes:
         return None if id(component) in seen else self._find(name, component, binding, set(seen))
 
     def ancestors(self, component: Component, scope: Component | None, binding: Binding) -> list[Component]:
-        """All bases of a component; includes itself if inheritance is cyclic."""
+        """Return all bases of a component; includes itself if inheritance is cyclic."""
         found: list[Component] = []
         queue = [component]
         while queue:

@@ -38,7 +38,7 @@ MAX_INSTANCES = 10_000  # instances of components, at most
 
 
 def expand_components(source: SourceProgram) -> SourceProgram:
-    """The program without components: each `.init` is replaced by the content of its instance."""
+    """Return the program without components: each `.init` is replaced by the content of its instance."""
     if not any(isinstance(statement, (Component, Init, Override)) for statement in source.statements):
         return source
     scopes = Scopes(source.statements)
@@ -60,7 +60,7 @@ def expand_components(source: SourceProgram) -> SourceProgram:
 
 
 def _once(statements: list) -> list:
-    """The statements without repeated definitions of a type's lattice by several instances."""
+    """Return the statements without repeated definitions of a type's lattice by several instances."""
     kept = {(node.name, node.span) if isinstance(node, Lattice) else id(node): node for node in statements}
     return list(kept.values())
 
@@ -91,7 +91,7 @@ class _Instances:
         self.unfinished: list[tuple[int, Binding]] = []  # the components being instantiated, with their parameters
 
     def instance(self, init: Init, scope: Component | None, binding: Binding) -> Content:
-        """The content of an instance, under its qualified names. `scope` is the component that contains the `.init`."""
+        """Return the content of an instance, under its qualified names. `scope` is the component that contains the `.init`."""
         content = Content()
         component = self.scopes.find(init.component, scope, binding)
         if component is None:
@@ -168,8 +168,8 @@ class _Instances:
 
 
 def _own(component: Component, binding: Binding, overridden: frozenset[str]) -> Content:
-    """The declarations and clauses of a component itself. A clause with several heads becomes several, as its heads may move to
-    different instances."""
+    """Return the declarations and clauses of a component itself. A clause with several heads becomes several, as its heads may
+    move to different instances."""
     own = Content(
         types=[_renamed(type_, {}, binding, binding) for type_ in parts(component, TYPES)],
         relations=[_renamed(relation, {}, binding) for relation in parts(component, RelationDecl)],
@@ -184,7 +184,7 @@ def _own(component: Component, binding: Binding, overridden: frozenset[str]) -> 
 
 
 def _qualified(content: Content, instance: str) -> Content:
-    """The content with the instance's name in front of all names that it declares."""
+    """Return the content with the instance's name in front of all names that it declares."""
     types = {type_.name: f"{instance}.{type_.name}" for type_ in content.types}
     branches = [branch.name for type_ in content.types if isinstance(type_, SumDecl) for branch in type_.branches]
     types |= {f"${name}": f"{instance}.{name}" for name in branches}  # no type has a name with $

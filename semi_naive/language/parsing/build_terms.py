@@ -27,7 +27,8 @@ class TermBuilder(Reduce):
 
     @node
     def paren(self, span, value):
-        """The value with the span of its brackets. Nodes that `_check_lonely` finds by identity are returned unchanged."""
+        """Return the value with the span of its brackets. Nodes that `_check_lonely` finds by identity are returned
+        unchanged."""
         return value if isinstance(value, Functor) and value.name in AGGREGATES else replace(value, span=span)
 
     @node
@@ -91,7 +92,7 @@ class TermBuilder(Reduce):
 
     @node
     def address(self, span, text):
-        """The signed 32-bit number with the bytes of an IPv4 address."""
+        """Return the signed 32-bit number with the bytes of an IPv4 address."""
         parts = [int(part) for part in text.split(".")]
         if max(parts) > 255:
             self.problem("IP out of range", span, "each of the four numbers of an address is at most 255")
@@ -180,7 +181,7 @@ def choice_form(op: str) -> str:
 
 
 def integer_literal(text: str) -> int:
-    """The value of a literal. One with more digits than Python converts becomes a number that is out of range, too."""
+    """Return the value of a literal. One with more digits than Python converts becomes a number that is out of range, too."""
     base = {"0x": 16, "0b": 2}.get(text[:2], 10)
     digits = (text[2:] if base != 10 else text).lstrip("0")
     return int(digits or "0", base) if len(digits) <= LONGEST else 1 << LONGEST

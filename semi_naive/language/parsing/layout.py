@@ -80,7 +80,7 @@ def tokens(text: str) -> list[list[Lexeme]]:
 
 
 def _end_of_annotation(text: str, at: int) -> int:
-    """The end of an annotation whose bracket has just been opened."""
+    """Return the end of an annotation whose bracket has just been opened."""
     depth = 1
     while at < len(text) and depth:
         match = TOKEN.match(text, at)
@@ -213,7 +213,7 @@ class _State:
     # -- between two tokens
 
     def _space(self, token: Lexeme) -> str:
-        """The space between the previous token and this one."""
+        """Return the space between the previous token and this one."""
         if token.kind == "comment" and token.text.startswith("//"):
             return "  "
         noted = {token.kind, self.before.kind} & {"comment", "note", "marker"}

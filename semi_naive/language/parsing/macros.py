@@ -13,7 +13,7 @@ MAX_INCLUDE_DEPTH = 60  # nested includes, each of which takes several frames of
 
 
 def expanded_text(text: str, file: str, include_dirs, defines, result) -> Text:
-    """The text with macros expanded and directives carried out; files and problems are added to `result`."""
+    """Return the text with macros expanded and directives carried out; files and problems are added to `result`."""
     macros = Macros(file, include_dirs, defines, result)
     macros.parse(text, file)
     try:
@@ -75,7 +75,7 @@ class Macros(pcpp.Preprocessor):
         return lines[line - 1] if line <= len(lines) else ""
 
     def _reported(self, source: str, line: int) -> tuple[str, int]:
-        """The file and line as reported under a preceding #line directive."""
+        """Return the file and line as reported under a preceding #line directive."""
         file = self.names.get(source, source)
         for after, first, name in reversed(self.markers.get(source, ())):
             if after < line:

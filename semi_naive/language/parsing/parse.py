@@ -26,7 +26,7 @@ MAX_COPIED_STACK = 3000  # depth of the parser's stack above which it is not cop
 def parse_file(
     path, include_dirs: Sequence = (), defines: Mapping = NOTHING, sandbox=None, legacy: bool = False
 ) -> SourceProgram:
-    """The syntax tree of a file. See `parse`."""
+    """Return the syntax tree of a file. See `parse`."""
     return parse(read_text(path), os.fspath(path), include_dirs, defines, sandbox, legacy)
 
 
@@ -126,14 +126,14 @@ class Parser:
 
 @cache
 def _parser() -> tuple[Tables, ParseState, list[tuple]]:
-    """The tables, the state of the builders, and of each reduction its size, its function and its symbol."""
+    """Return the tables, the state of the builders, and of each reduction its size, its function and its symbol."""
     found, state = tables(), ParseState()
     builders = [builder(state) for builder in (StatementBuilder, TermBuilder, NameBuilder)]
     return found, state, [(rule.size, _maker(rule, builders), rule.symbol) for rule in found.reductions]
 
 
 def _maker(rule: ParserRule, builders: list[Reduce]) -> Callable[[list], Any]:
-    """The function from the values of a rule's symbols to the value of the rule."""
+    """Return the function from the values of a rule's symbols to the value of the rule."""
     if not rule.method:
         return Repeated
     methods = (getattr(builder, rule.method, None) for builder in builders)
@@ -149,7 +149,7 @@ class Repeated(tuple):
 
 
 def _spread(parts: list) -> list:
-    """The values of a rule's symbols, with all that is repeated in place of the repetitions."""
+    """Return the values of a rule's symbols, with all that is repeated in place of the repetitions."""
     made, left = [], parts[::-1]
     while left:
         one = left.pop()
@@ -161,19 +161,19 @@ def _spread(parts: list) -> list:
 
 
 def lexed(text: str) -> list[Token]:
-    """The tokens of a text."""
+    """Return the tokens of a text."""
     found = tables()
     return list(tokens_of(text, re.compile(found.pattern), found.words, found.ignored))
 
 
 @cache
 def words() -> frozenset[str]:
-    """The keywords of the grammar, which cannot be names of relations."""
+    """Return the keywords of the grammar, which cannot be names of relations."""
     return frozenset(text for text, is_word in tables().terminals.values() if is_word) | {"ordered"}
 
 
 def _parse_statements(text: Text) -> tuple[list, list[Problem]]:
-    """The statements and the syntax errors. After an error parsing continues with the next statement."""
+    """Return the statements and the syntax errors. After an error parsing continues with the next statement."""
     whole, parser = text.whole(), Parser(text)
     problems = parser.problems
     if not whole.strip():
@@ -219,7 +219,7 @@ def _annotates(tokens: list[Token]) -> bool:
 
 
 def _end_token(text: str) -> Token:
-    """The token that ends the parse, after the last character."""
+    """Return the token that ends the parse, after the last character."""
     line, column = text.count("\n") + 1, len(text) - text.rfind("\n")
     return Token("", "$END", len(text), line, column, line, column, len(text))
 

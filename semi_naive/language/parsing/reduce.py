@@ -12,7 +12,7 @@ _SAYING = frozenset("IDENT QNAME WORD STRING NUMBER UNSIGNED FLOAT IP PARAMETER"
 
 
 def _edge(children, backwards: bool):
-    """The first (or last) token or node of children, which may be nested lists."""
+    """Return the first (or last) token or node of children, which may be nested lists."""
     for child in reversed(children) if backwards else children:
         if isinstance(child, (Token, Node)):
             return child
@@ -22,7 +22,7 @@ def _edge(children, backwards: bool):
 
 
 def saying(children):
-    """The children without punctuation and keywords."""
+    """Return the children without punctuation and keywords."""
     return [child for child in children if not isinstance(child, Token) or child.type in _SAYING]
 
 
@@ -91,7 +91,7 @@ class Reduce:
         self.state.problems.append(Problem(message, span, hint, "Warning", flag=flag))
 
     def _unescaped(self, text) -> str:
-        """The string of a quoted literal."""
+        """Return the string of a quoted literal."""
         inside, out, at = text[1:-1], [], 0
         while (slash := inside.find("\\", at)) >= 0:
             code = inside[slash + 1]

@@ -63,8 +63,8 @@ SLIPS = {  # common mistakes: a token, or two neighbouring ones, and the advice
 def syntax_problem(
     tokens: list[Token], at: int, expected: set[str], stack: list, name: Callable[[str], str], span: Callable[[Token], Span]
 ) -> Problem:
-    """The problem of the unexpected token tokens[at], given the terminals in `expected`. `stack`: the parser's symbols of
-    unfinished rules; `name`: the text of a terminal; `span`: the place of a token."""
+    """Return the problem of the unexpected token tokens[at], given the terminals in `expected`. `stack`: the parser's symbols
+    of unfinished rules; `name`: the text of a terminal; `span`: the place of a token."""
     token = tokens[at]
     if token.type == "UNCLOSED_COMMENT":
         return Problem("unterminated comment block, missing '*/'", _first_line(span(token)), "close it with */")
@@ -93,7 +93,7 @@ def _unexpected(token: Token) -> str:
 
 
 def _wishes(expected: set[str], name: Callable[[str], str]) -> list[str]:
-    """The expected terminals in words; long lists are replaced by one word."""
+    """Return the expected terminals in words; long lists are replaced by one word."""
     rest, wishes = set(expected), []
     if rest >= STATEMENTS - {"FUNCTOR", "PRAGMA", "SEMANTICS"}:
         wishes.append("a clause or a declaration")
@@ -149,7 +149,7 @@ def _hint(tokens: list[Token], at: int, expected: set[str]) -> str:
 
 
 def _unclosed(token: Token, stack: list, expected: set[str]) -> Token | None:
-    """The unclosed bracket before this token."""
+    """Return the unclosed bracket before this token."""
     closing = {"DOT", "IF", "$END", *BRACKETS.values(), *STATEMENTS}
     if token.type not in closing:
         return None

@@ -58,7 +58,7 @@ class _Every:
 
 @cache
 def tables() -> Tables:
-    """The tables: 250 ms to make the first time, 3 ms to load in later processes."""
+    """Return the tables: 250 ms to make the first time, 3 ms to load in later processes."""
     grammar = Path(__file__).with_name("grammar.lark").read_text("utf-8")
     path = private.cache("parsers") / f"parser-{private.digest(grammar, Tables._fields, ParserRule._fields, sys.version)}"
     if (data := private.load(path)) is not None:
@@ -75,7 +75,7 @@ def tables() -> Tables:
 
 
 def make_tables(grammar: str) -> Tables:
-    """The tables of a grammar whose rules keep all tokens."""
+    """Return the tables of a grammar whose rules keep all tokens."""
     from lark import Lark
     from lark.lexer import BasicLexer
     from lark.parsers.lalr_analysis import Shift

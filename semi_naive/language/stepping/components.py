@@ -49,7 +49,7 @@ class StepComponent:
 
 
 def step_rule(single: Single, group: Iterable[str]) -> StepRule:
-    """A clause with its atoms of a component."""
+    """Return a clause with its atoms of a component."""
     atoms: list[tuple[syntax.Atom, str]] = []
     for literal in single.body:
         negated = {id(node.body) for node in walk(literal) if isinstance(node, syntax.Negation)}

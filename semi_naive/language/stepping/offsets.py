@@ -7,7 +7,7 @@ Step = tuple[str | None, int]  # a variable, or None for a constant, and what is
 
 
 def as_step(term) -> Step | None:
-    """A term as a variable and a number, or as a number alone; None if it is anything else.
+    """Return a term as a variable and a number, or as a number alone; None if it is anything else.
 
     >>> k, one = syntax.Variable("k"), syntax.Number(1)
     >>> as_step(k), as_step(syntax.Functor("+", (k, one))), as_step(syntax.Functor("-", (k, one))), as_step(one)
@@ -50,7 +50,7 @@ class Offsets:
             self._above[one[0]] = other[0], other[1] - one[1]
 
     def of(self, term) -> Step | None:
-        """A term as the first of its variables and a number."""
+        """Return a term as the first of its variables and a number."""
         found = as_step(term)
         while found is not None and found[0] in self._above:
             name, more = self._above[found[0]]
@@ -70,6 +70,6 @@ class Offsets:
         return left is not None and left == right and left[0] == root
 
     def names(self, root: str | None) -> set[str]:
-        """The variables that differ from one by constants."""
+        """Return the variables that differ from one by constants."""
         found = {name for name in self._above if (step := self.of(syntax.Variable(name))) and step[0] == root}
         return found | ({root} if root is not None else set())

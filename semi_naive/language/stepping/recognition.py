@@ -80,8 +80,8 @@ def _sums(single: Single) -> bool:
 
 
 def _best(singles, group, relations, env, source) -> tuple[StepComponent | None, list[Problem]]:
-    """The first choice of steps without a violation, or else the first one with its violations; no component if no rule goes
-    from one step to a later one."""
+    """Return the first choice of steps without a violation, or else the first one with its violations; no component if no rule
+    goes from one step to a later one."""
     members, best = frozenset(group), None
     rules = [step_rule(single, members) for single in singles]
     for columns in _choices(rules, group, relations, env):

@@ -26,7 +26,7 @@ STEP = "step."  # a variable that nobody can write
 
 
 def held(name: str, before: int) -> str:
-    """The relation that holds a relation's tuples of a number of steps before."""
+    """Return the relation that holds a relation's tuples of a number of steps before."""
     return f"{name}@{('this', 'last')[before] if before < 2 else f'older{before}'}"
 
 
@@ -39,12 +39,12 @@ def begin_of(component: StepComponent) -> str:
 
 
 def given_of(name: str) -> str:
-    """The relation of the facts in the program's text, with their steps."""
+    """Return the relation of the facts in the program's text, with their steps."""
     return f"{name}@given"
 
 
 def declarations(component: StepComponent, relations) -> dict[str, syntax.RelationDecl]:
-    """The declarations of the relations that hold steps."""
+    """Return the declarations of the relations that hold steps."""
     found, first = {}, relations[component.name]
     step = first.attributes[component.columns[component.name]]
     for name, at in component.columns.items():
@@ -63,7 +63,7 @@ def declarations(component: StepComponent, relations) -> dict[str, syntax.Relati
 
 
 def clauses(component: StepComponent, relations) -> Iterator[Single]:
-    """The clauses of a component over relations that hold steps, and those that say at which steps they may begin."""
+    """Yield the clauses of a component over relations that hold steps, and those that say at which steps they may begin."""
     given = {}
     for rule in component.rules:
         head = rule.single.head
@@ -84,7 +84,7 @@ def _single(rule: StepRule, head: syntax.Atom, body: Iterable) -> Single:
 
 
 def _within(component: StepComponent, rule: StepRule) -> Single:
-    """A clause over the relations of its step and of those before."""
+    """Return a clause over the relations of its step and of those before."""
 
     def change(node):
         if isinstance(node, syntax.Atom) and node.relation in component.columns:
@@ -102,7 +102,7 @@ def _within(component: StepComponent, rule: StepRule) -> Single:
 
 
 def _step_literals(component: StepComponent, rule: StepRule, parts: list) -> list:
-    """The literals that give a clause the number of its step and of those before: none, if it does not need them."""
+    """Return the literals that give a clause the number of its step and of those before: none, if it does not need them."""
     term = component.step(rule.single.head)
     root, more = rule.offsets.of(term)  # type: ignore[misc]
     span, name = term.span, step_of(component)
@@ -122,7 +122,7 @@ def _step_literals(component: StepComponent, rule: StepRule, parts: list) -> lis
 
 
 def _beginning(component: StepComponent, rule: StepRule) -> Single:
-    """The clause of the steps at which a clause without an atom of the component may make tuples."""
+    """Return the clause of the steps at which a clause without an atom of the component may make tuples."""
     step = component.step(rule.single.head)
     root, more = rule.offsets.of(step)  # type: ignore[misc]
     name, span = begin_of(component), step.span
@@ -134,7 +134,7 @@ def _beginning(component: StepComponent, rule: StepRule) -> Single:
 
 
 def _needed(literals: list, names: set[str]) -> list:
-    """The literals that bind some variables, directly or by equations, and the comparisons of what these bind."""
+    """Return the literals that bind some variables, directly or by equations, and the comparisons of what these bind."""
     atoms = [each for each in literals if isinstance(each, syntax.Atom)]
     equal = [each for each in literals if isinstance(each, syntax.Constraint) and each.op == "="]
     grows = True
@@ -147,7 +147,7 @@ def _needed(literals: list, names: set[str]) -> list:
 
 
 def _reading_facts(component: StepComponent, name: str, rule: StepRule) -> Iterator[Single]:
-    """The clauses that read the facts of a relation, at their steps."""
+    """Yield the clauses that read the facts of a relation, at their steps."""
     head, at = rule.single.head, component.columns[name]
     args = [syntax.Variable(f"x{place}.", span=head.span) for place in range(len(head.args))]
     args[at] = syntax.Variable(STEP, span=head.span)
@@ -178,7 +178,7 @@ def said(problems: Iterable[Problem], components: list[StepComponent]) -> list[P
 
 
 def with_loops(program: ir.Program, components: list[StepComponent]) -> ir.Program:
-    """The program with the loop of each component, and the rules that collect its steps."""
+    """Return the program with the loop of each component, and the rules that collect its steps."""
     relations, rules = dict(program.relations), list(program.rules)
     for component in components:
         for name, at in component.columns.items():

@@ -127,8 +127,8 @@ class Violations:
 
 
 def outside(rule: "StepRule", group) -> list:
-    """The literals of a rule that bind or test its step before the component is evaluated: positive atoms of other relations,
-    and equations and comparisons without aggregates."""
+    """Return the literals of a rule that bind or test its step before the component is evaluated: positive atoms of other
+    relations, and equations and comparisons without aggregates."""
     found = [literal for literal in rule.single.body if isinstance(literal, syntax.Atom) and literal.relation not in group]
     plain = [each for each in rule.single.body if isinstance(each, syntax.Constraint) and not _aggregates(each)]
     return found + plain

@@ -47,7 +47,7 @@ def typed(single: Single, environment: TypeEnvironment, relations: dict[str, syn
 
 
 def _without_aggregates(head: syntax.Atom) -> syntax.Atom:
-    """The head without aggregated arguments, whose variables are not the clause's."""
+    """Return the head without aggregated arguments, whose variables are not the clause's."""
     plain = (syntax.Underscore(span=arg.span) if any(isinstance(n, syntax.Aggregate) for n in walk(arg)) else arg
              for arg in head.args)  # fmt: skip
     return replace(head, args=tuple(plain))
@@ -87,7 +87,7 @@ class Typing:
         return self.sets.get(key(node), ANY)
 
     def kind(self, node) -> Kind | None:
-        """The kind of an expression; None if it is undetermined."""
+        """Return the kind of an expression; None if it is undetermined."""
         if isinstance(node, syntax.Functor) and id(node) in self.overloads:
             return self.overloads[id(node)].result
         if isinstance(node, syntax.Number):
@@ -327,7 +327,7 @@ class Typing:
 
 
 def literal_kinds(node: syntax.Number) -> tuple[Kind, ...]:
-    """The possible kinds of a numeric literal: any number for 1; one kind for 1u, 1f and 1.5."""
+    """Return the possible kinds of a numeric literal: any number for 1; one kind for 1u, 1f and 1.5."""
     if node.suffix:
         return (Kind.UNSIGNED,) if node.suffix == "u" else (Kind.FLOAT,)
     return (Kind.FLOAT,) if isinstance(node.value, float) else NUMERIC

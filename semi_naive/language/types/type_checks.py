@@ -93,7 +93,7 @@ def _number(typing, node):
 
 
 def _expected_type(typing, node) -> str:
-    """The type that an atom requires at the place of a constant."""
+    """Return the type that an atom requires at the place of a constant."""
     for atom in typing.nodes:
         if isinstance(atom, syntax.Atom):
             for arg, name, type_name in typing.attributes(atom):

@@ -54,7 +54,7 @@ class TypeEnvironment:
         self.problems.append(Problem(message, spans[at] if spans and at is not None else declaration.span, hint))
 
     def _sound(self) -> list[str]:
-        """The types defined by predefined types and records through at most `MAX_DEFINITION_DEPTH` definitions, without
+        """Return the types defined by predefined types and records through at most `MAX_DEFINITION_DEPTH` definitions, without
         undefined types and cycles."""
         missing = {name: set(_component_types(declaration)) - set(PREDEFINED) for name, declaration in self._declared.items()}
         users: dict[str, list[str]] = {}
@@ -192,7 +192,7 @@ class TypeEnvironment:
         return name
 
     def declared_as(self, name: str) -> str:
-        """The first declared name of a type, unless it is that of a predefined type."""
+        """Return the first declared name of a type, unless it is that of a predefined type."""
         first = self.skip_aliases(name)
         return name if first in PREDEFINED else first
 
@@ -201,7 +201,7 @@ class TypeEnvironment:
         return declaration.members if isinstance(declaration, syntax.UnionDecl) else ()
 
     def base(self, name: str) -> str:
-        """The root of a type: a type of constants, a record, a union, or an algebraic data type.
+        """Return the root of a type: a type of constants, a record, a union, or an algebraic data type.
 
         >>> TypeEnvironment(syntax.SourceProgram([syntax.SubtypeDecl("T", "number")])).base("T")
         '__number'
@@ -213,12 +213,12 @@ class TypeEnvironment:
         return self.base(declaration.base) if isinstance(declaration, syntax.SubtypeDecl) else name
 
     def fields(self, name: str) -> tuple[tuple[str, str], ...]:
-        """The fields of a record type; an algebraic data type has none itself."""
+        """Return the fields of a record type; an algebraic data type has none itself."""
         declaration = self._declared[self.base(name)]
         return declaration.fields if isinstance(declaration, syntax.RecordDecl) else ()
 
     def branch(self, name: str) -> tuple[str, syntax.BranchDecl] | None:
-        """The algebraic data type that has a branch of that name, and the branch."""
+        """Return the algebraic data type that has a branch of that name, and the branch."""
         return self._branches.get(name)
 
     @property
@@ -226,7 +226,7 @@ class TypeEnvironment:
         return list(self._branches)
 
     def branches(self, name: str) -> tuple[Constructor, ...]:
-        """The branches of an algebraic data type, sorted by name; none for other types."""
+        """Return the branches of an algebraic data type, sorted by name; none for other types."""
         base = self.base(name)
         if base not in self._sorted_branches:
             declaration = self._declared.get(base)
@@ -237,7 +237,7 @@ class TypeEnvironment:
         return self._sorted_branches[base]
 
     def tag(self, branch: str) -> int:
-        """The place of a declared branch among the branches of its type, sorted by name."""
+        """Return the place of a declared branch among the branches of its type, sorted by name."""
         self.branches(self._branches[branch][0])
         return self._tags[branch]
 
@@ -275,7 +275,7 @@ class TypeEnvironment:
         return isinstance(declaration, syntax.SubtypeDecl) and self.subtype(declaration.base, b)
 
     def meet(self, a: str, b: str) -> frozenset[str]:
-        """The greatest types that are subtypes of both."""
+        """Return the greatest types that are subtypes of both."""
         if (a, b) not in self._meets:
             self._meets[a, b] = self._meet(self.skip_aliases(a), self.skip_aliases(b))
         return self._meets[a, b]
@@ -304,7 +304,7 @@ class TypeEnvironment:
 
 
 def _component_types(declaration) -> tuple[str, ...]:
-    """The types in a type's definition, without a record's fields, which may refer to the record."""
+    """Return the types in a type's definition, without a record's fields, which may refer to the record."""
     if isinstance(declaration, syntax.SubtypeDecl):
         return (declaration.base,)
     return declaration.members if isinstance(declaration, syntax.UnionDecl) else ()

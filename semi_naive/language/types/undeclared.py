@@ -18,7 +18,7 @@ USUAL = Kind.NUMBER.value  # the default for types that nothing determines
 
 
 def with_declarations(source: syntax.SourceProgram, columns: Mapping[str, list[tuple[str, str]]]) -> syntax.SourceProgram:
-    """The program with a .decl for every undeclared relation, and an .output if it has none.
+    """Return the program with a .decl for every undeclared relation, and an .output if it has none.
 
     columns: the (name, type) of the columns of relations that get facts. The types of other relations are inferred from their
     rules, starting with rules over known relations; the default is number. The outputs are the relations with rules that no
@@ -34,7 +34,7 @@ def with_declarations(source: syntax.SourceProgram, columns: Mapping[str, list[t
 
 
 def undeclared(source: syntax.SourceProgram) -> dict[str, bool]:
-    """The relations that a program uses without a declaration, and whether each has rules."""
+    """Return the relations that a program uses without a declaration, and whether each has rules."""
     return {name: name in _heads(source) for name in _uses(source)}
 
 
@@ -48,7 +48,7 @@ def _uses(source: syntax.SourceProgram) -> dict[str, syntax.Atom]:
 
 
 def _heads(source: syntax.SourceProgram) -> dict[str, syntax.Atom]:
-    """The first head of each relation with rules."""
+    """Return the first head of each relation with rules."""
     return {head.relation: head for clause in reversed(_clauses(source)) for head in reversed(clause.heads)}
 
 
@@ -118,7 +118,7 @@ def _learn(rule: Single, env: TypeEnvironment, relations: dict) -> bool:
 
 
 def _name(typing: Typing, node) -> str:
-    """The declared type of an expression; for a constant the predefined type of its kind."""
+    """Return the declared type of an expression; for a constant the predefined type of its kind."""
     types, kind = typing.types(node) or (), typing.kind(node)
     named = [name for name in types if name not in CONSTANT.values()]
     if len(named) == 1:
@@ -136,7 +136,7 @@ def _fill_unknown_types(relations: dict, name: str, types: list[str]) -> bool:
 
 
 def _outputs(source: syntax.SourceProgram) -> list[syntax.Directive]:
-    """The relations that a program without .output writes."""
+    """Return the relations that a program without .output writes."""
     clauses = _clauses(source)
     heads = list(dict.fromkeys(head.relation for clause in clauses for head in clause.heads))
     read = {

@@ -16,8 +16,8 @@ from semi_naive.language.types.inference import ANY, Typing
 
 
 def without_untyped_records(single: Single, env, relations) -> list[Single]:
-    """The clauses that a clause becomes if each variable without a declared type that equals a record, as in `p = [x, y]`, is
-    replaced by the record."""
+    """Return the clauses that a clause becomes if each variable without a declared type that equals a record, as in `p = [x,
+    y]`, is replaced by the record."""
     if not any(_record_binding(literal) for literal in single.body):
         return [single]
     typing = Typing(single, env, relations)

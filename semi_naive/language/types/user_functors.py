@@ -55,7 +55,7 @@ def function_problems(env: TypeEnvironment, functors: Mapping, used: set[str]):
 
 
 def used_functors(singles: list[Single]) -> set[str]:
-    """The names of the functors that rules call."""
+    """Return the names of the functors that rules call."""
     nodes = [node for single in singles for node in walk_all(single.literals)]
     called = {node.name[1:] for node in nodes if isinstance(node, syntax.Functor) and node.name.startswith("@")}
     return called | {node.op[2:] for node in nodes if isinstance(node, syntax.Aggregate) and node.init is not None}
@@ -70,7 +70,7 @@ def _plain_problems(env: TypeEnvironment, declared: syntax.FunctorDecl):
 
 
 def _takes(function, count: int) -> str | None:
-    """The parameters of a function that does not take `count` arguments, in words."""
+    """Return the parameters of a function that does not take `count` arguments, in words."""
     if isinstance(number := getattr(function, "nin", None), int):  # a ufunc
         return None if number == count else str(number)
     try:

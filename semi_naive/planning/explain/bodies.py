@@ -194,7 +194,7 @@ class _Words:
         return [names[column] for column in order]
 
     def _atom(self, step, binds) -> Atom:
-        """The atom that a join was made from."""
+        """Return the atom that a join was made from."""
         args: list[ir.Term] = [Wild()] * len(step.order)
         for place, term in enumerate(step.keys):
             args[step.order[place]] = self._renamed(term)

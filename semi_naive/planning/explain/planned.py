@@ -19,7 +19,7 @@ from semi_naive.running.run import ProgramRun
 
 
 def explained(program, facts=None, only_outputs: bool = False, config: Config | None = None, plan="auto") -> str:
-    """The text of `Program.explain`. `facts` are loaded, nothing is evaluated."""
+    """Return the text of `Program.explain`. `facts` are loaded, nothing is evaluated."""
     config = config or Config()
     run = ProgramRun(program, program.compile(facts, only_outputs, config.max_iterations is not None), config, plan=plan)
     if facts is None:

@@ -80,7 +80,7 @@ class Telling:
         yield "  on demand: no, as a step is evaluated whole; in a session: a change of what it reads computes all steps anew"
 
     def steps_done(self, places: list[int]) -> str:
-        """The number of steps that a run has done."""
+        """Return the number of steps that a run has done."""
         return ""
 
     # -- what strata are told with

@@ -23,7 +23,7 @@ def asked(name: str) -> str:
 
 
 def origin(name: str) -> str:
-    """The relation whose suspects, or changed tuples, a relation has; otherwise the relation itself.
+    """Return the relation whose suspects, or changed tuples, a relation has; otherwise the relation itself.
 
     >>> origin(suspects("edge")), origin(asked("edge")), origin(lost("edge")), origin("edge")
     ('edge', 'edge', 'edge', 'edge')

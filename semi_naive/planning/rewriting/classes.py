@@ -22,8 +22,8 @@ CLASS = "@class"
 
 
 def keep_classes(program: Program, keep: set[str] | None, given) -> Program:
-    """The program with the equivalence relations that its rules read kept as classes, if the relations to `keep` are known and
-    no facts are `given` for them.
+    """Return the program with the equivalence relations that its rules read kept as classes, if the relations to `keep` are
+    known and no facts are `given` for them.
 
     >>> from semi_naive.ra.ir import Kind, Type
     >>> x, y = (Var(name, Kind.NUMBER) for name in "xy")
@@ -53,7 +53,7 @@ def keep_classes(program: Program, keep: set[str] | None, given) -> Program:
 
 
 def _chosen(program: Program, keep: set[str] | None, given) -> set[str]:
-    """The equivalence relations that are read as pairs by a rule, and have nothing but rules."""
+    """Return the equivalence relations that are read as pairs by a rule, and have nothing but rules."""
     if keep is None or program.loops:
         return set()
     limited = {directive.relation for directive in program.directives if directive.kind == "limitsize"}
@@ -72,7 +72,7 @@ def _without_negated(body: tuple[Literal, ...]) -> Iterator[Literal]:
 
 
 def _by_classes(rule: Rule, chosen: dict[str, Kind]) -> Rule:
-    """The rule with atoms of classes in place of those of pairs."""
+    """Return the rule with atoms of classes in place of those of pairs."""
     times = Counter(part.name for part in rewrite.walk(rule) if isinstance(part, Var))
     alone, taken = {name for name, number in times.items() if number == 1}, {*times}
     body = tuple(made for literal in rule.body for made in _replaced(literal, chosen, alone, taken))
@@ -83,7 +83,8 @@ def _by_classes(rule: Rule, chosen: dict[str, Kind]) -> Rule:
 def _replaced(
     literal: Literal, chosen: dict[str, Kind], alone: set[str], taken: set[str], counted: bool = False
 ) -> list[Literal]:
-    """A literal's replacement. alone: variables that stand nowhere else; `counted`: in an aggregate, where each pair counts."""
+    """Return a literal's replacement. alone: variables that stand nowhere else; `counted`: in an aggregate, where each pair
+    counts."""
     if isinstance(literal, Aggregate):
         body = (made for inner in literal.body for made in _replaced(inner, chosen, alone, taken, True))
         return [replace(literal, body=tuple(body))]
@@ -97,7 +98,7 @@ def _replaced(
 
 
 def _side(atom: Atom, alone: set[str]) -> Atom | None:
-    """The atom of one side, if the other is not used."""
+    """Return the atom of one side, if the other is not used."""
     for this, other in (atom.args, atom.args[::-1]):
         unused = isinstance(other, Wild) or isinstance(other, Var) and (other.name in alone or other == this)
         if unused:

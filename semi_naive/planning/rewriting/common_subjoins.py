@@ -35,7 +35,7 @@ class Subjoin:
 
 
 def share(program: ir.Program) -> ir.Program:
-    """The program with a relation for each part that several rules have in common.
+    """Return the program with a relation for each part that several rules have in common.
 
     >>> kind = ir.Kind.NUMBER
     >>> x, y, z = (ir.Var(name, kind) for name in "xyz")
@@ -120,7 +120,7 @@ def _shape_of_atom(atom: ir.Atom) -> str:
 
 
 def _canonical_order(atoms: dict[int, ir.Atom]) -> tuple[str, tuple[int, ...]]:
-    """The order with the least text, of all orders that keep the shapes sorted."""
+    """Return the order with the least text, of all orders that keep the shapes sorted."""
     groups = defaultdict(list)
     for place in atoms:
         groups[_shape_of_atom(atoms[place])].append(place)
@@ -176,7 +176,7 @@ def _remaining_literals(part: Subjoin, rule: ir.Rule, filters: set[str]) -> dict
 
 
 def _needed_variables(group: list[Subjoin], rules: list[ir.Rule], filters: set[str]) -> list[int]:
-    """The numbers of the part's variables that some rule needs outside of it."""
+    """Return the numbers of the part's variables that some rule needs outside of it."""
     needed = set()
     for part in group:
         rule = rules[part.rule]
@@ -186,7 +186,7 @@ def _needed_variables(group: list[Subjoin], rules: list[ir.Rule], filters: set[s
 
 
 def _helped(name: str, group: list[Subjoin], rules: list[ir.Rule]) -> tuple[ir.Rule, dict[int, ir.Rule]]:
-    """The rule that makes the shared relation, and the rules that read it, by their index."""
+    """Return the rule that makes the shared relation, and the rules that read it, by their index."""
     filters = _filters(group, rules)
     needed, changed = _needed_variables(group, rules, filters), {}
     for part in group:

@@ -27,7 +27,7 @@ MAX_LITERALS = 1000  # literals of one body: in a chain of relations that each r
 
 
 def inline(program: ir.Program) -> ir.Program:
-    """The program without the relations qualified `inline`, as far as that can be.
+    """Return the program without the relations qualified `inline`, as far as that can be.
 
     >>> kind = ir.Kind.NUMBER
     >>> x, y, z = (ir.Var(name, kind) for name in "xyz")
@@ -167,7 +167,7 @@ def _alternatives(literal: ir.Literal, definitions: dict, taken: set[str]) -> li
 
 
 def _positive(atom: ir.Atom, rule: ir.Rule) -> tuple:
-    """The rule's body for the atom."""
+    """Return the rule's body for the atom."""
     terms, equal = _unify(rule, atom, rewrite.results_of(rule.body), (ir.Var, ir.Const))
     return tuple(rewrite.substitute(literal, terms) for literal in (*equal, *rule.body))
 
@@ -214,7 +214,7 @@ def _negative(atom: ir.Atom, rules: list[ir.Rule], taken: set[str]) -> list[tupl
 
 
 def _negations(atom: ir.Atom, rule: ir.Rule) -> list[ir.Literal] | None:
-    """The negations of the literals of a rule for the atom; None if one has none, or variables that the atom has not."""
+    """Return the negations of the literals of a rule for the atom; None if one has none, or variables that the atom has not."""
     inside = [part for arg in atom.args for part in rewrite.children(arg)]
     if rewrite.results_of(rule.body) or any(isinstance(part, ir.Wild) for part in rewrite.walk(inside)):
         return None
@@ -226,7 +226,7 @@ def _negations(atom: ir.Atom, rule: ir.Rule) -> list[ir.Literal] | None:
 
 
 def negated(literal: ir.Literal) -> ir.Literal:
-    """The literal that holds when this one does not.
+    """Return the literal that holds when this one does not.
 
     >>> x = ir.Var("x", ir.Kind.NUMBER)
     >>> print(negated(ir.Compare("<", x, x, ir.Kind.NUMBER)), negated(ir.Not(ir.Atom("a", (x,)))))

@@ -19,7 +19,7 @@ from semi_naive.ra import ir
 
 
 def drop_unread_steps(program: ir.Program, keep: set[str] | None) -> ir.Program:
-    """The program with rules that collect only the steps that are read. keep: the relations wanted whole; None: all."""
+    """Return the program with rules that collect only the steps that are read. keep: the relations wanted whole; None: all."""
     if keep is None:
         return program
     whole = keep | {directive.relation for directive in program.directives}
@@ -31,7 +31,7 @@ def drop_unread_steps(program: ir.Program, keep: set[str] | None) -> ir.Program:
 
 
 def _narrowed(program: ir.Program, name: str, at: int) -> ir.Program:
-    """The program that collects only the steps of one relation that are read. at: the place of the step."""
+    """Return the program that collects only the steps of one relation that are read. at: the place of the step."""
     made = [rule for rule in program.rules if rule.head.relation == name]
     readers = [rule for rule in program.rules if rule not in made and name in rewrite.relations_in(rule.body)]
     if len(made) != 1:
@@ -76,7 +76,7 @@ def _is_greatest(literal: ir.Aggregate, name: str, at: int) -> bool:
 
 
 def _with_last(program: ir.Program, made: ir.Rule, at: int) -> ir.Program:
-    """The program with the last step of a relation alone, which its loop keeps in relations of their own."""
+    """Return the program with the last step of a relation alone, which its loop keeps in relations of their own."""
     name, (held,) = made.head.relation, [atom for atom in made.body if atom.relation == f"{made.head.relation}@this"]
     final, end = f"{name}@final", f"{name}@end"
     relation = program.relations[name]

@@ -195,7 +195,7 @@ def _computes(node) -> bool:
 
 
 def _looser(atom: ir.Atom) -> ir.Atom:
-    """The atom with computed arguments replaced by wildcards."""
+    """Return the atom with computed arguments replaced by wildcards."""
     return replace(atom, args=tuple(ir.Wild() if _computes(arg) else arg for arg in atom.args))
 
 

@@ -19,7 +19,7 @@ from semi_naive.ra.ir import Atom, Literal, Program, Rule, Var, Wild
 
 
 def factor(program: Program) -> Program:
-    """The program with such rules split: a factor becomes a relation if the head does not read all of its columns.
+    """Return the program with such rules split: a factor becomes a relation if the head does not read all of its columns.
 
     >>> from semi_naive.ra.ir import Kind, Relation, Type
     >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
@@ -54,8 +54,9 @@ def factor(program: Program) -> Program:
 def _factors(
     rule: Rule, cycle: frozenset[str] | None, single: set[str]
 ) -> Iterator[tuple[tuple[Literal, ...], tuple[Var, ...] | None]]:
-    """The factors of a rule's body, each with the variables of its relation, or None if it stays as it is. cycle: the relations
-    of the head's stratum, or None if its rules cannot be split; single: relations of one tuple, which multiply nothing."""
+    """Yield the factors of a rule's body, each with the variables of its relation, or None if it stays as it is. cycle: the
+    relations of the head's stratum, or None if its rules cannot be split; single: relations of one tuple, which multiply
+    nothing."""
     found = _components(rule.body, single) if len(rule.body) > 1 else [rule.body]
     if cycle is None or len(found) < 2 or not is_plain(rule):
         yield rule.body, None
@@ -69,7 +70,7 @@ def _factors(
 
 
 def _components(body: tuple[Literal, ...], single: set[str]) -> list[tuple[Literal, ...]]:
-    """The literals that variables connect, in the order of the first of each; those without an atom, or with none but of
+    """Return the literals that variables connect, in the order of the first of each; those without an atom, or with none but of
     `single` relations, stay with the first."""
     groups = connected(body)
     atoms = {place for place, each in enumerate(body) if isinstance(each, Atom) and each.relation not in single}

@@ -37,7 +37,7 @@ def push_down(programs: list[ir.Program], keep: set[str], given: Iterable[str]) 
 
 
 def _narrowed(program: ir.Program, pushed: dict[str, Pushdown]) -> ir.Program:
-    """The program with only the attributes that are read of the relations in `pushed`."""
+    """Return the program with only the attributes that are read of the relations in `pushed`."""
 
     def change(node):
         if not isinstance(node, ir.Atom) or node.relation not in pushed:
@@ -121,7 +121,7 @@ def _is_read(arg: ir.Term, uses: Counter) -> bool:
 
 
 def _conditions(at: int, arg: ir.Term, bounds: dict) -> list[Condition]:
-    """The conditions that an argument makes on the attribute at a place."""
+    """Return the conditions that an argument makes on the attribute at a place."""
     if isinstance(arg, ir.Const):
         return [Condition(at, "=", arg)] if "=" in COMPARED.get(arg.kind, ()) else []
     return [Condition(at, op, const) for op, const in bounds.get(arg.name, ())] if isinstance(arg, ir.Var) else []

@@ -103,7 +103,7 @@ def _shape_of_rule(rule: ir.Rule) -> tuple:
 
 
 def without_empty(program: ir.Program, given: set[str]) -> list[ir.Rule]:
-    """The rules, with false for each atom of a relation that can have no tuples."""
+    """Return the rules, with false for each atom of a relation that can have no tuples."""
     filled = _filled(program, given)
 
     def change(node):
@@ -140,7 +140,7 @@ def _filled(program: ir.Program, given: set[str]) -> set[str]:
 
 
 def without_unused(program: ir.Program, keep: set[str]) -> ir.Program:
-    """The program without relations on which nothing wanted depends."""
+    """Return the program without relations on which nothing wanted depends."""
     wanted = keep | {directive.relation for directive in program.directives if directive.kind != "input"}
     used = rewrite.reachable(wanted, rewrite.dependencies(program))
     return replace(
@@ -152,7 +152,7 @@ def without_unused(program: ir.Program, keep: set[str]) -> ir.Program:
 
 
 def substitute_aliases(rule: ir.Rule) -> ir.Rule:
-    """The rule without equalities of a variable and another or a constant, in aggregates' bodies too.
+    """Return the rule without equalities of a variable and another or a constant, in aggregates' bodies too.
 
     >>> kind = ir.Kind.NUMBER
     >>> x, y, z = (ir.Var(name, kind) for name in "xyz")

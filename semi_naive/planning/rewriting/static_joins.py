@@ -24,7 +24,7 @@ MAX_STATIC_GROWTH = 16  # the same, for each tuple that it reads: of roles 18 de
 
 
 def join_static(program: Program) -> Program:
-    """The program with such rules rewritten: the join drops a variable, and is no wider than its widest atom.
+    """Return the program with such rules rewritten: the join drops a variable, and is no wider than its widest atom.
 
     >>> from semi_naive.ra.ir import Kind, Relation, Type
     >>> x, y, z, u = (Var(name, Kind.NUMBER) for name in "xyzu")
@@ -52,8 +52,8 @@ def join_static(program: Program) -> Program:
 
 
 def _static_joins(rule: Rule, cycle: frozenset[str]) -> list[tuple[tuple[Literal, ...], tuple[Var, ...]]]:
-    """The joins of a rule that are worth a relation: their literals, filters among them, and the variables that the rest of the
-    rule reads. cycle: the relations of the head's stratum."""
+    """Return the joins of a rule that are worth a relation: their literals, filters among them, and the variables that the rest
+    of the rule reads. cycle: the relations of the head's stratum."""
     moving = [atom for atom in positive_atoms(rule.body) if atom.relation in cycle]
     if not moving or len(rule.body) < 3 or not is_plain(rule):
         return []
