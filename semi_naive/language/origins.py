@@ -83,7 +83,7 @@ class Text:
         return file, line, column + position - start
 
     def between(self, start: int, end: int) -> Span:
-        """The span of a part; an empty one at the end of the text has a place, too."""
+        """Return the span of the part between two positions, which may be empty and at the end of the text."""
         file, line, column = self.place(start)
         if end <= start:
             return Span(file, line, column, line, column)
@@ -94,6 +94,7 @@ class Text:
 
     def span(self, token) -> Span:
         """Return the span of a lexer's token, whose line is known."""
-        if len(self._starts) == 1 and self._places[0][1:] == (1, 1):
-            return Span(self._places[0][0], token.line, token.column, token.end_line, token.end_column)
+        (file, line, column), *others = self._places
+        if not others and (line, column) == (1, 1):
+            return Span(file, token.line, token.column, token.end_line, token.end_column)
         return self.between(token.start_pos, token.end_pos)

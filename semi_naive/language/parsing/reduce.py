@@ -8,7 +8,7 @@ from semi_naive.language.parsing.tokens import Token
 from semi_naive.language.syntax import Node
 
 ESCAPES = {'"': '"', "'": "'", "\\": "\\", "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_SAYING = frozenset("IDENT QNAME WORD STRING NUMBER UNSIGNED FLOAT IP PARAMETER".split())
+_SIGNIFICANT = frozenset("IDENT QNAME WORD STRING NUMBER UNSIGNED FLOAT IP PARAMETER".split())
 
 
 def _edge(children, backwards: bool):
@@ -21,9 +21,9 @@ def _edge(children, backwards: bool):
     return None
 
 
-def saying(children):
+def significant(children):
     """Return the children without punctuation and keywords."""
-    return [child for child in children if not isinstance(child, Token) or child.type in _SAYING]
+    return [child for child in children if not isinstance(child, Token) or child.type in _SIGNIFICANT]
 
 
 def node(method):
@@ -32,7 +32,7 @@ def node(method):
 
     @wraps(method)
     def reduced(self, children):
-        return method(self, self.between(children), *saying(children))
+        return method(self, self.between(children), *significant(children))
 
     return reduced
 
@@ -48,18 +48,17 @@ def worded(method):
 
 
 class ParseState(threading.local):
-    """The state of one parse in one thread: the origin of the text, the problems, and the reductions of the current statement
-    that must not stand alone.
-    """
+    """The state of one parse in one thread. origin: of the text; problems: so far; head_aggregates: the aggregates in the form
+    of functors in the current statement, which are allowed only as arguments of a head."""
 
     def begin(self, origin) -> list[Problem]:
-        """Start a parse; `origin.span(token)` gives the origin of a token. Returns the list that problems are added to."""
-        self.origin, self.problems, self.lonely = origin, [], []
+        """Start a parse; `origin.span(token)` returns the span of a token. Returns the list to which problems are appended."""
+        self.origin, self.problems, self.head_aggregates = origin, [], []
         return self.problems
 
-    def forget(self) -> None:
-        """Discard the reductions of the current statement, which the parser drops."""
-        self.lonely.clear()
+    def drop_statement(self) -> None:
+        """Discard the functors of the current statement, which the parser drops."""
+        self.head_aggregates.clear()
 
 
 class Reduce:
@@ -83,11 +82,11 @@ class Reduce:
         return place.span if isinstance(place, Node) else self.state.origin.span(place)
 
     def problem(self, message: str, span: Span, hint: str = ""):
-        """Note an error."""
+        """Record an error."""
         self.state.problems.append(Problem(message, span, hint))
 
-    def old(self, message: str, span: Span, hint: str, flag: str = ""):
-        """Note the use of obsolete syntax."""
+    def deprecated(self, message: str, span: Span, hint: str, flag: str = ""):
+        """Record a warning about obsolete syntax."""
         self.state.problems.append(Problem(message, span, hint, "Warning", flag=flag))
 
     def _unescaped(self, text) -> str:
@@ -107,7 +106,7 @@ class NameBuilder(Reduce):
     """Lists, qualified names and words."""
 
     def names(self, children):
-        return saying(children)
+        return significant(children)
 
     args = fields = heads = names
 

@@ -49,33 +49,31 @@ class TypeEnvironment:
         else:
             self._declared[name] = declaration
 
-    def _problem(self, message, declaration, hint="", at=None):
+    def _problem(self, message, declaration, hint="", field=None):
+        """Report a problem of a declaration. field: the number of the field that shows it."""
         spans = getattr(declaration, "spans", ())
-        self.problems.append(Problem(message, spans[at] if spans and at is not None else declaration.span, hint))
+        self.problems.append(Problem(message, spans[field] if spans and field is not None else declaration.span, hint))
 
     def _sound(self) -> list[str]:
-        """Return the types defined by predefined types and records through at most `MAX_DEFINITION_DEPTH` definitions, without
-        undefined types and cycles."""
+        """Return the types whose definitions lead to predefined types and records, through at most `MAX_DEFINITION_DEPTH`
+        definitions, without undefined types and cycles. Report the types that are one definition further."""
         missing = {name: set(_component_types(declaration)) - set(PREDEFINED) for name, declaration in self._declared.items()}
-        users: dict[str, list[str]] = {}
+        users: dict[str, list[str]] = {}  # the types in whose definitions a type is
         for name, parts in missing.items():
             for part in parts:
                 users.setdefault(part, []).append(name)
         found, level = [], [name for name, parts in missing.items() if not parts]
         for _ in range(MAX_DEFINITION_DEPTH):
             found += level
+            reached = {}
             for name in level:
                 for user in users.get(name, ()):
                     missing[user].discard(name)
-            level = [
-                user for user in dict.fromkeys(user for name in level for user in users.get(name, ())) if not missing[user]
-            ]
+                    reached[user] = None
+            level = [user for user in reached if not missing[user]]
         for name in level:
-            self._problem(
-                f"Type {name} is {MAX_DEFINITION_DEPTH + 1} definitions away from a predefined type",
-                self._declared[name],
-                SHORTER,
-            )
+            message = f"Type {name} is {MAX_DEFINITION_DEPTH + 1} definitions away from a predefined type"
+            self._problem(message, self._declared[name], SHORTER)
         return found
 
     def _cyclic(self, name) -> bool:
@@ -110,20 +108,20 @@ class TypeEnvironment:
     def _check_record(self, declaration: syntax.RecordDecl):
         """Report undefined types and repeated names of a record's fields."""
         names = set()
-        for at, (name, type_name) in enumerate(declaration.fields):
+        for number, (name, type_name) in enumerate(declaration.fields):
             if type_name not in self._known:
-                self._problem(f"Undefined type {type_name} in definition of field {name}", declaration, at=at)
+                self._problem(f"Undefined type {type_name} in definition of field {name}", declaration, field=number)
             if name in names:
                 message = f"Doubly defined field name {name} in definition of type {declaration.name}"
-                self._problem(message, declaration, at=at)
+                self._problem(message, declaration, field=number)
             names.add(name)
 
     def _check_sum(self, declaration: syntax.SumDecl):
         """Report undefined types in the branches of an algebraic data type."""
         for branch in declaration.branches:
-            for at, (_, type_name) in enumerate(branch.fields):
+            for number, (_, type_name) in enumerate(branch.fields):
                 if type_name not in self._known:
-                    self._problem(f"Undefined type {type_name} in definition of branch {branch.name}", branch, at=at)
+                    self._problem(f"Undefined type {type_name} in definition of branch {branch.name}", branch, field=number)
 
     def _check_branch_names(self):
         """Report branch names that several types declare, as `$name(…)` gives no type."""
@@ -162,10 +160,10 @@ class TypeEnvironment:
                 self._problem(f"Undefined type {member} in definition of union type {declaration.name}", declaration)
             elif isinstance(self._declared.get(member), (syntax.RecordDecl, syntax.SumDecl)):
                 self._problem(f"Union type {declaration.name} contains the non-primitive type {member}", declaration)
-        below = sorted({kind.value for member in declaration.members if (kind := self._primitive(member))})
-        if len(below) > 1:
-            over = f"Union type {declaration.name} is defined over {{{', '.join(below)}}}"
-            self._problem(f"{over} (multiple primitive types in union)", declaration)
+        kinds = sorted({kind.value for member in declaration.members if (kind := self._primitive(member))})
+        if len(kinds) > 1:
+            message = f"Union type {declaration.name} is defined over {{{', '.join(kinds)}}}"
+            self._problem(f"{message} (multiple primitive types in union)", declaration)
 
     def _primitive(self, name) -> Kind | None:
         return self.kind(name) if name in self._known and self.kind(name) != Kind.RECORD else None
@@ -218,7 +216,7 @@ class TypeEnvironment:
         return declaration.fields if isinstance(declaration, syntax.RecordDecl) else ()
 
     def branch(self, name: str) -> tuple[str, syntax.BranchDecl] | None:
-        """Return the algebraic data type that has a branch of that name, and the branch."""
+        """Return (name of the algebraic data type, branch) for the name of a branch; None if no type has it."""
         return self._branches.get(name)
 
     @property
@@ -238,7 +236,8 @@ class TypeEnvironment:
 
     def tag(self, branch: str) -> int:
         """Return the place of a declared branch among the branches of its type, sorted by name."""
-        self.branches(self._branches[branch][0])
+        type_name, _ = self._branches[branch]
+        self.branches(type_name)
         return self._tags[branch]
 
     def kind(self, name: str) -> Kind:
@@ -262,7 +261,7 @@ class TypeEnvironment:
         return self._subtypes[a, b]
 
     def _subtype(self, a, b) -> bool:
-        """True if type a is b, or a subtype of it."""
+        """Compute `subtype` for types that are no aliases."""
         if a == b:
             return True
         if self.is_union(a):
@@ -281,7 +280,7 @@ class TypeEnvironment:
         return self._meets[a, b]
 
     def _meet(self, a, b) -> frozenset[str]:
-        """Return the greatest common subtypes of two types."""
+        """Compute `meet` for types that are no aliases."""
         if self.subtype(a, b):
             return frozenset([a])
         if self.subtype(b, a):
@@ -291,7 +290,7 @@ class TypeEnvironment:
         return frozenset()
 
     def _common(self, a, b) -> frozenset[str]:
-        """Return the members of type a that are subtypes of b."""
+        """Return the members of type a, members of members included, that are subtypes of b."""
         a = self.skip_aliases(a)
         if self.subtype(a, b):
             return frozenset([a])
@@ -304,7 +303,8 @@ class TypeEnvironment:
 
 
 def _component_types(declaration) -> tuple[str, ...]:
-    """Return the types in a type's definition, without a record's fields, which may refer to the record."""
+    """Return the types by which a subtype or union is defined; none for other types. A record's field may have the type of the
+    record itself."""
     if isinstance(declaration, syntax.SubtypeDecl):
         return (declaration.base,)
     return declaration.members if isinstance(declaration, syntax.UnionDecl) else ()
