@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Span
-from semi_naive.language.parsing.build_terms import choice_form, integer_literal
+from semi_naive.language.parsing.build_terms import aggregate_form, integer_literal
 from semi_naive.language.parsing.reduce import Reduce, node, significant, worded
 from semi_naive.language.parsing.tokens import Token
 from semi_naive.language.syntax import Node
@@ -223,7 +223,7 @@ class StatementBuilder(Reduce):
         allowed = {id(arg) for head in heads for arg in head.args}
         for functor in self.state.head_aggregates:
             if id(functor) not in allowed:
-                hint = f"an aggregate has a body, {choice_form(functor.name)}"
+                hint = f"an aggregate has a body, {aggregate_form(functor.name)}"
                 hint += ", and the functor has two arguments or more" if functor.name in ("min", "max") else ""
                 self.problem(
                     f"{functor.name}{' with one argument' * (len(functor.args) == 1)} outside of a head", functor.span, hint

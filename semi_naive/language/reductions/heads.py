@@ -35,13 +35,12 @@ def is_aggregate(node) -> bool:
     return isinstance(node, syntax.Functor) and (node.name == "count" or node.name in AGGREGATES and len(node.args) == 1)
 
 
-def head_aggregates(found: list[Single], relations, problems: list[Problem]) -> dict[str, Ops]:
-    """Return the aggregates of each relation whose heads aggregate, by column; append the problems to `problems`. found: all
-    clauses."""
+def head_aggregates(singles: list[Single], problems: list[Problem]) -> dict[str, Ops]:
+    """Return the aggregates of each relation whose heads aggregate, by column; append the problems to `problems`."""
     ops: dict[str, Ops] = {}
     first: dict[str, Single] = {}  # of each relation, the first clause whose head aggregates
-    disjunctive: dict[int, Problem] = {}  # by clause, as each disjunct is a clause in `found`
-    for single in found:
+    disjunctive: dict[int, Problem] = {}  # by clause, as each disjunct is one of the `singles`
+    for single in singles:
         name = single.head.relation
         own = {column: arg.name for column, arg in enumerate(single.head.args) if is_aggregate(arg)}
         if own and ops.setdefault(name, own) == own:
