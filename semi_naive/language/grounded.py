@@ -17,8 +17,7 @@ def grounded(literals, given=(), enters=lambda aggregate: False, needs=lambda ag
     """Return the keys (see `inference.key`) of all grounded expressions of a conjunction.
 
     given: names grounded from outside; enters: returns True for an aggregate whose body's atoms count, too; needs: returns the
-    names that must be grounded before an aggregate is, or None if it never is.
-    """
+    names that must be grounded before an aggregate is, or None if it never is."""
     ground, rules = set(given), []
     for literal in literals:
         _collect(literal, False, ground, rules, enters, needs)
@@ -58,8 +57,7 @@ def grounded_problems(single, inline: set[str], injected: dict[int, set[str]], e
     """Report ungrounded variables and records, at their first occurrence.
 
     inline: inlined relations; injected: by the id of an aggregate, the names that it takes from outside; excused: names that
-    were reported already.
-    """
+    were reported already."""
     if single.fact:
         return []
     # After inlining, the arguments of an inlined relation get their values from the clause that uses it.

@@ -345,8 +345,7 @@ def _aggregates_set(aggregate: syntax.Aggregate) -> bool:
     """True if the aggregate counts tuples that differ only in `_` as one.
 
     Soufflé does so if the body becomes a relation of its named variables: with several atoms, a nested aggregate, or a repeated
-    variable in its atom. Otherwise every tuple counts by itself, with or without constraints.
-    """
+    variable in its atom. Otherwise every tuple counts by itself, with or without constraints."""
     if aggregate.op in ("min", "max") or isinstance(aggregate.target, syntax.Number):
         return False
     atoms = [literal for literal in aggregate.body if isinstance(literal, syntax.Atom)]

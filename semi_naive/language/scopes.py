@@ -20,8 +20,7 @@ class Scoped:
     """A clause whose variable names are unique.
 
     injected: for each aggregate, by id, the outer variables that it reads.
-    refused: the names of witnesses of aggregates that have none, which are among the problems.
-    """
+    refused: the names of witnesses of aggregates that have none, which are among the problems."""
 
     single: Single
     injected: dict[int, set[str]]
@@ -58,9 +57,7 @@ def _injected(single, aggregate, enclosing) -> set[str]:
     """Return the names in an aggregate that other literals of the clause ground. enclosing: ids of the aggregates that contain
     it."""
     outside = grounded(
-        single.literals,
-        enters=lambda other: id(other) in enclosing,
-        needs=lambda other: None if other is aggregate else (),
+        single.literals, enters=lambda other: id(other) in enclosing, needs=lambda other: None if other is aggregate else ()
     )
     return (variable_names(aggregate) & outside) - target_names(aggregate)
 
@@ -96,8 +93,7 @@ class _Renaming:
     """The renaming of one clause. For each aggregate, by id: the injected names, its witnesses, and those of nested ones.
 
     injected: for the aggregates of the renamed clause. exported: groups of literals that ground witnesses; a group is copied to
-    the innermost body that has its local variables, and only those that are left go to the body of the clause.
-    """
+    the innermost body that has its local variables, and only those that are left go to the body of the clause."""
 
     def __init__(self, injected, witnesses, nested):
         self.old_injected, self.witnesses, self.nested = injected, witnesses, nested

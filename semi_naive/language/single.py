@@ -24,8 +24,7 @@ class Single:
 
     body: atoms, constraints, and negations of atoms, match and contains.
     clause: the clause as written.
-    dominates: the head is to be removed; the body begins with the two compared tuples (see `subsumption`).
-    """
+    dominates: the head is to be removed; the body begins with the two compared tuples (see `subsumption`)."""
 
     head: syntax.Atom
     body: tuple

@@ -49,8 +49,7 @@ def walk_all(nodes):
 def rebuilt(node, change):
     """Return a copy of the tree, in which `change(node)` replaces each node for which it is not None.
 
-    Every node of the copy is a new object, so that facts about a node can be stored by its identity.
-    """
+    Every node of the copy is a new object, so that facts about a node can be stored by its identity."""
     changed = change(node)
     if changed is not None:
         return changed

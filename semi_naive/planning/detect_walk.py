@@ -12,8 +12,7 @@ from semi_naive.ra.ir import Atom, Rule, Var
 @dataclass(frozen=True)
 class LinearWalk:
     """The form of all recursive rules of a stratum: path(x, y) and edge(y, z) derive path(x, z). carried: the place of x;
-    edges: the edge relation of each rule, and True if it is walked backwards.
-    """
+    edges: the edge relation of each rule, and True if it is walked backwards."""
 
     relation: str
     carried: int

@@ -130,8 +130,7 @@ def strong_components(names, edges) -> list[tuple[str, ...]]:
     """Return the strongly connected components of some relations. A component comes before those that depend on it; its members
     are in the order of `names`.
 
-    Tarjan's algorithm with an explicit stack, as a program may have a chain of thousands of relations.
-    """
+    Tarjan's algorithm with an explicit stack, as a program may have a chain of thousands of relations."""
     reads: dict[str, dict[str, bool]] = defaultdict(dict)
     for edge in edges:
         reads[edge.head][edge.body] = True

@@ -68,8 +68,7 @@ def _once(statements: list) -> list:
 @dataclass
 class Content:
     """The statements of an instance. An orphan is a clause for a relation that the instance does not declare; an enclosing
-    instance may declare it.
-    """
+    instance may declare it."""
 
     types: list = field(default_factory=list)
     relations: list[RelationDecl] = field(default_factory=list)

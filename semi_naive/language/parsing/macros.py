@@ -35,8 +35,7 @@ class Macros(pcpp.Preprocessor):
     """A preprocessor of pcpp that reports problems as `Problem`s, and records the origin of its tokens.
 
     pcpp's tokens have a file and line. The column is found by searching the line: tokens keep their order, and the tokens of a
-    macro get the place of the macro's name.
-    """
+    macro get the place of the macro's name."""
 
     def __init__(self, file: str, include_dirs, defines, result):
         super().__init__()

@@ -39,8 +39,7 @@ def parse(
     file: its name in messages, whose folder is searched for its own includes before `include_dirs`.
     defines: macros.
     sandbox: the folder that contains all includes.
-    legacy: an old program, see `SourceProgram`.
-    """
+    legacy: an old program, see `SourceProgram`."""
     source, errors = parse_all(text, file, include_dirs, defines, sandbox, legacy)
     if errors:
         raise ProgramError(errors + source.warnings, source.texts)
@@ -67,8 +66,7 @@ def parse_all(
 
 class _Unexpected(Exception):
     """Raised for a token that the parser cannot accept. stacks: the parser's stacks of states and of values before the token;
-    empty if they were too deep to copy.
-    """
+    empty if they were too deep to copy."""
 
     def __init__(self, stacks: tuple):
         self.stacks = stacks
@@ -144,8 +142,7 @@ def _reduction(rule: ParserRule, builders: list[Reduce]) -> Callable[[list], Any
 
 class Repeated(tuple):
     """The value of a repetition: (value of the repetition so far, its last part). It is immutable, as the parser returns to
-    earlier stacks after an error.
-    """
+    earlier stacks after an error."""
 
 
 def _spread(parts: list) -> list:

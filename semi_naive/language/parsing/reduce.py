@@ -63,8 +63,7 @@ class ParseState(threading.local):
 
 class Reduce:
     """The base class of builders, each of which has a method for some rules of the grammar. Builders of one parser share their
-    state.
-    """
+    state."""
 
     def __init__(self, state: ParseState):
         self.state = state

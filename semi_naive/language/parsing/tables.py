@@ -19,8 +19,7 @@ class ParserRule(NamedTuple):
 
     method: of the builder; "" for a rule that lark has made for a repetition.
     repeats: some of its symbols are repetitions.
-    passing: a single value is the result itself.
-    """
+    passing: a single value is the result itself."""
 
     symbol: str
     size: int
@@ -34,8 +33,7 @@ class Tables(NamedTuple):
 
     pattern, words, ignored: see `tokens_of`.
     terminals: for each terminal its text or pattern, and True if it is a text.
-    states: for each state, by symbol: the next state, or ~n to reduce by `reductions[n]`.
-    """
+    states: for each state, by symbol: the next state, or ~n to reduce by `reductions[n]`."""
 
     pattern: str
     words: dict[str, dict[str, str]]

@@ -29,8 +29,7 @@ def tokens_of(
 
     pattern: matches any part of a text, by a group for each terminal.
     words: {terminal: {text: other terminal}}, for the texts that are tokens of another terminal, such as keywords.
-    ignored: terminals whose tokens are left out.
-    """
+    ignored: terminals whose tokens are left out."""
     line, line_start = 1, 0  # the current line, and the position where it begins
     for match in pattern.finditer(text):
         kind, value, (start, end), first_line = match.lastgroup, match.group(), match.span(), line

@@ -51,8 +51,7 @@ class _Uses:
     """The uses of the recursion's best values in one clause.
 
     atoms: the atoms of its body with best values; values: the atom of each variable in their last columns; signs: 1 for a
-    variable that improves by growing, -1 for one that improves by shrinking. Other variables do not depend on best values.
-    """
+    variable that improves by growing, -1 for one that improves by shrinking. Other variables do not depend on best values."""
 
     def __init__(self, typing: Typing, ops, group):
         self.single, self.typing = typing.single, typing

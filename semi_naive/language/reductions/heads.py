@@ -112,8 +112,7 @@ class Head:
     """A lowered clause of a relation whose heads aggregate.
 
     rule: its body, and an unused head; key: the terms of the columns that are not aggregated, in order; arguments: the terms of
-    each aggregate, by column; the value to contribute, if this head does not aggregate.
-    """
+    each aggregate, by column; the value to contribute, if this head does not aggregate."""
 
     rule: ir.Rule
     key: tuple

@@ -47,8 +47,7 @@ class RecursiveSums:
     their heads.
 
     It replaces `heads` by those of a round, and makes the `relations` and `rules` of the keys, and `needs`: the relations that
-    hold the dependencies of keys.
-    """
+    hold the dependencies of keys."""
 
     group: tuple[str, ...]
     ops: dict[str, Ops]

@@ -61,8 +61,7 @@ def subsumed_lattices(
     """Return min or max for each relation whose one subsumptive clause keeps the least or the greatest value of each key.
 
     A relation with a use in recursion that is not monotone is left out, as the result depends on when tuples are removed. ops:
-    min or max by relation, from heads; group: returns the strongly connected component of a relation.
-    """
+    min or max by relation, from heads; group: returns the strongly connected component of a relation."""
     clauses: dict[str, list[syntax.Clause]] = {}
     for clause in dominations(source):
         clauses.setdefault(clause.heads[0].relation, []).append(clause)

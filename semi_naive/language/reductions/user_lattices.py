@@ -94,8 +94,7 @@ def _lattice_problems(node: syntax.Lattice, env: TypeEnvironment) -> Iterator[Pr
 
 
 def _functor_problems(name: str, word: str, value, env: TypeEnvironment) -> Iterator[Problem]:
-    """Report a bound that is not written as @f(_, _), with f declared as f(a: T, b: T): T, or f(a: T, b: T): number for
-    Leq."""
+    """Report a bound that is not written as @f(_, _), with f declared as f(a: T, b: T): T, or f(a: T, b: T): number for Leq."""
     is_functor = isinstance(value, syntax.Functor) and value.name.startswith("@") and len(value.args) == 2
     if not is_functor or not all(isinstance(arg, syntax.Underscore) for arg in value.args):
         yield Problem(f"{word} of lattice {name}<> is no functor", value.span, f"write {word} -> @{word.lower()}(_, _)")

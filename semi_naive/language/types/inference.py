@@ -57,8 +57,7 @@ def _without_aggregates(head: syntax.Atom) -> syntax.Atom:
 class Typing:
     """The inferred types of one clause. beside: further literals that constrain its variables.
 
-    possible: the names of the possible types of an expression, by its `key`; ANY if it is missing; empty for a clash.
-    """
+    possible: the names of the possible types of an expression, by its `key`; ANY if it is missing; empty for a clash."""
 
     def __init__(
         self, single: Single, environment: TypeEnvironment, relations: dict[str, syntax.RelationDecl], beside: Sequence = ()

@@ -23,8 +23,7 @@ def with_declarations(source: syntax.SourceProgram, columns: Mapping[str, list[t
     columns: the (name, type) of the columns of relations that get facts. The types of other relations are inferred from their
     rules, starting with rules over known relations; the default is number. The outputs are the relations with rules that no
     other relation's rules read; if all are read, the relation of the last rule. Raises ProgramError for a relation with neither
-    rules nor facts.
-    """
+    rules nor facts."""
     uses = _uses(source)
     _check(source, uses, columns)
     inferred = {name: _declaration(atom, columns.get(name, ())) for name, atom in uses.items()}

@@ -26,8 +26,7 @@ def describe_body(body: PlannedBody, program: Program) -> list[str]:
     """Return the description of a body's steps, in their order.
 
     The line of an atom says how it is joined: which part of the relation, by which attributes, by which index; the expected
-    number of bindings; and why the atom has this place in the order.
-    """
+    number of bindings; and why the atom has this place in the order."""
     lines = [body.note] * bool(body.note) + list(_Words(program).lines(body.derivation.steps, iter(body.atoms)))
     width = max([line.index(TAB) for line in lines if TAB in line], default=0)
     padded = [f"{line.partition(TAB)[0]:{width}}  {line.partition(TAB)[2]}" if TAB in line else line for line in lines]

@@ -16,8 +16,7 @@ from semi_naive.ra.ir import Const, Program, Steps
 
 class Telling:
     """The lines that explain the strata of `run`, a `semi_naive.running.run.ProgramRun`. Subclasses provide the lines of one
-    stratum.
-    """
+    stratum."""
 
     def __init__(self, run):
         self.run, self.program = run, run.program

@@ -55,8 +55,7 @@ class ChosenAtom:
     """One atom of the join order, for `explain`.
 
     part: the part of the relation that it reads ("full", "delta", "all"); bound: the columns that are bound when it is joined;
-    expected: the estimated number of bindings after the join; reason: why it was chosen.
-    """
+    expected: the estimated number of bindings after the join; reason: why it was chosen."""
 
     atom: Atom
     part: str
@@ -111,8 +110,7 @@ class Compiler:
     """Compiles one body, or the body of an aggregate in it.
 
     While it compiles, `atoms` are the (place in the body, atom) pairs that are not joined yet, `pending` the other literals
-    that are not applied yet, and `bound` the names of the bound variables.
-    """
+    that are not applied yet, and `bound` the names of the bound variables."""
 
     def __init__(
         self, rule: Rule, choose, order_for, parts, every: bool = False, placing: Placing = NOWHERE, deal: bool = False,
@@ -495,8 +493,7 @@ class Compiler:
 
         The body is evaluated on the partition of the bindings if all indexes that it reads are on that partition. One exchange
         before the step may bring the bindings to the indexes, if its keys are outer variables. Otherwise the bindings wait
-        (`Hold`) until the body has been evaluated on the partitions (`Gather`).
-        """
+        (`Hold`) until the body has been evaluated on the partitions (`Gather`)."""
         is_result_bound = literal is not None and literal.result.name in self.bound
         target = names_of_variables(literal.target) if literal is not None and literal.target is not None else set()
         outer = tuple(sorted(self._with_operands({*outer}, lambda: names_of_variables(body) | target)))

@@ -38,8 +38,7 @@ class CyclicCore:
     few bindings.
     apart: relations are partitioned, so BiGJoin joins them instead of loops over tries.
     indexed: BiGJoin searches the indexes that other joins use.
-    order: the order of variables for BiGJoin, if it is given.
-    """
+    order: the order of variables for BiGJoin, if it is given."""
 
     places: frozenset[int]
     reason: str

@@ -39,8 +39,7 @@ class Greedy:
 
     parts: by place of an atom in the body, the part of its relation that it reads, if not "all"; first: the place of the atom
     that must come first, the delta; given: the places of the atoms in the order of a .plan; made: the existing indexes, if a
-    further one costs too much for a few bindings.
-    """
+    further one costs too much for a few bindings."""
 
     sizes: Sizes
     parts: dict[int, str]
@@ -298,8 +297,7 @@ def versions(rule: Rule, recursive: set[str]) -> list[tuple[int, dict[int, str]]
     the delta), atoms after it "full" (older tuples). For `path(x, z) :- path(x, y), path(y, z)` they are (0, {0: "delta",
     1: "full"}) and (1, {0: "all", 1: "delta"}). In this order, atoms with computed columns come first. For
     `p(t, i, a), p(t, (i + 1) % 9, b)`, the version from p(t, i, a) reads all tuples of the other atom. The version from the
-    other atom reads older tuples of p(t, i, a), which cannot be searched by i then.
-    """
+    other atom reads older tuples of p(t, i, a), which cannot be searched by i then."""
     places = [n for n, literal in enumerate(rule.body) if isinstance(literal, Atom) and literal.relation in recursive]
     computed = [place for place in places if any(isinstance(term, Call) for term in rule.body[place].args)]
     order = computed + [place for place in places if place not in computed]

@@ -31,8 +31,7 @@ GroupSize = Callable[[dict[int, Atom], set[str]], float]  # (the atoms of a body
 @dataclass(frozen=True, eq=False)
 class CountedAggregate:
     """An aggregate, the relation of its results, and the variables that come first there. body: the aggregate's body, with
-    named wildcards.
-    """
+    named wildcards."""
 
     relation: str
     rule: Rule

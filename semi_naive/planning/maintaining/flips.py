@@ -27,8 +27,7 @@ class Flip:
 
     closed: the rule without that first atom.
     within: the atoms that bind the aggregate's groups, the changed one first, unless the changed atom binds them alone.
-    negative: the aggregate negates the relation.
-    """
+    negative: the aggregate negates the relation."""
 
     relation: str
     how: str

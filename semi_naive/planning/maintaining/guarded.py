@@ -10,8 +10,7 @@ from semi_naive.ra.ir import Atom, Compare, Kind, Rule, Term, Var, Wild
 @dataclass(frozen=True, eq=False)
 class DerivationRule:
     """A rule (`rule`) for the derivations of a single tuple by another rule (`of`). Its head has the terms of all atoms of the
-    stratum.
-    """
+    stratum."""
 
     of: Rule
     rule: Rule

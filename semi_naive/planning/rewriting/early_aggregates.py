@@ -32,21 +32,7 @@ from semi_naive.planning.rewrite import variables_of
 from semi_naive.planning.rewriting.whole_bodies import PARTIAL, FoldedBody, fold_of, is_partial
 from semi_naive.planning.strata import recursion_groups
 from semi_naive.ra import ir
-from semi_naive.ra.ir import (
-    Aggregate,
-    Atom,
-    Call,
-    Compare,
-    Const,
-    Kind,
-    Literal,
-    Not,
-    Program,
-    Rule,
-    Term,
-    Var,
-    Wild,
-)
+from semi_naive.ra.ir import Aggregate, Atom, Call, Compare, Const, Kind, Literal, Not, Program, Rule, Term, Var, Wild
 
 MAX_LITERALS = 16  # of a body; longer ones are left as they are
 SAFE = {"+", "-", "*", "neg", "min", "max"}  # operators of numbers that have a value for all of them
@@ -137,8 +123,7 @@ class _Body:
 
     keys: the variables that the rest of the rule reads; around: atoms of the rest that may restrict the keys; taken: all names
     of variables in use; factors: for each aggregate, the terms whose product it sums, none for a count, or None for a minimum
-    or maximum; targets: for each aggregate, what it folds.
-    """
+    or maximum; targets: for each aggregate, what it folds."""
 
     partial: _PartialAggregates
     rule: Rule

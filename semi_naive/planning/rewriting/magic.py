@@ -98,8 +98,7 @@ class _Demands:
     """Propagates demand from the rules of other relations to those of the chosen relations.
 
     whole: chosen relations that a rule reads without a bound column; relations, rules: those of the new program; waiting: the
-    (relation, adornment) pairs whose rules are not adorned yet.
-    """
+    (relation, adornment) pairs whose rules are not adorned yet."""
 
     before: ir.Program
     chosen: set[str]

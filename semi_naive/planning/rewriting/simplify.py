@@ -14,8 +14,7 @@ def simplify(program: ir.Program, keep: set[str] | None = None, given: Iterable[
     """Remove all parts of a program that cannot change a result.
 
     keep: the required relations besides those with an .output, .printsize or .limitsize; None: all relations.
-    given: the relations that may get tuples by other means than rules, besides those with an .input.
-    """
+    given: the relations that may get tuples by other means than rules, besides those with an .input."""
     given = set(given) | {directive.relation for directive in program.directives if directive.kind == "input"}
     for relation in program.relations.values():
         given |= {relation.worse, relation.better} if relation.dominated else set()
@@ -60,8 +59,7 @@ def _without_true(body: Iterable) -> tuple | None:
 def _simplified_aggregate(literal: ir.Aggregate) -> ir.Literal:
     """Simplify the body of an aggregate. An aggregate with a false body becomes its value for an empty body.
 
-    Duplicate literals are not removed, as each `_` of a count is a variable of its own.
-    """
+    Duplicate literals are not removed, as each `_` of a count is a variable of its own."""
     body = [_simplified_aggregate(inner) if isinstance(inner, ir.Aggregate) else inner for inner in literal.body]
     if ir.Truth(False) not in body:
         kept = tuple(inner for inner in body if inner != ir.Truth(True))
