@@ -4,35 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from semi_naive.language import syntax
-from semi_naive.language.checks import (
-    WARNING,
-    clause_problems,
-    declared_relations,
-    depth_problems,
-    directive_problems,
-    empty_warnings,
-    occurrence_warnings,
-    parameter_problems,
-    plan_problems,
-)
+from semi_naive.language import checks, syntax, wellfounded
 from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.grounded import grounded_problems
 from semi_naive.language.inlining import Expansions, inline_problems, inline_relations, without_excluded
 from semi_naive.language.iterations import birth_edges, birth_problems, number_problems, with_births
 from semi_naive.language.lower import lowered
+from semi_naive.language.reductions import user_lattices
 from semi_naive.language.reductions.best_values import lattice_problems, lattices
 from semi_naive.language.reductions.heads import head_aggregates, input_problems, kind_problems
 from semi_naive.language.reductions.recursive_sums import group_problems
 from semi_naive.language.reductions.reductions import reduction_problems
 from semi_naive.language.reductions.subsumption import subsumed_lattices, subsumption_problems, without_rules
-from semi_naive.language.reductions.user_lattices import (
-    attribute_problems,
-    lattice_bounds,
-    lattice_warnings,
-    used_lubs,
-    with_bounds,
-)
 from semi_naive.language.scopes import Scoped, resolve_scopes
 from semi_naive.language.single import Single, single_clauses
 from semi_naive.language.stepping.components import StepComponent
@@ -44,14 +27,6 @@ from semi_naive.language.types.type_checks import type_problems
 from semi_naive.language.types.types import TypeEnvironment
 from semi_naive.language.types.untyped_records import without_untyped_records
 from semi_naive.language.types.user_functors import declaration_problems, function_problems, used_functors
-from semi_naive.language.wellfounded import (
-    companion_edges,
-    companion_problems,
-    companions,
-    is_wellfounded,
-    three_valued,
-    with_companions,
-)
 from semi_naive.planning.strata import Edge, recursive_relations, strong_components, unstratified
 from semi_naive.ra import ir
 
@@ -85,22 +60,22 @@ def check_source(source: syntax.SourceProgram, parameters: bool = False, functor
     from semi_naive.language.components.components import expand_components
 
     source = expand_components(source)
-    problems = list(depth_problems(source))
+    problems = list(checks.depth_problems(source))
     if problems:
         raise ProgramError(problems, source.texts)
-    wellfounded = is_wellfounded(source)
-    source = with_births(with_companions(source) if wellfounded else source, problems)
+    undefined_allowed = wellfounded.is_wellfounded(source)
+    source = with_births(wellfounded.with_companions(source) if undefined_allowed else source, problems)
     env = TypeEnvironment(source)
-    relations = without_excluded(source, declared_relations(source, env, problems))
+    relations = without_excluded(source, checks.declared_relations(source, env, problems))
     written = single_clauses(source, problems)
     singles = [each for single in written for each in without_untyped_records(single, env, relations)]
-    bounds = lattice_bounds(source, env, problems)
-    problems += attribute_problems(source, relations)
-    singles = [each for single in singles for each in with_bounds(single, relations, bounds, problems)]
+    bounds = user_lattices.lattice_bounds(source, env, problems)
+    problems += user_lattices.attribute_problems(source, relations)
+    singles = [each for single in singles for each in user_lattices.with_bounds(single, relations, bounds, problems)]
     declared, singles_before_steps = relations, singles
-    further_edges = [*birth_edges(relations), *(companion_edges(relations) if wellfounded else [])]
+    further_edges = [*birth_edges(relations), *(wellfounded.companion_edges(relations) if undefined_allowed else [])]
     graph = _graph(singles, relations, further_edges)
-    stepping = _Stepping([], {}) if wellfounded else _stepping(source, singles, relations, graph, env)
+    stepping = _Stepping([], {}) if undefined_allowed else _stepping(source, singles, relations, graph, env)
     if stepping.components:
         singles, relations = stepping.rewritten(singles, relations)
         graph = _graph(singles, relations, further_edges)
@@ -110,10 +85,10 @@ def check_source(source: syntax.SourceProgram, parameters: bool = False, functor
     scoped = [resolve_scopes(single) for single in singles]
     problems += env.problems
     problems += declaration_problems(source, env)
-    called = used_functors(singles) | used_lubs(relations, bounds)
+    called = used_functors(singles) | user_lattices.used_lubs(relations, bounds)
     problems += [] if functors is None else function_problems(env, functors, called)
-    problems += [] if parameters else parameter_problems(source)
-    problems += directive_problems(source, relations)
+    problems += [] if parameters else checks.parameter_problems(source)
+    problems += checks.directive_problems(source, relations)
     problems += input_problems(source, summed)
     problems += group_problems(singles, summed, graph.group)
     problems += subsumption_problems(source, relations)
@@ -123,15 +98,15 @@ def check_source(source: syntax.SourceProgram, parameters: bool = False, functor
     problems += _clause_problems(scoped, relations, graph)
     not_inlinable = list(inline_problems(source, relations, singles, graph.edges))
     problems += not_inlinable or _expansion_problems(singles, relations)
-    problems += companion_problems(source, singles, relations) if wellfounded else []
-    problems += _unstratified(graph, relations, wellfounded, stepping.nearly)
+    problems += wellfounded.companion_problems(source, singles, relations) if undefined_allowed else []
+    problems += _unstratified(graph, relations, undefined_allowed, stepping.nearly)
     typings = [typed(each.single, env, relations) for each in scoped] if not env.problems else []
     for typing in typings:
         problems += type_problems(typing, source.legacy)
         if not typing.single.dominates:
             problems += lattice_problems(typing, ops, graph.group(typing.single.head.relation))
     problems += kind_problems(typings, summed)
-    inferred = companions(relations) if wellfounded else ()
+    inferred = wellfounded.companions(relations) if undefined_allowed else ()
     warnings = source.warnings + _warnings(source, declared, singles_before_steps, inferred)
     if problems:
         raise ProgramError(_distinct(with_declared_names(problems, stepping.components) + warnings), source.texts)
@@ -140,7 +115,7 @@ def check_source(source: syntax.SourceProgram, parameters: bool = False, functor
     program = lowered(source, env, relations, typings, (ops | subsumed, summed), graph.group, functors)
     program.warnings = warnings
     program = with_loops(program, stepping.components) if stepping.components else program
-    return three_valued(program) if wellfounded else program
+    return wellfounded.three_valued(program) if undefined_allowed else program
 
 
 @dataclass
@@ -198,12 +173,12 @@ def _stepping(source, singles: list[Single], relations, graph: "_Graph", env: Ty
     return _Stepping(*find_components(singles, relations, groups, graph.edges, env, source, not_monotone))
 
 
-def _unstratified(graph: _Graph, relations, wellfounded: bool, nearly: dict[str, Problem]) -> list[Problem]:
+def _unstratified(graph: _Graph, relations, undefined_allowed: bool, nearly: dict[str, Problem]) -> list[Problem]:
     """Report relations in a cycle through negation or aggregation; under `.semantics wellfounded`, only those through
     aggregation or a companion. nearly: problems of components in steps, which are reported instead."""
     edges = graph.edges
-    if wellfounded:
-        of_companions = companion_edges(relations)
+    if undefined_allowed:
+        of_companions = wellfounded.companion_edges(relations)
         edges = [edge if edge in of_companions or edge.via != "negation" else replace(edge, via="") for edge in edges]
     groups = [group for group in graph.groups if group[0] not in nearly]
     return [*nearly.values(), *unstratified(groups, edges, {name: node.span for name, node in relations.items()})]
@@ -232,11 +207,11 @@ def _clause_problems(scoped: list[Scoped], relations, graph: _Graph):
         single = scoped_clause.single
         group = graph.group(single.head.relation)
         recursive = any(isinstance(n, syntax.Atom) and n.relation in group for literal in single.body for n in walk(literal))
-        yield from clause_problems(single, relations, recursive)
+        yield from checks.clause_problems(single, relations, recursive)
         yield from scoped_clause.problems
         yield from grounded_problems(single, inline, scoped_clause.injected, scoped_clause.refused)
         if recursive and single.clause.plan and not single.dominates:
-            yield from plan_problems(single, group)
+            yield from checks.plan_problems(single, group)
 
 
 def _expansion_problems(singles: list[Single], relations) -> list[Problem]:
@@ -248,14 +223,14 @@ def _expansion_problems(singles: list[Single], relations) -> list[Problem]:
 def _warnings(source, relations, singles, inferred) -> list[Problem]:
     """Return the warnings about relations and clauses. inferred: relations that the program does not declare itself."""
     declared = {name: declaration for name, declaration in relations.items() if name not in inferred}
-    warnings = list(empty_warnings(source, declared, singles))
+    warnings = list(checks.empty_warnings(source, declared, singles))
     for node in without_rules(source, relations):
         message = f"No subsumptive rule for relation {node.name}"
-        warnings.append(Problem(message, node.span, severity=WARNING, flag="no-subsumptive-rule"))
-    warnings += lattice_warnings(source)
+        warnings.append(Problem(message, node.span, severity=checks.WARNING, flag="no-subsumptive-rule"))
+    warnings += user_lattices.lattice_warnings(source)
     for clause in source.statements:
         if isinstance(clause, syntax.Clause):
-            warnings += occurrence_warnings(clause)
+            warnings += checks.occurrence_warnings(clause)
     return _distinct(warnings)
 
 

@@ -42,7 +42,9 @@ def inline_problems(source: syntax.SourceProgram, relations, singles: list[Singl
         return
     yield from _io_problems(source, relations, inline)
     yield from _cycle_problems(relations, inline, edges)
-    existential = {each.head.relation for each in singles if each.head.relation in inline and _has_existential(each)}
+    # Variables that only the body has are existential: in a negation they would be ungrounded.
+    inlined = [(single, set().union(*map(variable_names, single.body))) for single in singles if single.head.relation in inline]
+    existential = {single.head.relation for single, names in inlined if not names <= variable_names(single.head)}
     for single in singles:
         yield from _counter_problems(single, inline)
         for node in walk_all((*single.head.args, *single.body)):
@@ -87,14 +89,8 @@ def _is_counter(node) -> bool:
     return isinstance(node, syntax.Functor) and node.name == "autoinc"
 
 
-def _has_existential(single) -> bool:
-    """True if the body has variables that the head does not have: in a negation they would be ungrounded."""
-    return not set().union(*map(variable_names, single.body)) <= variable_names(single.head)
-
-
 def _negation_problems(node, existential):
-    """Yield the problems of a negated inlined atom. existential: inlined relations whose rules have variables that are not in
-    the head."""
+    """Yield the problems of a negated inlined atom. existential: inlined relations whose rules have existential variables."""
     if node.body.relation in existential:
         yield Problem("Cannot inline negated relation which may introduce new variables", node.span)
     stack = [node.body]

@@ -76,7 +76,11 @@ def lowered(
         types=types,
         relations=found | projections.relations,
         rules=rules + projections.rules,
-        directives=_directives(source),
+        directives=[
+            ir.FileDirective(node.kind, node.relation, dict(node.parameters), node.span)
+            for node in source.statements
+            if isinstance(node, syntax.Directive)
+        ],
         pragmas={node.key: node.value for node in source.statements if isinstance(node, syntax.Pragma)},
         texts=source.texts,
         typed=[node for node in source.statements if isinstance(node, (*syntax.TYPES, syntax.FunctorDecl, syntax.Lattice))],
@@ -106,11 +110,6 @@ def _relation(node: syntax.RelationDecl, types, lattice, joins: dict) -> ir.Rela
     lattice_types = [type_name for place, (_, type_name) in enumerate(node.attributes) if place in node.lattices]
     upper_bounds = tuple(joins[type_name] for type_name in lattice_types)
     return ir.Relation(node.name, attributes, node.qualifiers, lattice, tuple(choice), node.span, joins=upper_bounds)
-
-
-def _directives(source) -> list[ir.FileDirective]:
-    found = [node for node in source.statements if isinstance(node, syntax.Directive)]
-    return [ir.FileDirective(node.kind, node.relation, dict(node.parameters), node.span) for node in found]
 
 
 def _functions(env: TypeEnvironment, types: dict, functors) -> dict:
@@ -245,7 +244,8 @@ class Lowering:
         if isinstance(node, syntax.Underscore):
             return self.fresh("_", self.kind(node)) if named else ir.Wild()
         if isinstance(node, syntax.Number):
-            return self._number(node)
+            kind = self.kind(node)
+            return ir.Const(float(node.value) + 0.0 if kind == ir.Kind.FLOAT else int(node.value), kind)  # 0.0 for -0.0
         if isinstance(node, syntax.String):
             return ir.Const(node.value, ir.Kind.SYMBOL)
         if isinstance(node, syntax.Nil):
@@ -254,20 +254,12 @@ class Lowering:
             (name,) = self.typing.types(node)
             return ir.Pack(tuple(self.term(arg, before, named) for arg in node.args), self.typing.env.base(name))
         if isinstance(node, syntax.BranchInit):
+            type_name, _ = self.typing.env.branch(node.name)
             args = tuple(self.term(arg, before, named) for arg in node.args)
-            return self._branch(node.name, args)
+            return ir.Pack(args, type_name, node.name, self.typing.env.tag(node.name))
         if isinstance(node, syntax.As):
             return self._cast(node, before)
         return self._aggregate(node, before) if isinstance(node, syntax.Aggregate) else self._functor(node, before)
-
-    def _number(self, node) -> ir.Const:
-        kind = self.kind(node)
-        return ir.Const(float(node.value) + 0.0 if kind == ir.Kind.FLOAT else int(node.value), kind)  # 0.0 for -0.0
-
-    def _branch(self, name: str, args: tuple) -> ir.Pack:
-        """Return a branch as a record with its tag."""
-        type_name, _ = self.typing.env.branch(name)
-        return ir.Pack(args, type_name, name, self.typing.env.tag(name))
 
     def _cast(self, node, before) -> ir.Term:
         """Return a cast as a term."""

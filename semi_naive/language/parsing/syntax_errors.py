@@ -67,7 +67,9 @@ def syntax_problem(
     parser's values of unfinished rules; name: returns the text of a terminal; span: returns the place of a token."""
     token = tokens[at]
     if token.type == "UNCLOSED_COMMENT":
-        return Problem("unterminated comment block, missing '*/'", _first_line(span(token)), "close it with */")
+        place = span(token)
+        opening = Span(place.file, place.line, place.column, place.line, place.column + len("/*"))
+        return Problem("unterminated comment block, missing '*/'", opening, "close it with */")
     if token.type == "UNCLOSED_STRING":
         return Problem("unclosed string", span(token), 'a string ends with a double quote; one inside of it is written \\"')
     expecting = series(_expected_words(expected, name), "or")
@@ -78,10 +80,6 @@ def syntax_problem(
         problem.hint = f"close the {opened} first"
         problem.notes.append(("opened here", span(opened)))
     return problem
-
-
-def _first_line(span: Span) -> Span:
-    return Span(span.file, span.line, span.column, span.line, span.column + 2)
 
 
 def _unexpected(token: Token) -> str:
@@ -105,12 +103,9 @@ def _expected_words(expected: set[str], name: Callable[[str], str]) -> list[str]
         if rest >= terminals:
             words.append(word)
             rest -= terminals
-    named = {KINDS.get(terminal) or _quote_symbol(name(terminal)) for terminal in rest if terminal != "$END"}
+    texts = {terminal: name(terminal) for terminal in rest - {"$END"}}
+    named = {KINDS.get(terminal) or (text if text.isalpha() else f"'{text}'") for terminal, text in texts.items()}
     return words + sorted(named) + ["end of file"] * ("$END" in rest)
-
-
-def _quote_symbol(text: str) -> str:
-    return text if text.isalpha() else f"'{text}'"
 
 
 def _hint(tokens: list[Token], at: int, expected: set[str]) -> str:

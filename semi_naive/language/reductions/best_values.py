@@ -158,7 +158,8 @@ class _Uses:
     def _functor_sign(self, node, signs):
         """Return the direction in which a functor's result changes when best values improve. signs: the directions of its
         arguments."""
-        if node.name in ("+", "min", "max") or node.name in ("to_float", "to_number") and self._from_number(node):
+        is_conversion = node.name in ("to_float", "to_number") and _numeric(self.typing, node.args[0])
+        if node.name in ("+", "min", "max") or is_conversion:
             return _common_sign(signs)
         if node.name == "-" and len(signs) == 2 and self.typing.kind(node) != "unsigned":
             return _common_sign([signs[0], -signs[1]])
@@ -167,9 +168,6 @@ class _Uses:
         if node.name in ("*", "/"):
             return self._scaled(node, signs)
         return _MIXED
-
-    def _from_number(self, node) -> bool:
-        return _numeric(self.typing, node.args[0])
 
     def _scaled(self, node, signs):
         """Return the direction of a product or quotient: that of one operand, if the other is a nonnegative constant."""

@@ -147,7 +147,7 @@ class RecursiveSums:
 def _bound(body: list, values: set[str]) -> tuple[list, set[str]]:
     """Return (a body without the literals whose variables are no longer bound, the variables that are still bound). values: the
     variables of recursive values that were removed from the body."""
-    bound = {name for atom in rewrite.positive_atoms(body) for arg in atom.args for name in _variables_bound_by(arg)}
+    bound = {name for atom in rewrite.positive_atoms(body) for arg in atom.args for name in rewrite.variables_bound_by(arg)}
     while new := {name for literal in body for name in _newly_bound(literal, bound, values)} - bound:
         bound |= new
     kept = []
@@ -161,13 +161,6 @@ def _bound(body: list, values: set[str]) -> tuple[list, set[str]]:
     return kept, bound
 
 
-def _variables_bound_by(term: ir.Term) -> set[str]:
-    """Return the variables that an argument of an atom binds."""
-    if isinstance(term, ir.Pack):
-        return set().union(*map(_variables_bound_by, term.args))
-    return {term.name} if isinstance(term, ir.Var) else set()
-
-
 def _newly_bound(literal, bound: set[str], values: set[str]) -> set[str]:
     """Return the variables that a range, an aggregate or an equation binds, if some variables are bound."""
     if isinstance(literal, ir.Range):
@@ -178,7 +171,9 @@ def _newly_bound(literal, bound: set[str], values: set[str]) -> set[str]:
     if not isinstance(literal, ir.Compare) or literal.op != "=":
         return set()
     sides = ((literal.left, literal.right), (literal.right, literal.left))
-    return {name for one, other in sides if rewrite.variables_of(other).keys() <= bound for name in _variables_bound_by(one)}
+    return {
+        name for one, other in sides if rewrite.variables_of(other).keys() <= bound for name in rewrite.variables_bound_by(one)
+    }
 
 
 def _required_variables(literal, values: set[str]) -> set[str]:

@@ -24,7 +24,9 @@ class Violations:
         yield from self._declarations()
         for rule in self.component.rules:
             yield from self._counting(rule)
-            yield from self._aggregated(rule)
+            step = self.component.step(rule.single.head)
+            if is_aggregate(step):
+                yield self._problem("a step is aggregated", step.span, "aggregate another attribute, for each step")
             yield from self._rule(rule)
         yield from self._own_step()
 
@@ -61,11 +63,6 @@ class Violations:
             for node in walk(literal):
                 if isinstance(node, syntax.Functor) and node.name in COUNTING:
                     yield self._problem(f"{node.name}() is in a rule", node.span, "use the number of the step")
-
-    def _aggregated(self, rule: "StepRule") -> Iterator[Problem]:
-        step = self.component.step(rule.single.head)
-        if is_aggregate(step):
-            yield self._problem("a step is aggregated", step.span, "aggregate another attribute, for each step")
 
     def _rule(self, rule: "StepRule") -> Iterator[Problem]:
         """Report atoms whose step is not that of the head or a number before it, and a step of the head that nothing binds."""
@@ -134,14 +131,10 @@ def outside(rule: "StepRule", group) -> list:
     relations, and equations and comparisons without aggregates."""
     atoms = [literal for literal in rule.single.body if isinstance(literal, syntax.Atom) and literal.relation not in group]
     constraints = [literal for literal in rule.single.body if isinstance(literal, syntax.Constraint)]
-    return atoms + [literal for literal in constraints if not _aggregates(literal)]
+    return atoms + [each for each in constraints if not any(isinstance(node, syntax.Aggregate) for node in walk(each))]
 
 
 def sums(single: Single) -> bool:
     """True if a head aggregates, other than by the least or the greatest value of its last attribute."""
     ops = {column: arg.name for column, arg in enumerate(single.head.args) if is_aggregate(arg)}
     return bool(ops) and not is_lattice(ops, len(single.head.args))
-
-
-def _aggregates(literal) -> bool:
-    return any(isinstance(node, syntax.Aggregate) for node in walk(literal))

@@ -156,20 +156,14 @@ class TypeEnvironment:
     def _check_union(self, declaration: syntax.UnionDecl):
         """Report members of a union that are undefined, not primitive, or of different kinds."""
         for member in sorted(declaration.members):
-            if not self._exists(member):
+            if member not in PREDEFINED and member not in self._declared:
                 self._problem(f"Undefined type {member} in definition of union type {declaration.name}", declaration)
             elif isinstance(self._declared.get(member), (syntax.RecordDecl, syntax.SumDecl)):
                 self._problem(f"Union type {declaration.name} contains the non-primitive type {member}", declaration)
-        kinds = sorted({kind.value for member in declaration.members if (kind := self._primitive(member))})
+        kinds = sorted({self.kind(member) for member in declaration.members if member in self._known} - {Kind.RECORD})
         if len(kinds) > 1:
             message = f"Union type {declaration.name} is defined over {{{', '.join(kinds)}}}"
             self._problem(f"{message} (multiple primitive types in union)", declaration)
-
-    def _primitive(self, name) -> Kind | None:
-        return self.kind(name) if name in self._known and self.kind(name) != Kind.RECORD else None
-
-    def _exists(self, name) -> bool:
-        return name in PREDEFINED or name in self._declared
 
     # -- queries
 

@@ -28,7 +28,8 @@ def with_declarations(source: syntax.SourceProgram, columns: Mapping[str, list[t
     _check(source, uses, columns)
     inferred = {name: _declaration(atom, columns.get(name, ())) for name, atom in uses.items()}
     _infer_types(source, inferred)
-    outputs = _outputs(source) if not any(_is_output(node) for node in source.statements) else []
+    directives = (node.kind for node in source.statements if isinstance(node, syntax.Directive))
+    outputs = _outputs(source) if {"output", "printsize"}.isdisjoint(directives) else []
     return replace(source, statements=[*inferred.values(), *source.statements, *outputs])
 
 
@@ -53,10 +54,6 @@ def _heads(source: syntax.SourceProgram) -> dict[str, syntax.Atom]:
 
 def _clauses(source: syntax.SourceProgram) -> list[syntax.Clause]:
     return [node for node in source.statements if isinstance(node, syntax.Clause)]
-
-
-def _is_output(node) -> bool:
-    return isinstance(node, syntax.Directive) and node.kind in ("output", "printsize")
 
 
 def _check(source: syntax.SourceProgram, uses: dict[str, syntax.Atom], columns: Mapping) -> None:

@@ -139,19 +139,17 @@ def _best(subjoins: _Subjoins, rules: list[ir.Rule]) -> list[Subjoin] | None:
     for by_text in subjoins.of_rule:
         for text, part in by_text.items():
             groups[text].append(part)
-    shared = sorted((group for group in groups.values() if len(group) > 1), key=_saving, reverse=True)
-    return next((group for group in shared if _pays(group, rules)), None)
+    for group in sorted((group for group in groups.values() if len(group) > 1), key=_saving, reverse=True):
+        needed = _needed_variables(group, rules, _filters(group, rules))
+        if 0 < len(needed) < len(group[0].variables):  # it pays only if the join projects away a variable and keeps another
+            return group
+    return None
 
 
 def _saving(group: list[Subjoin]) -> tuple[int, int]:
     """Return (number of joins that are saved, number of atoms of the shared join)."""
     atoms = len(group[0].places)
     return (len(group) - 1) * (atoms - 1), atoms
-
-
-def _pays(group: list[Subjoin], rules: list[ir.Rule]) -> bool:
-    """True if the shared join projects away a variable and keeps another."""
-    return 0 < len(_needed_variables(group, rules, _filters(group, rules))) < len(group[0].variables)
 
 
 def _canonical_text(literal: ir.Literal, part: Subjoin) -> str:

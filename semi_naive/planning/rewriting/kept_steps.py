@@ -11,7 +11,6 @@
 A loop fills `rank@final` and `rank@end` when a step has made tuples of rank (`running.loops`).
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from semi_naive.planning import rewrite
@@ -38,7 +37,7 @@ def _without_unread_steps(program: ir.Program, name: str, column: int) -> ir.Pro
     if len(collecting) != 1:
         return program
     (collect,) = collecting
-    steps = {atom.args[column] for rule in readers for atom in _atoms(rule.body, name)}
+    steps = {atom.args[column] for rule in readers for atom in rewrite.atoms_of(rule.body, name)}
     if all(isinstance(step, ir.Const) for step in steps):
         variable = collect.head.args[column].name
         single_steps = [rewrite.substitute(collect, {variable: step}) for step in sorted(steps, key=str)]
@@ -46,10 +45,6 @@ def _without_unread_steps(program: ir.Program, name: str, column: int) -> ir.Pro
     if all(_reads_last(rule, name, column) for rule in readers):
         return _with_last_step(program, collect, column)
     return program
-
-
-def _atoms(body: Iterable, name: str) -> list[ir.Atom]:
-    return [node for node in rewrite.walk(body) if isinstance(node, ir.Atom) and node.relation == name]
 
 
 def _reads_last(rule: ir.Rule, name: str, column: int) -> bool:
@@ -64,7 +59,7 @@ def _reads_last(rule: ir.Rule, name: str, column: int) -> bool:
                 last |= sides
     atoms = [atom for atom in rewrite.positive_atoms(rule.body) if atom.relation == name]
     at_last = all(isinstance(atom.args[column], ir.Var) and atom.args[column].name in last for atom in atoms)
-    return at_last and len(_atoms(rule.body, name)) == len(atoms) + len(greatest)
+    return at_last and len(rewrite.atoms_of(rule.body, name)) == len(atoms) + len(greatest)
 
 
 def _is_greatest(literal: ir.Aggregate, name: str, column: int) -> bool:

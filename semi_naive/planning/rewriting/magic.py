@@ -64,17 +64,12 @@ def is_adorned(name: str, relation: str) -> bool:
 
 def _chosen(program: ir.Program) -> set[str]:
     """Return the relations for which computation on demand is requested."""
-    named, excluded = (_names_in_pragma(program.pragmas.get(key, "")) for key in ("magic-transform", "magic-transform-exclude"))
-    qualifiers = {name: relation.qualifiers for name, relation in program.relations.items()}
-    return {
-        name
-        for name, has in qualifiers.items()
-        if ("magic" in has or name in named or "*" in named) and "no_magic" not in has and name not in excluded
+    pragmas = [program.pragmas.get(key, "") for key in ("magic-transform", "magic-transform-exclude")]
+    named, excluded = ({name.strip() for name in value.split(",")} for value in pragmas)
+    requested = {
+        name for name, relation in program.relations.items() if "*" in named or name in named or "magic" in relation.qualifiers
     }
-
-
-def _names_in_pragma(value: str) -> set[str]:
-    return {name.strip() for name in value.split(",")}
+    return {name for name in requested - excluded if "no_magic" not in program.relations[name].qualifiers}
 
 
 def _computed_whole(program: ir.Program) -> set[str]:
@@ -147,7 +142,7 @@ class _Demands:
                 continue
             if literal.relation in self.chosen:
                 body[index] = self._demanded(literal, known, rule, body[:index])
-            known = _add_implied(known.union(*map(_variables_bound_by, literal.args)), body)
+            known = _add_implied(known.union(*map(rewrite.variables_bound_by, literal.args)), body)
         adorned_head = replace(rule.head, relation=head or rule.head.relation)
         return rewrite.with_body(replace(rule, head=adorned_head), body)
 
@@ -218,16 +213,8 @@ def _add_implied(known: set[str], body: Iterable) -> set[str]:
         for equation in equations:
             for term, other in ((equation.left, equation.right), (equation.right, equation.left)):
                 if isinstance(term, (ir.Var, ir.Pack)) and _is_known(other, known):
-                    known |= _variables_bound_by(term)
+                    known |= rewrite.variables_bound_by(term)
     return known
-
-
-def _variables_bound_by(term: ir.Term) -> set[str]:
-    """Return the variables that become bound if a term is bound: the result of an expression does not determine its
-    operands."""
-    if isinstance(term, ir.Pack):
-        return set().union(*map(_variables_bound_by, term.args))
-    return {term.name} if isinstance(term, ir.Var) else set()
 
 
 def _connected(atom: ir.Atom, literals: list) -> list:

@@ -62,7 +62,9 @@ def _pushed_down(programs: list[ir.Program], keep: set[str], given: Iterable[str
     for program in programs:
         for rule in program.rules:
             if not is_fact(rule):
-                _read_rule(rule, readings)
+                uses = Counter(node.name for node in rewrite.walk(rule) if isinstance(node, ir.Var))
+                counted = rewrite.has_autoinc(rule) or fold_of(rule) is not None
+                _read_body(rule.body, readings, uses, counted, {})
     pushed = {name: reading.pushdown(relations[name]) for name, reading in readings.items()}
     return {name: each for name, each in pushed.items() if each.rows or len(each.read) < each.relation.arity}
 
@@ -87,13 +89,6 @@ class _Reading:
     def pushdown(self, relation: ir.Relation) -> Pushdown:
         """Return the pushdown of the relation, which reads at least one attribute."""
         return Pushdown(relation, tuple(sorted(self.columns or {0})), tuple(sorted(self.filters or (), key=str)))
-
-
-def _read_rule(rule: ir.Rule, readings: dict[str, _Reading]) -> None:
-    """Add the parts of relations that the atoms of a rule read to `readings`."""
-    uses = Counter(node.name for node in rewrite.walk(rule) if isinstance(node, ir.Var))
-    counted = rewrite.has_autoinc(rule) or fold_of(rule) is not None
-    _read_body(rule.body, readings, uses, counted, {})
 
 
 def _read_body(body, readings: dict[str, _Reading], uses: Counter, counted: bool, bounds: dict) -> None:

@@ -7,7 +7,7 @@ is what `s(a, sum(c)) :- e(a, b), f(b, c).` becomes. To read it as one body that
 
 from dataclasses import dataclass, replace
 
-from semi_naive.planning.rewrite import fresh, has_autoinc, rules_by_head, substitute, variables_of, walk
+from semi_naive.planning.rewrite import atoms_of, fresh, has_autoinc, rules_by_head, substitute, variables_of, walk
 from semi_naive.ra.ir import Aggregate, Atom, Literal, Program, Rule, Term, Var, Wild
 
 PARTIAL = "early@"  # begins the names of relations of partial aggregates
@@ -107,7 +107,7 @@ def _scans(rule: Rule, name: str) -> bool:
     fold, aggregates = fold_of(rule), [literal for literal in rule.body if isinstance(literal, Aggregate)]
     others = [literal for literal in rule.body if not isinstance(literal, Aggregate)]
     if not fold:
-        if len(aggregates) != 1 or _atoms_of(others, name):
+        if len(aggregates) != 1 or atoms_of(others, name):
             return False
         if variables_of(aggregates[0].body).keys() & variables_of([rule.head, *others]).keys():
             return False
@@ -115,11 +115,7 @@ def _scans(rule: Rule, name: str) -> bool:
     terms = [term for atom in atoms for term in atom.args if not isinstance(term, Wild)]
     is_search = len(variables_of(terms)) < len(terms) or any(not isinstance(term, Var) for term in terms)
     copies = 1 + len(aggregates) if fold else 1
-    return len(atoms) == 1 and not is_search and len(_atoms_of(rule.body, name)) == copies
-
-
-def _atoms_of(literals, name: str) -> list[Atom]:
-    return [node for node in walk(literals) if isinstance(node, Atom) and node.relation == name]
+    return len(atoms) == 1 and not is_search and len(atoms_of(rule.body, name)) == copies
 
 
 def _renaming(body: tuple, other: tuple) -> dict[str, str] | None:
