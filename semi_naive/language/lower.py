@@ -141,9 +141,9 @@ def _lowered_rule(
         head = replace(head, args=(*keys, aggregate.args[0]))
     body = [lowered for literal in single.body for lowered in lowering.literal(literal)]
     lowered_head, before = lowering.atom(head)
-    plan = {version: tuple(number - 1 for number in order) for version, order in (single.clause.plan or {}).items()}
+    plan = {version: tuple(place - 1 for place in order) for version, order in (single.clause.plan or {}).items()}
     atoms = sum(isinstance(literal, syntax.Atom) for literal in single.body)
-    plan = {version: order for version, order in plan.items() if sorted(order) == list(range(atoms))}
+    plan = {version: order for version, order in plan.items() if sorted(order) == list(range(atoms))}  # others are errors
     if lowering.iteration:  # the last atom, as a .plan numbers the others
         before = [*before, ir.Atom(number, (lowering.iteration,))]
         plan = {version: (*order, atoms) for version, order in plan.items()}

@@ -48,7 +48,7 @@ class Macros(pcpp.Preprocessor):
         self.last = ("", 0, 0)  # the file, line and column (from 0) at which the search for the next token begins
         for directory in include_dirs:
             self.add_path(directory)
-        self.rewrite_paths = []  # files keep the names that they were asked for by
+        self.rewrite_paths = []  # messages name files as the directives do
         for name, value in (PREDEFINED | dict(defines)).items():
             self.define(f"{name} {value}")
 

@@ -27,16 +27,16 @@ from semi_naive.planning import rewrite
 from semi_naive.ra import ir
 
 
-def group_problems(found: list[Single], summed: dict[str, Ops], group) -> Iterator[Problem]:
-    """Report relations that recur with an aggregated one and are not aggregated. group: the strongly connected component of a
-    relation."""
+def group_problems(singles: list[Single], summed: dict[str, Ops], group) -> Iterator[Problem]:
+    """Report relations that recur with an aggregated one and are not aggregated. summed: the aggregated relations; group:
+    returns the strongly connected component of a relation."""
     reported = set()
-    for single in found:
+    for single in singles:
         name = single.head.relation
-        others = sorted(other for other in summed if other in group(name)) if name not in summed else ()
-        if others and name not in reported:
+        other = min((other for other in summed if other in group(name)), default="") if name not in summed else ""
+        if other and name not in reported:
             reported.add(name)
-            other, op = others[0], next(iter(summed[others[0]].values()))
+            op = next(iter(summed[other].values()))
             hint = f"write its body into the rules for {other}, or aggregate in its heads as well, not by min or max alone"
             yield Problem(f"{name} is in recursion with {other}, which is aggregated by {op}", single.head.span, hint)
 

@@ -47,6 +47,7 @@ class Offsets:
                     self._equate(*sides)
 
     def _equate(self, one: Step, other: Step) -> None:
+        """Record that two sums are equal, if one has a variable that the other does not have."""
         if one[0] is None:
             one, other = other, one
         (name, number), (parent, parent_number) = one, other

@@ -21,6 +21,7 @@ class Violations:
         self.component, self.relations, self.env, self.source = component, relations, env, source
 
     def all(self) -> Iterator[Problem]:
+        """Yield a problem for each violation."""
         yield from self._declarations()
         for rule in self.component.rules:
             yield from self._counting(rule)

@@ -25,7 +25,7 @@ class TypeEnvironment:
         self._subtypes: dict[tuple[str, str], bool] = {}
         self._meets: dict[tuple[str, str], frozenset[str]] = {}
         self._kinds: dict[str, Kind] = {}
-        self._sorted_branches: dict[str, tuple[Constructor, ...]] = {}  # of each type that was asked for
+        self._sorted_branches: dict[str, tuple[Constructor, ...]] = {}  # a cache, by type
         self._tags: dict[str, int] = {}
         self._branches: dict[str, tuple[str, syntax.BranchDecl]] = {}  # the type of each branch, by the branch's name
         for declaration in source.statements:

@@ -59,8 +59,8 @@ class BigJoinCompiler:
     def compile(self, first: int) -> None:
         """Add the steps of all atoms. If none of their variables is bound, one atom is joined alone first. first: the place of
         the atom that the chooser would join next."""
-        choose, since = self.compiler.choose, len(self.compiler.choose.log)
-        most = choose.rows * largest_result(self.left, choose.sizes, self.compiler.parts)
+        choose, log_length = self.compiler.choose, len(self.compiler.choose.log)
+        most_bindings = choose.rows * largest_result(self.left, choose.sizes, self.compiler.parts)
         if not self.compiler.first_joined or not self.compiler.bound & set().union(*map(atom_variables, self.left.values())):
             start = self._start(first)
             self._join(start, self.left[start], "the core begins with it")
@@ -71,7 +71,7 @@ class BigJoinCompiler:
             if name := self._next():
                 self._bind(name)
                 self.compiler.apply_ready()
-        choose.cap(most, since)
+        choose.cap(most_bindings, log_length)
 
     def _start(self, first: int) -> int:
         """Return the place of the atom to join alone: the one that contains the longest prefix of a given order of variables;

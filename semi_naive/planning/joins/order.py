@@ -298,7 +298,8 @@ def versions(rule: Rule, recursive: set[str]) -> list[tuple[int, dict[int, str]]
     1: "full"}) and (1, {0: "all", 1: "delta"}). In this order, atoms with computed columns come first. For
     `p(t, i, a), p(t, (i + 1) % 9, b)`, the version from p(t, i, a) reads all tuples of the other atom. The version from the
     other atom reads older tuples of p(t, i, a), which cannot be searched by i then."""
-    places = [n for n, literal in enumerate(rule.body) if isinstance(literal, Atom) and literal.relation in recursive]
+    atoms = ((place, literal) for place, literal in enumerate(rule.body) if isinstance(literal, Atom))
+    places = [place for place, atom in atoms if atom.relation in recursive]
     computed = [place for place in places if any(isinstance(term, Call) for term in rule.body[place].args)]
     order = computed + [place for place in places if place not in computed]
 
