@@ -2,8 +2,7 @@
 
 A positive atom grounds its arguments. An equality propagates groundedness in both directions, a record or a branch from all of
 its arguments and to each of them, a functor only from its arguments to its result. An aggregate's result is grounded once its
-outer variables are.
-"""
+outer variables are."""
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem

@@ -3,8 +3,7 @@
     path(x, z) :- path(x, y), edge(y, z), recursive_iteration_cnt() < 3.
 
 Rules without recursion are iteration 0. `born` has the tuples of `path` with an additional attribute, the number of the
-iteration that made them. `running.driver.iterations` evaluates both.
-"""
+iteration that made them. `running.driver.iterations` evaluates both."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace

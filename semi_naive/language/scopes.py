@@ -2,8 +2,7 @@
 
 A variable that is grounded outside of an aggregate is *injected* into it, unless the target mentions it. A variable that is
 grounded only inside but used outside is a *witness*: for min and max it gets the value (or values) that attain the result. All
-other variables are *local*: they are renamed apart, so that a name denotes one variable in the whole clause.
-"""
+other variables are *local*: they are renamed apart, so that a name denotes one variable in the whole clause."""
 
 from dataclasses import dataclass, replace
 from itertools import count

@@ -1,8 +1,7 @@
 """The syntax tree of a program's text, before resolution. Names are as written.
 
 The parser makes it; `components` flattens it (then there is no `Component`, `Init` or `Override`, and names are qualified with
-dots); and `lower` translates it into the rules of `ra.ir`.
-"""
+dots); and `lower` translates it into the rules of `ra.ir`."""
 
 from dataclasses import dataclass, field
 

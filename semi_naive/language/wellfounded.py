@@ -14,8 +14,7 @@ true tuples, and the possible ones, that is, those not false.
 
 where win@known has the tuples that were true in the previous round: no rule derives it, so these rules are stratified. Each
 round adds true tuples and removes possible ones; when a round changes nothing, the tuples that are possible and not true are
-undefined (`running.loops`).
-"""
+undefined (`running.loops`)."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

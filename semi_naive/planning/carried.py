@@ -4,8 +4,7 @@
     path(l, x, z) :- path(l, x, y), path(l, y, z).      carries l: both atoms must have it
 
 The tuples that agree in the carried columns are a group, and a recursive rule makes tuples of a group from tuples of the same
-group. So the groups never meet, and each has a fixpoint of its own: the decomposed plan.
-"""
+group. So the groups never meet, and each has a fixpoint of its own: the decomposed plan."""
 
 from dataclasses import dataclass
 

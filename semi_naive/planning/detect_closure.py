@@ -3,8 +3,7 @@
     path(x, y) :- edge(x, y).                       or any other base
     path(x, z) :- path(x, y), edge(y, z).           or edge(x, y), path(y, z); of a closure also path(x, y), path(y, z)
 
-If the edges are its base, the relation is a transitive closure.
-"""
+If the edges are its base, the relation is a transitive closure."""
 
 from dataclasses import dataclass
 

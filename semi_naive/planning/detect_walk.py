@@ -1,8 +1,7 @@
 """Detect strata that walk along edges: each partition can run many iterations of them independently, so that one job suffices
 for these.
 
-path(x, z) :- path(x, y), edge(y, z).        carries x; or edge(x, y), path(y, z), which carries z
-"""
+path(x, z) :- path(x, y), edge(y, z).        carries x; or edge(x, y), path(y, z), which carries z"""
 
 from dataclasses import dataclass
 

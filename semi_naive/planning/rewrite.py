@@ -1,7 +1,6 @@
 """Tools for passes over rules: traverse the terms and literals of a rule, replace parts, and rename variables apart.
 
-A node is a part of a rule in `ra.ir`: a term, a literal, or the rule itself.
-"""
+A node is a part of a rule in `ra.ir`: a term, a literal, or the rule itself."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace

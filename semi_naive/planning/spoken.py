@@ -1,6 +1,5 @@
 """Rules and names as shown to the user: relations and variables that the compiler has made (their names contain an @) are
-described in terms of the program's own names.
-"""
+described in terms of the program's own names."""
 
 import re
 from collections.abc import Mapping

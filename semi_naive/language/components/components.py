@@ -5,8 +5,7 @@
 
 A name inside of a component refers to the component's own declaration, else to that of the enclosing one, and so on outwards.
 Prefixing implements that: an instance prefixes the names that it declares, leaves other names unchanged, and then the enclosing
-instance does the same with the result.
-"""
+instance does the same with the result."""
 
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 

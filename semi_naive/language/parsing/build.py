@@ -1,8 +1,7 @@
 """Build the syntax tree from the parser's reductions: one method for each rule of the grammar, innermost rules first.
 
 Constructs that the grammar accepts but the engine does not support, and errors that a grammar cannot express, are recorded as
-problems at their place. The tree gets a harmless substitute, so that the rest is checked, too.
-"""
+problems at their place. The tree gets a harmless substitute, so that the rest is checked, too."""
 
 from dataclasses import replace
 

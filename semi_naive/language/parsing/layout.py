@@ -5,8 +5,7 @@ and line breaks inside statements are kept.
       edge(y ,z).                                   edge(y, z).
 
 The layout depends only on tokens and brackets, not on the grammar. So texts that do not parse, such as those with macros, can
-be formatted, too.
-"""
+be formatted, too."""
 
 import re
 from dataclasses import dataclass, field

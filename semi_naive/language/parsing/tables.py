@@ -1,6 +1,5 @@
 """The tables of the parser. Lark makes them from grammar.lark once; later processes read them from a file without loading
-lark.
-"""
+lark."""
 
 import logging
 import pickle

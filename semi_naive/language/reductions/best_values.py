@@ -3,8 +3,7 @@
     path(y, min(d + w)) :- path(x, d), edge(x, y, w).
 
 A relation has one tuple of each key, with the best value so far; a better value replaces it. So every use in recursion has to
-be monotone: a better value in a body never makes a worse one in a head, and never removes a tuple.
-"""
+be monotone: a better value in a body never makes a worse one in a head, and never removes a tuple."""
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem

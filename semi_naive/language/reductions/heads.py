@@ -13,8 +13,7 @@ evaluated in a round: see `recursive_sums`) one rule with aggregates of its own 
 
     degree(x, n) :- edge(x, y), n = count : { edge(x, y.1) }.
 
-and otherwise every rule makes a part of `degree@parts`, and one more rule puts the parts together.
-"""
+and otherwise every rule makes a part of `degree@parts`, and one more rule puts the parts together."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -14,8 +14,7 @@ far:
 
     cost(part, sum(n * c)) :- cost@now(part), uses(part, other, n), cost@known(other, c).
 
-Every binding of a rule is made once. Keys that need each other in a circle are an error, which names them.
-"""
+Every binding of a rule is made once. Keys that need each other in a circle are an error, which names them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace

@@ -1,6 +1,5 @@
 """Relations with a reduction (`ra.reduce`) keep only some of the tuples that rules derive. Each relation may have one kind of
-reduction.
-"""
+reduction."""
 
 from collections.abc import Iterator
 from itertools import combinations

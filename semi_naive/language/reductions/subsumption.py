@@ -7,8 +7,7 @@ removes the first of two different tuples if the second is there. As a clause wi
     path(x, y, c1) :- path(x, y, c1), path(x, y, c2), c2 < c1.
 
 whose head is the tuple to remove; the first two atoms are the dominated and the dominating tuple. This rule keeps the least
-value of each key. So the relation is evaluated as if its heads had min(c), if every use in recursion is monotone.
-"""
+value of each key. So the relation is evaluated as if its heads had min(c), if every use in recursion is monotone."""
 
 from collections.abc import Iterator
 

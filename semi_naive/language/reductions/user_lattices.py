@@ -12,8 +12,7 @@ lower values. So in a body
                                                 and r(x) :- name(x), value(x, a), @glb(a, $Zero()) = $Bottom().
 
 as in Soufflé. A variable that is bound elsewhere is a given value, like $Zero(). In the body of an aggregate, and without
-`Bottom` or `Glb`, values are compared for equality.
-"""
+`Bottom` or `Glb`, values are compared for equality."""
 
 from collections import Counter
 from collections.abc import Iterator

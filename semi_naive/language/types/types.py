@@ -2,8 +2,7 @@
 
 The lattice is Soufflé's. Above each predefined type is the type of its constants: `1` is a __number, of which `number` is a
 subtype, and all types declared `<: number` are subtypes of `number`. So a constant is allowed at any place of its kind, while a
-variable of one subtype is not allowed in an attribute of another.
-"""
+variable of one subtype is not allowed in an attribute of another."""
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem

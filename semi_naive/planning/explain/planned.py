@@ -1,8 +1,7 @@
 """Explain before a run: what a run of the program would do and why, as text: strata, plans, join orders, indexes.
 
 The decisions are made by the same code as in a run. Unknown before a run are the sizes of derived relations: they are estimated
-from the facts, those of a recursive relation from its first iteration.
-"""
+from the facts, those of a recursive relation from its first iteration."""
 
 from itertools import groupby
 

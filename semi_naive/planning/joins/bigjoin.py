@@ -7,8 +7,7 @@ The core starts from the existing bindings, in a delta version from the delta; e
 each variable is bound in turn. Every atom with the variable counts its tuples for a binding: the atom with the fewest proposes
 values, and all others intersect. An atom without bound columns takes part by its projection to the variable. So there are never
 more bindings than in the worst case of the whole body (Ammar, McSherry, Salihoglu, Joglekar 2018, lemma 3.1). If only one atom
-can propose, its join is an ordinary one; intersecting is a join that binds no variable.
-"""
+can propose, its join is an ordinary one; intersecting is a join that binds no variable."""
 
 from collections import Counter
 from collections.abc import Callable

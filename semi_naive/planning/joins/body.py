@@ -3,8 +3,7 @@
     sg(x, y) :- delta sg(a, b), edge(a, x), edge(b, y).
 
 becomes: scan delta sg → join edge on a → keep x and b, once each → join edge on b. The order is chosen for the current sizes
-(see `order`), and the body is compiled again when they have changed, which takes some 100 µs.
-"""
+(see `order`), and the body is compiled again when they have changed, which takes some 100 µs."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping

@@ -3,8 +3,7 @@
 The average of a column says nothing about a constant in a rule: of 1,000 kinds, one may be nine tenths of all people. So all
 constants of an atom are searched for together in a sample. An index that begins with their columns has their tuples next to
 each other, sorted by the other columns. So it contains the unary relation of each frequent value that 3DF proposes against
-categorical skew (Göbel 2019, *Optimising Distributed Dataflows in Interactive Environments*), as a range.
-"""
+categorical skew (Göbel 2019, *Optimising Distributed Dataflows in Interactive Environments*), as a range."""
 
 import math
 from collections.abc import Iterable

@@ -2,8 +2,7 @@
 
 A search that binds a set of columns is served by any index that begins with these columns. So one order of columns serves a
 chain of sets, each contained in the next. The fewest orders are the fewest chains, a matching in a bipartite graph (Dilworth;
-Subotić, Jordan, Chang, Fekete, Scholz 2018, "Automatic index selection for large-scale Datalog computation").
-"""
+Subotić, Jordan, Chang, Fekete, Scholz 2018, "Automatic index selection for large-scale Datalog computation")."""
 
 from dataclasses import dataclass, field
 

@@ -1,8 +1,7 @@
 """The order of the joins in a body, chosen greedily: the atom that is expected to leave the fewest bindings comes next.
 
 The number of tuples that match a binding is estimated (see `fanout`) from the relation's size and the number of distinct values
-of its bound columns, at the start of the stratum, or when these turn out to have changed.
-"""
+of its bound columns, at the start of the stratum, or when these turn out to have changed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

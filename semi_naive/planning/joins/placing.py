@@ -2,8 +2,7 @@
 
 The stratum's own relations are partitioned. Indexes of other relations are replicated, smallest first, as long as all
 replicated indexes of the stratum together fit in `Config.replicate_bytes`. The others are partitioned, in buckets of the
-columns by which they are searched, and bindings are sent there by the intra-bucket shuffle.
-"""
+columns by which they are searched, and bindings are sent there by the intra-bucket shuffle."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

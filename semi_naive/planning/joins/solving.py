@@ -3,8 +3,7 @@
     cell(t + 1, i, x) :- cell(t, i - 1, x), element(i, _).          i = column + 1
 
 Arithmetic wraps around at 64 bits, so addition, subtraction, negation, `bxor` and `bnot` are bijections in each operand. The
-inverse gives exactly the value that satisfies the equation, which then needs no test.
-"""
+inverse gives exactly the value that satisfies the equation, which then needs no test."""
 
 from semi_naive.planning.rewrite import variables_of
 from semi_naive.ra.ir import Call, Compare, Const, Kind, Term, Var

@@ -5,8 +5,7 @@ tuples. The estimate includes skew and correlation.
 
 Tuples are drawn from each relation at random. So the expected size of a join of samples is the size of the join times both
 sampling fractions. The result is sampled again, so that the time of a trial does not depend on the sizes of the joins
-(Chaudhuri, Motwani, Narasayya 1999).
-"""
+(Chaudhuri, Motwani, Narasayya 1999)."""
 
 from dataclasses import dataclass, field
 

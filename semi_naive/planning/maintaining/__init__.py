@@ -10,8 +10,7 @@ explicit facts of p, `p:` its suspects (overdeleted tuples).
 5. counted: counts and sums of aggregates change by the bindings that their bodies gain and lose.
 
 Gupta, Mumick, Subrahmanian 1993, *Maintaining views incrementally*; Motik et al. 2019, *Maintenance of Datalog materialisations
-revisited*.
-"""
+revisited*."""
 
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field, replace

@@ -9,8 +9,7 @@ becomes, with the relation {}1 of the counts:
 The delta versions of the body add the bindings of new tuples to {}1, and subtract those of lost tuples. If the aggregate shares
 variables with the rest of the rule, {}1 has these before the count, and a row for each of their values that has any. New tuples
 of a negated atom are subtracted, lost ones added. Sums of floats and means are computed again; minima and maxima are read from
-an index.
-"""
+an index."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

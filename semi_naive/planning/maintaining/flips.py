@@ -8,8 +8,7 @@ heads of the second:
 
 So only the existence of a tuple counts, not the number of tuples. In an aggregate, a changed tuple affects the groups that
 agree with it in the variables shared with the rule outside. These groups are computed in the old state, for the heads that may
-be lost, and in the new state. No result is computed from another one by a difference.
-"""
+be lost, and in the new state. No result is computed from another one by a difference."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

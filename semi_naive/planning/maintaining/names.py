@@ -1,8 +1,7 @@
 """Names of the temporary relations that accompany a relation while its stratum is maintained, and renaming of rules to read
 them.
 
-No relation of a program has such a name.
-"""
+No relation of a program has such a name."""
 
 from collections.abc import Mapping
 from dataclasses import replace

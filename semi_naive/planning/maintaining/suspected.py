@@ -5,8 +5,7 @@
 
 edge- has the deleted edges, reach: the suspects, and reach= the explicit facts. The second rule is linear, and its tables do
 not change. So the engine evaluates it like any recursion; a tuple at a time if few tuples are suspected in each of many
-iterations.
-"""
+iterations."""
 
 from collections.abc import Callable, Container
 from dataclasses import replace

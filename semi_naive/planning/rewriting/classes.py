@@ -8,8 +8,7 @@ becomes
 
 A pair that is inserted unites two classes (`ra.reduce.representatives`): the members of the smaller one are born again, in the
 larger one, so semi-naive evaluation meets each pair of members when the first of their classes changes. If only one side of a
-pair is used, that is one atom. The pairs are made, by one rule at the end, if they are wanted or a negation asks for them.
-"""
+pair is used, that is one atom. The pairs are made, by one rule at the end, if they are wanted or a negation asks for them."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -6,8 +6,7 @@
 
 A join is shared only if that can pay: it has at least two atoms, it has variables that are not used outside of it, and none of
 its relations depends on a head of the rules, so that it is complete before they are evaluated. It has all atoms of a cyclic
-core or none, because two atoms of a triangle have many more tuples than the triangle.
-"""
+core or none, because two atoms of a triangle have many more tuples than the triangle."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator

@@ -19,8 +19,7 @@ becomes, with the paths of two by their ends,
     n = sum k * (k - 1) / 2 : { early@1(a, d, k) }
 
 A rule for a partial aggregate begins with the atoms that its keys are joined with later: its guards, `e(_, b)` above. The
-planner leaves them out if the whole part is expected to have few bindings.
-"""
+planner leaves them out if the whole part is expected to have few bindings."""
 
 from collections import Counter
 from dataclasses import dataclass, field, replace

@@ -7,8 +7,7 @@ With two rules for small, `!small(x)` says that neither body holds, and each of 
 
 A relation is not inlined if that would change results: in an aggregate that would count the variables of its bodies too,
 negated with variables that its head does not have, recursive, or with a property of its own (a lattice, an equivalence, a
-choice, a limit, autoinc).
-"""
+choice, a limit, autoinc)."""
 
 from collections.abc import Iterator
 from dataclasses import replace

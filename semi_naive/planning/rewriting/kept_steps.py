@@ -8,8 +8,7 @@
 
         rank(k, v, r) :- rank@end(k), rank@final(v, r).
 
-A loop fills `rank@final` and `rank@end` when a step has made tuples of rank (`running.loops`).
-"""
+A loop fills `rank@final` and `rank@end` when a step has made tuples of rank (`running.loops`)."""
 
 from dataclasses import replace
 

@@ -1,6 +1,5 @@
 """Loops: consecutive strata that are evaluated repeatedly, in rounds (see `language.wellfounded`,
-`language.reductions.recursive_sums` and `language.stepping`).
-"""
+`language.reductions.recursive_sums` and `language.stepping`)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

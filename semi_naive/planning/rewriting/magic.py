@@ -13,8 +13,7 @@ every demand for x would not terminate.
 
 A relation is computed whole if it is negated, read by an aggregate, has a lattice, a choice or an autoinc, or if such a
 relation depends on it: demand might make it depend on rules that depend on it. So all new cycles are of positive atoms, and a
-stratified program stays stratified.
-"""
+stratified program stays stratified."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace

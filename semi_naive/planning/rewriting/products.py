@@ -7,8 +7,7 @@ makes, for each new tuple of loop, a binding with each other one, even if there 
 
     factor@1(x) :- loop(3, x, y, _).    factor@2(z) :- loop(3, _, _, z).    pair(x, z) :- factor@1(x), factor@2(z).
 
-each x is new once and is joined with each z once, so there are as many bindings as heads.
-"""
+each x is new once and is joined with each z once, so there are as many bindings as heads."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -3,8 +3,7 @@
     cheap(c) :- sale(_, c, a, d), d >= 3640, a < 10.
 
 reads neither the first column of sale nor the rows before day 3640, nor those with an amount of 10 or more. So sale has three
-attributes in such a program, and readers leave rows out: the row groups of a parquet file have the ranges of their values.
-"""
+attributes in such a program, and readers leave rows out: the row groups of a parquet file have the ranges of their values."""
 
 from collections import Counter
 from collections.abc import Iterable

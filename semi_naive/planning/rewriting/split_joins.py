@@ -7,8 +7,7 @@ For new tuples of the last atom, this rule searches all of points_to for pairs, 
     half(x, z) :- load(x, y), points_to(y, z).        points_to(x, o) :- half(x, z), points_to(z, o).
 
 the few are stored, each once, however often z points to something new. The cost is one more relation, which is no larger than
-the join that would otherwise be repeated in every iteration.
-"""
+the join that would otherwise be repeated in every iteration."""
 
 from dataclasses import replace
 

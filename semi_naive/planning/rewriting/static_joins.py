@@ -8,8 +8,7 @@ searches role for each new link in each iteration, although role and some_left a
 
 they are joined once. On the EL ontology of bench.ontologies (1.6 M tuples of is and link) this took 1.4 s of processor time for
 3.2, and 330 MB for 620, with one thread. The join is made just before the stratum that reads it. If it makes more tuples than
-`bound_of`, the stratum is evaluated without any static join: in doop, one was expected to make 0.6 million, and made 8.5.
-"""
+`bound_of`, the stratum is evaluated without any static join: in doop, one was expected to make 0.6 million, and made 8.5."""
 
 from dataclasses import replace
 
