@@ -42,12 +42,13 @@ def walk(node):
 
 
 def walk_all(nodes):
+    """Yield some nodes, each with all its descendants, in preorder."""
     for node in nodes:
         yield from walk(node)
 
 
 def rebuilt(node, change):
-    """Return a copy of the tree, in which `change(node)` replaces each node for which it is not None.
+    """Return a copy of a tree. change: returns the replacement of a node, or None for a node whose children are to be rebuilt.
 
     Every node of the copy is a new object, so that facts about a node can be stored by its identity."""
     changed = change(node)

@@ -184,7 +184,7 @@ class _State:
         return depth + (self.clause or not self.inside)
 
     def _take(self, token: Lexeme, after: Lexeme) -> None:
-        """Advance over a token. after: the next token."""
+        """Update the brackets and the statement for a token. after: the next token."""
         text = token.text
         if token.kind in ("comment", "marker", "note"):
             return

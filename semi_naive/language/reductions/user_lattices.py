@@ -135,7 +135,8 @@ def attribute_problems(source: syntax.SourceProgram, relations) -> Iterator[Prob
 
 
 def with_bounds(single: Single, relations, bounds: dict, problems: list[Problem]) -> list[Single]:
-    """Translate a clause that reads attributes of lattices into one clause or several."""
+    """Translate a clause that reads attributes of lattices into one clause or several. bounds: see `lattice_bounds`; problems:
+    the problems of the clause are appended."""
     if single.dominates or not any(_lattice_places(literal, relations, bounds) for literal in single.body):
         return [single]
     return list(_Translation(single, relations, bounds, problems).clauses())

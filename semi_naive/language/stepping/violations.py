@@ -121,6 +121,7 @@ class Violations:
                 yield self._problem(message, edge.span, hint)
 
     def _problem(self, message: str, span, hint: str) -> Problem:
+        """Return a problem whose message names the relations of the component, and the attributes of their steps."""
         names = ", ".join(self.component.columns)
         attributes = (self.relations[name].attributes[column] for name, column in self.component.columns.items())
         steps = dict.fromkeys(attribute for attribute, _ in attributes)

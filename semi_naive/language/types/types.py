@@ -16,7 +16,7 @@ SHORTER = f"define it by a type that is nearer: {MAX_DEFINITION_DEPTH} are the m
 
 
 class TypeEnvironment:
-    """The types of a program, by name. It has only valid declarations; errors are in `problems`."""
+    """The types of a program, by name. problems: the errors of declarations; queries know only the types without errors."""
 
     def __init__(self, source: syntax.SourceProgram):
         self.problems: list[Problem] = []

@@ -76,7 +76,7 @@ class _PlannedExplanation(Explanation):
             self.sizes.on_partitions |= set(stratum.relations)
 
     def _plan(self, choice):
-        """Yield the lines about the plan of a stratum."""
+        """Yield the lines about the plan of a stratum, and about the plan to which it changes if it turns out too large."""
         most = self.run.config.local_tuples
         yield f"plan {choice.plan}: {choice.reason}"
         if choice.plan == "local" and choice.reason.startswith("it reads"):

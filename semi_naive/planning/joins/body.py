@@ -96,10 +96,10 @@ class PlannedBody:
         return searched_indexes(self.derivation.steps)
 
 
-def searched_indexes(plan: list) -> set[tuple[str, ir.Order]]:
-    """Return the indexes that steps search, including the steps inside aggregates, as (relation, order). plan: the steps."""
+def searched_indexes(body_steps: list) -> set[tuple[str, ir.Order]]:
+    """Return the indexes that the steps of a body search, including those inside aggregates, as (relation, order)."""
     found: set[tuple[str, ir.Order]] = set()
-    for step in plan:
+    for step in body_steps:
         found |= getattr(step, "searched", set())
         found |= searched_indexes(getattr(step, "steps", []))
     return found
