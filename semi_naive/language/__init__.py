@@ -6,8 +6,7 @@
 - checks, inlining, grounded, types.type_checks, reductions: errors
 - lower: the rules
 
-`checking.check_source` calls them in this order.
-"""
+`checking.check_source` calls them in this order."""
 
 from semi_naive.lazy import lazily
 

@@ -4,54 +4,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from semi_naive.language import syntax
-from semi_naive.language.checks import (
-    WARNING,
-    clause_problems,
-    declared_relations,
-    depth_problems,
-    directive_problems,
-    empty_warnings,
-    occurrence_warnings,
-    parameter_problems,
-    plan_problems,
-)
+from semi_naive.language import checks, syntax, wellfounded
 from semi_naive.language.errors import Problem, ProgramError
 from semi_naive.language.grounded import grounded_problems
 from semi_naive.language.inlining import Expansions, inline_problems, inline_relations, without_excluded
 from semi_naive.language.iterations import birth_edges, birth_problems, number_problems, with_births
 from semi_naive.language.lower import lowered
+from semi_naive.language.reductions import user_lattices
 from semi_naive.language.reductions.best_values import lattice_problems, lattices
 from semi_naive.language.reductions.heads import head_aggregates, input_problems, kind_problems
 from semi_naive.language.reductions.recursive_sums import group_problems
 from semi_naive.language.reductions.reductions import reduction_problems
 from semi_naive.language.reductions.subsumption import subsumed_lattices, subsumption_problems, without_rules
-from semi_naive.language.reductions.user_lattices import (
-    attribute_problems,
-    lattice_bounds,
-    lattice_warnings,
-    used_lubs,
-    with_bounds,
-)
 from semi_naive.language.scopes import Scoped, resolve_scopes
 from semi_naive.language.single import Single, single_clauses
 from semi_naive.language.stepping.components import StepComponent
 from semi_naive.language.stepping.recognition import find_components
-from semi_naive.language.stepping.rules import clauses, declarations, said, with_loops
+from semi_naive.language.stepping.rules import clauses, declarations, with_declared_names, with_loops
 from semi_naive.language.trees import walk
 from semi_naive.language.types.inference import typed
 from semi_naive.language.types.type_checks import type_problems
 from semi_naive.language.types.types import TypeEnvironment
 from semi_naive.language.types.untyped_records import without_untyped_records
 from semi_naive.language.types.user_functors import declaration_problems, function_problems, used_functors
-from semi_naive.language.wellfounded import (
-    companion_edges,
-    companion_problems,
-    companions,
-    is_wellfounded,
-    three_valued,
-    with_companions,
-)
 from semi_naive.planning.strata import Edge, recursive_relations, strong_components, unstratified
 from semi_naive.ra import ir
 
@@ -79,142 +54,150 @@ def compile_text(
 
 
 def check_source(source: syntax.SourceProgram, parameters: bool = False, functors: Mapping | None = None) -> ir.Program:
-    """The rules of a program, with its warnings; or one ProgramError with all errors. parameters: whether $name may occur as a
-    variable. functors: the function of each declared functor; None: not required, but then a program with functors cannot be
+    """Check and lower a program. Raises ProgramError with all errors and warnings. parameters: $name may occur as a variable;
+    functors: the function of each declared functor; None: not required, but then a program with functors cannot be
     evaluated."""
     from semi_naive.language.components.components import expand_components
 
     source = expand_components(source)
-    problems = list(depth_problems(source))
+    problems = list(checks.depth_problems(source))
     if problems:
         raise ProgramError(problems, source.texts)
-    wellfounded = is_wellfounded(source)
-    source = with_births(with_companions(source) if wellfounded else source, problems)
+    undefined_allowed = wellfounded.is_wellfounded(source)
+    source = with_births(wellfounded.with_companions(source) if undefined_allowed else source, problems)
     env = TypeEnvironment(source)
-    relations = without_excluded(source, declared_relations(source, env, problems))
-    found = [each for single in single_clauses(source, problems) for each in without_untyped_records(single, env, relations)]
-    bounds = lattice_bounds(source, env, problems)
-    problems += attribute_problems(source, relations)
-    found = [each for single in found for each in with_bounds(single, relations, bounds, problems)]
-    written, declared = found, relations
-    more = [*birth_edges(relations), *(companion_edges(relations) if wellfounded else [])]
-    graph = _graph(found, relations, more)
-    stepping = _Stepping([], {}) if wellfounded else _stepping(source, found, relations, graph, env)
+    relations = without_excluded(source, checks.declared_relations(source, env, problems))
+    written = single_clauses(source, problems)
+    singles = [each for single in written for each in without_untyped_records(single, env, relations)]
+    bounds = user_lattices.lattice_bounds(source, env, problems)
+    problems += user_lattices.attribute_problems(source, relations)
+    singles = [each for single in singles for each in user_lattices.with_bounds(single, relations, bounds, problems)]
+    declared, singles_before_steps = relations, singles
+    further_edges = [*birth_edges(relations), *(wellfounded.companion_edges(relations) if undefined_allowed else [])]
+    graph = _graph(singles, relations, further_edges)
+    stepping = _Stepping([], {}) if undefined_allowed else _stepping(source, singles, relations, graph, env)
     if stepping.components:
-        found, relations = stepping.rewritten(found, relations)
-        graph = _graph(found, relations, more)
-    heads = head_aggregates(found, relations, problems)
-    ops = lattices(heads, found)
+        singles, relations = stepping.rewritten(singles, relations)
+        graph = _graph(singles, relations, further_edges)
+    heads = head_aggregates(singles, problems)
+    ops = lattices(heads, singles)
     summed = {name: columns for name, columns in heads.items() if name not in ops}
-    scoped = [resolve_scopes(single) for single in found]
+    scoped = [resolve_scopes(single) for single in singles]
     problems += env.problems
     problems += declaration_problems(source, env)
-    called = used_functors(found) | used_lubs(relations, bounds)
+    called = used_functors(singles) | user_lattices.used_lubs(relations, bounds)
     problems += [] if functors is None else function_problems(env, functors, called)
-    problems += [] if parameters else parameter_problems(source)
-    problems += directive_problems(source, relations)
+    problems += [] if parameters else checks.parameter_problems(source)
+    problems += checks.directive_problems(source, relations)
     problems += input_problems(source, summed)
-    problems += group_problems(found, summed, graph.group)
+    problems += group_problems(singles, summed, graph.group)
     problems += subsumption_problems(source, relations)
-    problems += reduction_problems(relations, found, heads)
-    problems += birth_problems(source, relations, found)
-    problems += number_problems(found, relations, summed, graph.group)
+    problems += reduction_problems(relations, singles, heads)
+    problems += birth_problems(source, relations, singles)
+    problems += number_problems(singles, relations, summed, graph.group)
     problems += _clause_problems(scoped, relations, graph)
-    cannot = list(inline_problems(source, relations, found, graph.edges))
-    problems += cannot or _expansion_problems(found, relations)
-    problems += companion_problems(source, found, relations) if wellfounded else []
-    problems += _unstratified(graph, relations, wellfounded, stepping.nearly)
+    not_inlinable = list(inline_problems(source, relations, singles, graph.edges))
+    problems += not_inlinable or _expansion_problems(singles, relations)
+    problems += wellfounded.companion_problems(source, singles, relations) if undefined_allowed else []
+    problems += _unstratified(graph, relations, undefined_allowed, stepping.nearly)
     typings = [typed(each.single, env, relations) for each in scoped] if not env.problems else []
     for typing in typings:
         problems += type_problems(typing, source.legacy)
         if not typing.single.dominates:
             problems += lattice_problems(typing, ops, graph.group(typing.single.head.relation))
     problems += kind_problems(typings, summed)
-    warnings = source.warnings + _warnings(source, declared, written, companions(relations) if wellfounded else ())
+    inferred = wellfounded.companions(relations) if undefined_allowed else ()
+    warnings = source.warnings + _warnings(source, declared, singles_before_steps, inferred)
     if problems:
-        raise ProgramError(_distinct(said(problems, stepping.components) + warnings), source.texts)
-    kept = subsumed_lattices(source, typings, relations, ops, graph.group)
-    typings = [typing for typing in typings if not (typing.single.dominates and typing.single.head.relation in kept)]
-    program = lowered(source, env, relations, typings, (ops | kept, summed), graph.group, functors)
+        raise ProgramError(_distinct(with_declared_names(problems, stepping.components) + warnings), source.texts)
+    subsumed = subsumed_lattices(source, typings, relations, ops, graph.group)
+    typings = [typing for typing in typings if not (typing.single.dominates and typing.single.head.relation in subsumed)]
+    program = lowered(source, env, relations, typings, (ops | subsumed, summed), graph.group, functors)
     program.warnings = warnings
     program = with_loops(program, stepping.components) if stepping.components else program
-    return three_valued(program) if wellfounded else program
+    return wellfounded.three_valued(program) if undefined_allowed else program
 
 
 @dataclass
 class _Graph:
-    """The dependency graph of the declared relations."""
+    """The dependency graph of the declared relations. groups: its strongly connected components."""
 
     edges: list[Edge]
     groups: list[tuple[str, ...]]
 
     def __post_init__(self):
-        self._recursive = recursive_relations(self.groups, self.edges)
-        self._group_of = {name: one for group in self.groups for one in [frozenset(group)] for name in group}
+        recursive = recursive_relations(self.groups, self.edges)
+        self._group_of: dict[str, frozenset[str]] = {}
+        for group in self.groups:
+            self._group_of |= dict.fromkeys(recursive.intersection(group), frozenset(group))
 
     def group(self, name: str) -> frozenset[str]:
-        """The strongly connected component of a relation, one set for all of its relations; empty if it is not recursive."""
-        return self._group_of[name] if name in self._recursive else frozenset()
+        """Return the strongly connected component of a relation, one set for all of its relations; empty if it is not
+        recursive."""
+        return self._group_of.get(name, frozenset())
 
 
-def _graph(found: list[Single], relations, more: list[Edge]) -> _Graph:
-    edges = list(dict.fromkeys([*(edge for single in found for edge in _edges(single)), *more]))
+def _graph(singles: list[Single], relations, further_edges: list[Edge]) -> _Graph:
+    edges = list(dict.fromkeys([*(edge for single in singles for edge in _edges(single)), *further_edges]))
     return _Graph(edges, strong_components(relations, edges))
 
 
 @dataclass
 class _Stepping:
-    """The components that are evaluated in steps, and the problems of those that nearly are, by relation."""
+    """The components that are evaluated in steps. nearly: by relation, the problem of a component that breaks a condition."""
 
     components: list[StepComponent]
     nearly: dict[str, Problem]
 
-    def rewritten(self, found: list[Single], relations: dict) -> tuple[list[Single], dict]:
-        """The clauses and the declarations, with relations that hold one step each."""
-        inside = {name for component in self.components for name in component.columns}
-        rest = [single for single in found if single.head.relation not in inside]
-        made = [single for component in self.components for single in clauses(component, relations)]
-        more = {name: node for component in self.components for name, node in declarations(component, relations).items()}
-        return rest + made, relations | more
+    def rewritten(self, singles: list[Single], relations: dict) -> tuple[list[Single], dict]:
+        """Return the clauses and the declarations, with relations that hold one step each."""
+        stepped = {name for component in self.components for name in component.columns}
+        rest = [single for single in singles if single.head.relation not in stepped]
+        for component in self.components:
+            rest += clauses(component)
+        for component in self.components:
+            relations = relations | declarations(component, relations)
+        return rest, relations
 
 
-def _stepping(source, found: list[Single], relations, graph: "_Graph", env: TypeEnvironment) -> _Stepping:
+def _stepping(source, singles: list[Single], relations, graph: "_Graph", env: TypeEnvironment) -> _Stepping:
     """Find the components in steps."""
-    heads = head_aggregates(found, relations, [])
-    ops = lattices(heads, found)
+    ops = lattices(head_aggregates(singles, []), singles)
 
-    def not_monotone(singles: list[Single], group: set[str]) -> bool:
-        own = [single for single in singles if not single.dominates] if group & ops.keys() and not env.problems else []
+    def not_monotone(clauses: list[Single], group: set[str]) -> bool:
+        own = [single for single in clauses if not single.dominates] if group & ops.keys() and not env.problems else []
         typings = (typed(resolve_scopes(single).single, env, relations) for single in own)
         return any(problem for typing in typings for problem in lattice_problems(typing, ops, group))
 
     groups = [group for group in graph.groups if graph.group(group[0])]
-    return _Stepping(*find_components(found, relations, groups, graph.edges, env, source, not_monotone))
+    return _Stepping(*find_components(singles, relations, groups, graph.edges, env, source, not_monotone))
 
 
-def _unstratified(graph: _Graph, relations, wellfounded: bool, nearly: dict[str, Problem]) -> list[Problem]:
-    """Report relations in a cycle through negation or aggregation. Where tuples may be undefined, negation is allowed. nearly:
-    the problems of relations that are nearly in steps, which are reported instead."""
-    edges, made = graph.edges, companion_edges(relations) if wellfounded else []
-    if wellfounded:
-        edges = [edge if edge in made or edge.via != "negation" else replace(edge, via="") for edge in edges]
+def _unstratified(graph: _Graph, relations, undefined_allowed: bool, nearly: dict[str, Problem]) -> list[Problem]:
+    """Report relations in a cycle through negation or aggregation; under `.semantics wellfounded`, only those through
+    aggregation or a companion. nearly: problems of components in steps, which are reported instead."""
+    edges = graph.edges
+    if undefined_allowed:
+        of_companions = wellfounded.companion_edges(relations)
+        edges = [edge if edge in of_companions or edge.via != "negation" else replace(edge, via="") for edge in edges]
     groups = [group for group in graph.groups if group[0] not in nearly]
     return [*nearly.values(), *unstratified(groups, edges, {name: node.span for name, node in relations.items()})]
 
 
 def _edges(single: Single):
-    """The dependencies of a clause, without the two atoms that a subsumptive clause compares."""
+    """Yield the dependencies of a clause, without the two atoms that a subsumptive clause compares."""
     compared = {id(atom) for atom in single.body[:2]} if single.dominates else set()
     for literal in single.literals:
-        via = {"": set(), "negation": set(), "aggregation": set()}
+        negated: set[int] = set()
+        aggregated: set[int] = set()
         for node in walk(literal) if id(literal) not in compared else ():
             if isinstance(node, syntax.Negation):
-                via["negation"].add(id(node.body))
+                negated.add(id(node.body))
             elif isinstance(node, syntax.Aggregate):
-                via["aggregation"].update(id(below) for below in walk(node) if isinstance(below, syntax.Atom))
+                aggregated.update(map(id, walk(node)))
             elif isinstance(node, syntax.Atom) and node is not single.head:
-                how = next((name for name in ("aggregation", "negation") if id(node) in via[name]), "")
-                yield Edge(single.head.relation, node.relation, how, node.span)
+                via = "aggregation" if id(node) in aggregated else "negation" if id(node) in negated else ""
+                yield Edge(single.head.relation, node.relation, via, node.span)
 
 
 def _clause_problems(scoped: list[Scoped], relations, graph: _Graph):
@@ -224,34 +207,33 @@ def _clause_problems(scoped: list[Scoped], relations, graph: _Graph):
         single = scoped_clause.single
         group = graph.group(single.head.relation)
         recursive = any(isinstance(n, syntax.Atom) and n.relation in group for literal in single.body for n in walk(literal))
-        yield from clause_problems(single, relations, recursive)
+        yield from checks.clause_problems(single, relations, recursive)
         yield from scoped_clause.problems
         yield from grounded_problems(single, inline, scoped_clause.injected, scoped_clause.refused)
         if recursive and single.clause.plan and not single.dominates:
-            yield from plan_problems(single, group)
+            yield from checks.plan_problems(single, group)
 
 
-def _expansion_problems(found: list[Single], relations) -> list[Problem]:
-    expansions = Expansions(found, inline_relations(relations))
-    return [problem for single in found for problem in expansions.problems(single)]
+def _expansion_problems(singles: list[Single], relations) -> list[Problem]:
+    """Return the problems that clauses have after inlining."""
+    expansions = Expansions(singles, inline_relations(relations))
+    return [problem for single in singles for problem in expansions.problems(single)]
 
 
-def _warnings(source, relations, found, made) -> list[Problem]:
-    """Return the warnings about relations and clauses. found: clauses with a single head; made: relations that were declared by
-    inference."""
-    warnings = list(
-        empty_warnings(source, {name: declaration for name, declaration in relations.items() if name not in made}, found)
-    )
+def _warnings(source, relations, singles, inferred) -> list[Problem]:
+    """Return the warnings about relations and clauses. inferred: relations that the program does not declare itself."""
+    declared = {name: declaration for name, declaration in relations.items() if name not in inferred}
+    warnings = list(checks.empty_warnings(source, declared, singles))
     for node in without_rules(source, relations):
         message = f"No subsumptive rule for relation {node.name}"
-        warnings.append(Problem(message, node.span, severity=WARNING, flag="no-subsumptive-rule"))
-    warnings += lattice_warnings(source)
+        warnings.append(Problem(message, node.span, severity=checks.WARNING, flag="no-subsumptive-rule"))
+    warnings += user_lattices.lattice_warnings(source)
     for clause in source.statements:
         if isinstance(clause, syntax.Clause):
-            warnings += occurrence_warnings(clause)
+            warnings += checks.occurrence_warnings(clause)
     return _distinct(warnings)
 
 
 def _distinct(problems: list[Problem]) -> list[Problem]:
-    """Distinct problems: a clause with several heads or a disjunction is checked several times."""
+    """Return distinct problems: a clause with several heads or a disjunction is checked several times."""
     return list({(problem.message, problem.span): problem for problem in reversed(problems)}.values())[::-1]

@@ -23,7 +23,7 @@ MAX_EXPRESSION_DEPTH = 250  # levels of an expression, each of which takes sever
 
 
 def declared_relations(source: syntax.SourceProgram, env: TypeEnvironment, problems: list[Problem]):
-    """The relations by name, and the problems of their declarations."""
+    """Return the declarations of relations by name; append their problems to `problems`."""
     relations: dict[str, syntax.RelationDecl] = {}
     for declaration in source.statements:
         if not isinstance(declaration, syntax.RelationDecl):
@@ -44,8 +44,8 @@ def declared_relations(source: syntax.SourceProgram, env: TypeEnvironment, probl
 def _declaration_problems(declaration, env):
     """Yield the problems of a relation's declaration: attributes, types and keys."""
     names = set()
-    for at, (name, type_name) in enumerate(declaration.attributes):
-        span = declaration.spans[at] if declaration.spans else declaration.span
+    spans = declaration.spans or [declaration.span] * len(declaration.attributes)
+    for (name, type_name), span in zip(declaration.attributes, spans, strict=False):
         if type_name not in env and env.span(type_name) is None:
             hint = f"declare it: .type {type_name} <: symbol; or use number, unsigned, float or symbol"
             if usual := NAMES_ELSEWHERE.get(type_name.lower()):
@@ -55,10 +55,9 @@ def _declaration_problems(declaration, env):
             yield Problem(f"Doubly defined attribute name {name}:{type_name}", span)
         names.add(name)
     if "eqrel" in declaration.qualifiers:
-        kinds = [type_name for _, type_name in declaration.attributes]
-        if len(kinds) != 2:
+        if len(declaration.attributes) != 2:
             yield Problem(f"Equivalence relation {declaration.name} is not binary", declaration.span)
-        elif kinds[0] != kinds[1]:
+        elif len({type_name for _, type_name in declaration.attributes}) > 1:
             yield Problem(f"Domains of equivalence relation {declaration.name} are different", declaration.span)
     for key, span in zip(declaration.choice.keys, declaration.choice.spans, strict=True):
         if missing := [name for name in key if name not in names]:
@@ -157,8 +156,8 @@ def _constraint_underscores(constraint):
         if isinstance(node, syntax.Underscore):
             yield Problem("Underscore in binary relation", node.span)
         elif not isinstance(node, syntax.Aggregate):
-            holds = isinstance(node, (syntax.RecordInit, syntax.BranchInit))
-            stack += [inner for inner in children(node) if not (holds and isinstance(inner, syntax.Underscore))]
+            allowed = isinstance(node, (syntax.RecordInit, syntax.BranchInit))
+            stack += [inner for inner in children(node) if not (allowed and isinstance(inner, syntax.Underscore))]
 
 
 def _without_aggregates(node):
@@ -178,14 +177,14 @@ def _constant(arg) -> bool:
 
 
 def occurrence_warnings(clause: syntax.Clause):
-    """Warn of variables that occur once, which is often a slip, and of variables marked as single that occur more often."""
+    """Warn of variables that occur once, which is often a slip, and of variables with the name of a singleton, such as _x, that
+    occur more often."""
     found = [variable for part in clause.parts for variable in variable_occurrences(part)]
     times = Counter(variable.name for variable in found)
-    last = {variable.name: variable for variable in sorted(found, key=lambda v: v.span)}
+    last = {variable.name: variable for variable in sorted(found, key=lambda variable: variable.span)}
     aggregates = [node for part in clause.parts for node in walk(part) if isinstance(node, syntax.Aggregate)]
-    aggregated = set().union(
-        *map(variable_names, aggregates)
-    )  # there, `_` may count less than a variable: see `lower._of_a_set`
+    # In an aggregate, `_` may count less than a variable: see `lower._aggregates_set`.
+    aggregated = set().union(*map(variable_names, aggregates))
     for name, variable in last.items():
         if times[name] == 1 and not name.startswith("_"):
             message, hint = f"Variable {name} only occurs once", f"write _{name}" + " or _" * (name not in aggregated)
@@ -196,8 +195,8 @@ def occurrence_warnings(clause: syntax.Clause):
 
 
 def plan_problems(single: Single, group: set[str]):
-    """Yield `.plan` errors in a recursive clause. A plan is an order of all atoms for a version; there is a version for each
-    recursive atom."""
+    """Report the errors of `.plan` in a recursive clause. A plan is an order of all atoms for one delta version. group: the
+    relations that are recursive with the head."""
     plan = single.clause.plan or {}
     atoms = [literal for literal in single.body if isinstance(literal, syntax.Atom)]
     versions = sum(atom.relation in group for atom in atoms)

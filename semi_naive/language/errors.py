@@ -21,8 +21,8 @@ NOWHERE = Span("<program>", 1, 1, 1, 1)
 
 @dataclass
 class Problem:
-    """One error or warning. flag: the command line's name of a kind of warning. undefined: the relation that is not there, if
-    this is the error."""
+    """One error or warning. flag: the command line's name of a kind of warning; undefined: for the error of an undefined
+    relation, its name."""
 
     message: str
     span: Span
@@ -34,7 +34,7 @@ class Problem:
 
 
 class ProgramError(ValueError):
-    """A program with errors. problems: sorted by place; the text is that of the command line."""
+    """The errors and warnings of a program. problems: sorted by place; sources: the text of each file, by name."""
 
     def __init__(self, problems: list[Problem], sources: dict[str, str] | None = None):
         self.problems = sorted(problems, key=lambda p: p.span)
@@ -75,5 +75,5 @@ def _excerpt(span: Span, sources: dict[str, str]) -> list[str]:
         return []
     text = lines[span.line - 1].replace("\t", " ").rstrip("\r")
     end = span.end_column if span.end_line == span.line else len(text) + 1
-    wide = max(1, min(end, len(text) + 1) - span.column)
-    return [text, "-" * (span.column - 1) + "^" + "~" * (wide - 1) + "-" * (len(text) - span.column - wide + 1)]
+    width = max(1, min(end, len(text) + 1) - span.column)
+    return [text, "-" * (span.column - 1) + "^" + "~" * (width - 1) + "-" * (len(text) - span.column - width + 1)]

@@ -2,41 +2,34 @@
 
 A positive atom grounds its arguments. An equality propagates groundedness in both directions, a record or a branch from all of
 its arguments and to each of them, a functor only from its arguments to its result. An aggregate's result is grounded once its
-outer variables are.
-"""
+outer variables are."""
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
-from semi_naive.language.trees import children, variable_names, variable_occurrences, walk, written_name
+from semi_naive.language.trees import children, variable_names, walk_all, written_name
 from semi_naive.language.types.inference import key
 
 PLAIN = frozenset([syntax.Variable, syntax.Underscore])  # most nodes, which imply nothing themselves
 
 
 def grounded(literals, given=(), enters=lambda aggregate: False, needs=lambda aggregate: ()) -> set:
-    """The keys (see `inference.key`) of all grounded expressions of a conjunction.
+    """Return the keys (see `inference.key`) of all grounded expressions of a conjunction.
 
-    `given`: names grounded from outside. `enters(aggregate)`: whether the body's atoms count too. `needs(aggregate)`: names
-    that must be grounded before the aggregate is, or None if it never is.
-    """
+    given: names grounded from outside; enters: returns True for an aggregate whose body's atoms count, too; needs: returns the
+    names that must be grounded before an aggregate is, or None if it never is."""
     ground, rules = set(given), []
     for literal in literals:
         _collect(literal, False, ground, rules, enters, needs)
-    changed = True
-    while changed:
+    before = -1
+    while len(ground) > before:
         before = len(ground)
         ground.update(conclusion for premises, conclusion in rules if conclusion not in ground and premises <= ground)
-        changed = len(ground) > before
     return ground
 
 
 def _collect(node, negated, ground, rules, enters, needs):
-    """Collect the implications of a node and its descendants: grounded keys go to `ground`, implications (set of keys, key) to
-    `rules`.
-
-    negated: the node is negated; enters: True for aggregates whose bodies are included; needs: returns the keys on which an
-    aggregate depends, or None.
-    """
+    """Collect the implications of a node and its descendants: add grounded keys to `ground`, and implications (set of keys,
+    key) to `rules`. negated: the node is negated; enters, needs: see `grounded`."""
     me, below = key(node), children(node)
     if isinstance(node, syntax.Atom) and not negated:
         ground.update(map(key, below))
@@ -62,58 +55,57 @@ def _collect(node, negated, ground, rules, enters, needs):
 def grounded_problems(single, inline: set[str], injected: dict[int, set[str]], excused: set[str]) -> list[Problem]:
     """Report ungrounded variables and records, at their first occurrence.
 
-    `injected`: by the id of an aggregate the names it takes from outside; `excused`: names that were reported already.
-    """
+    inline: inlined relations; injected: by the id of an aggregate, the names that it takes from outside; excused: names that
+    were reported already."""
     if single.fact:
         return []
-    # the rules of an inline relation stand where it is used, and that is where its arguments get their values
+    # After inlining, the arguments of an inlined relation get their values from the clause that uses it.
     given = variable_names(single.head) if single.head.relation in inline else set()
     return [*_scope_problems(single.literals, given | excused, injected), *_mutual_problems(single.body, injected)]
 
 
 def _mutual_problems(literals, injected) -> list[Problem]:
-    """Report two aggregates that inject variables into each other. Their meaning would be clear, but Soufflé rejects them, and
-    programs remain exchangeable."""
+    """Report two aggregates that inject variables into each other. They could be evaluated, but Soufflé rejects them."""
     aggregates = [node for node in _own_nodes(literals) if isinstance(node, syntax.Aggregate)]
     if len(aggregates) < 2:
         return []
     bound = {id(node): injected[id(node)] & grounded(node.body, enters=lambda _: True) for node in aggregates}
     hint = "each binds a variable that the other takes from outside: make one of them a relation of its own"
 
-    def leans(one, other) -> bool:
+    def depends(one, other) -> bool:
         return bool((injected[id(one)] - bound[id(one)]) & bound[id(other)])
 
     return [
         Problem("Mutually dependent aggregate", one.span, hint)
         for one in aggregates
-        if any(leans(one, other) and leans(other, one) for other in aggregates)
+        if any(depends(one, other) and depends(other, one) for other in aggregates)
     ]
 
 
 def _scope_problems(literals, given, injected) -> list[Problem]:
     """Report the ungrounded expressions of a clause's body or an aggregate's. given: the variables that are grounded outside;
     injected: by the id of an aggregate, the names that it takes from outside."""
-    ground = hopeful = grounded(literals, given, needs=lambda aggregate: injected[id(aggregate)])
+    ground = with_aggregates = grounded(literals, given, needs=lambda aggregate: injected[id(aggregate)])
     nodes = list(_own_nodes(literals))
     if any(isinstance(node, syntax.Aggregate) for node in nodes):
-        hopeful = grounded(literals, given)
+        with_aggregates = grounded(literals, given)  # as if every aggregate were grounded
     problems, reported = [], set()
     for node in nodes:
         if isinstance(node, syntax.Aggregate):
             if not injected[id(node)] <= ground:
-                if injected[id(node)] <= hopeful:
+                if injected[id(node)] <= with_aggregates:
                     hint = "each takes a variable from the other: bind one of them by an atom"
                     problems.append(Problem("Mutually dependent aggregate", node.span, hint))
                 continue
             body = (*node.body, *([_use(node.target)] if node.target is not None else []))
             problems += _scope_problems(body, ground & injected[id(node)], injected)
-        elif isinstance(node, syntax.Variable) and node.name not in hopeful and node.name not in reported:
+        elif isinstance(node, syntax.Variable) and node.name not in with_aggregates and node.name not in reported:
             reported.add(node.name)
             hint = f"{written_name(node.name)} must occur in a positive atom, or be equal to something that is bound"
             problems.append(Problem(f"Ungrounded variable {written_name(node.name)}", node.span, hint))
-        elif isinstance(node, syntax.RecordInit) and id(node) not in hopeful:
+        elif isinstance(node, syntax.RecordInit) and id(node) not in with_aggregates:
             problems.append(Problem("Ungrounded record", node.span))
-        elif isinstance(node, syntax.BranchInit) and id(node) not in hopeful:
+        elif isinstance(node, syntax.BranchInit) and id(node) not in with_aggregates:
             problems.append(Problem("Ungrounded ADT branch", node.span, "it has `_`, or a variable that nothing binds"))
     return problems
 
@@ -124,7 +116,7 @@ def _use(term) -> syntax.Constraint:
 
 
 def _own_nodes(literals):
-    """All nodes of a scope; for an aggregate the node itself and its initial value, without its body."""
+    """Yield all nodes of a scope; for an aggregate the node itself and its initial value, without its body."""
     stack = list(reversed(literals))
     while stack:
         node = stack.pop()
@@ -136,15 +128,15 @@ def _own_nodes(literals):
 
 
 def ungrounded_names(literals, ground) -> set[str]:
-    """The variables outside of aggregates that are not in `ground`."""
+    """Return the variables outside of aggregates that are not in `ground`."""
     return {node.name for node in _own_nodes(literals) if isinstance(node, syntax.Variable)} - ground
 
 
 def body_names(aggregate: syntax.Aggregate, nested: bool) -> list[syntax.Variable]:
     """Return the occurrences of variables in an aggregate's body; with `nested`, also those in nested aggregates."""
-    nodes = (n for literal in aggregate.body for n in walk(literal)) if nested else _own_nodes(aggregate.body)
+    nodes = walk_all(aggregate.body) if nested else _own_nodes(aggregate.body)
     return [node for node in nodes if isinstance(node, syntax.Variable)]
 
 
 def target_names(aggregate: syntax.Aggregate) -> set[str]:
-    return {v.name for v in variable_occurrences(aggregate.target)} if aggregate.target is not None else set()
+    return variable_names(aggregate.target) if aggregate.target is not None else set()

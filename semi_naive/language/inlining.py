@@ -12,12 +12,12 @@ from semi_naive.language.single import Single
 from semi_naive.language.trees import children, rebuilt, variable_names, walk, walk_all
 from semi_naive.planning.strata import Edge, recursive_relations, strong_components
 
-MAX_INLINED_ATOMS = (
-    10_000  # atoms of a clause after inlining; in a chain of relations that each read the previous one twice they double
-)
+# Atoms of a clause after inlining. In a chain of relations that each read the previous one twice, they double.
+MAX_INLINED_ATOMS = 10_000
 
 
 def inline_relations(relations) -> set[str]:
+    """Return the names of the relations qualified `inline`."""
     return {name for name, declaration in relations.items() if "inline" in declaration.qualifiers}
 
 
@@ -35,19 +35,21 @@ def without_excluded(source: syntax.SourceProgram, relations: dict) -> dict:
     }
 
 
-def inline_problems(source: syntax.SourceProgram, relations, found: list[Single], edges: list[Edge]):
-    """Yield the problems of inlined relations. found: all clauses with a single head; edges: the dependencies of relations."""
+def inline_problems(source: syntax.SourceProgram, relations, singles: list[Single], edges: list[Edge]):
+    """Report the problems of inlined relations. edges: the dependencies of relations."""
     inline = inline_relations(relations)
     if not inline:
         return
     yield from _io_problems(source, relations, inline)
     yield from _cycle_problems(relations, inline, edges)
-    inventive = {single.head.relation for single in found if single.head.relation in inline and _invents(single)}
-    for single in found:
+    # Variables that only the body has are existential: in a negation they would be ungrounded.
+    inlined = [(single, set().union(*map(variable_names, single.body))) for single in singles if single.head.relation in inline]
+    existential = {single.head.relation for single, names in inlined if not names <= variable_names(single.head)}
+    for single in singles:
         yield from _counter_problems(single, inline)
         for node in walk_all((*single.head.args, *single.body)):
             if isinstance(node, syntax.Negation) and isinstance(node.body, syntax.Atom) and node.body.relation in inline:
-                yield from _negation_problems(node, inventive)
+                yield from _negation_problems(node, existential)
             elif isinstance(node, syntax.Aggregate):
                 yield from _aggregate_problems(node, inline)
 
@@ -87,14 +89,9 @@ def _is_counter(node) -> bool:
     return isinstance(node, syntax.Functor) and node.name == "autoinc"
 
 
-def _invents(single) -> bool:
-    """True if the body has variables that the head has not: negated, they would be ungrounded."""
-    return not set().union(*map(variable_names, single.body)) <= variable_names(single.head) if single.body else False
-
-
-def _negation_problems(node, inventive):
-    """Yield the problems of a negated inlined atom. inventive: inlined relations whose rules have further variables."""
-    if node.body.relation in inventive:
+def _negation_problems(node, existential):
+    """Yield the problems of a negated inlined atom. existential: inlined relations whose rules have existential variables."""
+    if node.body.relation in existential:
         yield Problem("Cannot inline negated relation which may introduce new variables", node.span)
     stack = [node.body]
     while stack:
@@ -117,7 +114,8 @@ def _aggregate_problems(node, inline):
 
 
 class Expansions:
-    """Clauses with inlined relations expanded, to check that variables are grounded."""
+    """Expands the inlined relations in clauses, to check that variables are grounded. definitions: the clauses of each inlined
+    relation."""
 
     def __init__(self, singles: list[Single], inline: set[str]):
         self.inline, self.definitions = inline, {}
@@ -127,19 +125,20 @@ class Expansions:
         self._numbers = count(1)
 
     def problems(self, single: Single):
-        """The problems of a clause of a relation that is not inlined. Each definition of an inlined relation is tried."""
+        """Report the ungrounded variables of a clause after inlining, unless its own relation is inlined. Every definition of
+        an inlined relation is tried once."""
         read = {node.relation for node in walk_all(single.body) if isinstance(node, syntax.Atom)} & self.definitions.keys()
         if single.head.relation in self.inline or not read:
             return
         for turn in range(max(map(len, self.definitions.values()))):
-            self._made = 0
+            self._expanded_atoms = 0
             body = self._expanded(single.body, turn)
-            if self._made > MAX_INLINED_ATOMS:
+            if self._expanded_atoms > MAX_INLINED_ATOMS:
                 message = f"Inlining makes more than {MAX_INLINED_ATOMS:,} atoms of this clause"
                 yield Problem(message, single.clause.span, "drop inline of a relation that reads others several times")
                 return
-            each = resolve_scopes(Single(single.head, body, single.clause))
-            yield from grounded_problems(each.single, set(), each.injected, each.refused)
+            scoped = resolve_scopes(Single(single.head, body, single.clause))
+            yield from grounded_problems(scoped.single, set(), scoped.injected, scoped.refused)
 
     def _expanded(self, body, turn: int) -> tuple:
         """Return a body with inlined relations expanded, each atom once; stop when there are too many atoms. turn: see
@@ -152,17 +151,16 @@ class Expansions:
         if not isinstance(literal, syntax.Atom) or literal.relation not in self.definitions:
             return (rebuilt(literal, lambda _: None),)
         limits.check_limits()
-        self._made += 1
-        if self._made > MAX_INLINED_ATOMS:
+        self._expanded_atoms += 1
+        if self._expanded_atoms > MAX_INLINED_ATOMS:
             return ()
         definitions = self.definitions[literal.relation]
-        chosen, number = definitions[min(turn, len(definitions) - 1)], next(self._numbers)
+        definition, number = definitions[min(turn, len(definitions) - 1)], next(self._numbers)
 
-        def apart(node):
+        def rename_apart(node):
             return replace(node, name=f"{node.name}@{number}") if isinstance(node, syntax.Variable) else None
 
-        head, *body = (rebuilt(part, apart) for part in (chosen.head, *chosen.body))
-        pairs = zip(head.args, literal.args, strict=False)
-        equal = (syntax.Constraint("=", pair, span=literal.span) for pair in pairs)
-        known = [pair for pair in equal if not isinstance(pair.args[1], syntax.Underscore)]
-        return *(rebuilt(pair, lambda _: None) for pair in known), *self._expanded(body, turn)
+        head, *body = (rebuilt(part, rename_apart) for part in (definition.head, *definition.body))
+        pairs = [pair for pair in zip(head.args, literal.args, strict=False) if not isinstance(pair[1], syntax.Underscore)]
+        equations = (syntax.Constraint("=", pair, span=literal.span) for pair in pairs)
+        return *(rebuilt(equation, lambda _: None) for equation in equations), *self._expanded(body, turn)

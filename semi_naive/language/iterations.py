@@ -3,8 +3,7 @@
     path(x, z) :- path(x, y), edge(y, z), recursive_iteration_cnt() < 3.
 
 Rules without recursion are iteration 0. `born` has the tuples of `path` with an additional attribute, the number of the
-iteration that made them. `running.driver.iterations` evaluates both.
-"""
+iteration that made them. `running.driver.iterations` evaluates both."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -22,7 +21,8 @@ ATTRIBUTE = ("<iteration>", ir.Kind.UNSIGNED)
 
 
 def with_births(source: syntax.SourceProgram, problems: list[Problem]) -> syntax.SourceProgram:
-    """The program with the attributes of relations that record another one's births; or the problems of these declarations."""
+    """Add attributes to the relations that record the births of another one, `debug_delta`; append the problems of their
+    declarations to `problems`."""
     declared = {node.name: node for node in source.statements if isinstance(node, syntax.RelationDecl)}
     if not any(node.born_of for node in declared.values()):
         return source
@@ -59,7 +59,7 @@ def birth_problems(source: syntax.SourceProgram, relations, singles: list[Single
 
 
 def birth_edges(relations) -> list[Edge]:
-    """Dependencies by which a relation of births is complete when the recorded one is."""
+    """Return the dependencies of relations of births: each is complete when the recorded relation is."""
     return [Edge(name, node.born_of, RECORD, node.span) for name, node in relations.items() if node.born_of in relations]
 
 
@@ -77,23 +77,24 @@ def number_problems(singles: list[Single], relations, summed, group: Callable) -
 
 @lru_cache(1)  # consecutive rules are mostly of one component
 def iteration_relation(group: frozenset[str]) -> str:
-    """The relation that holds the iteration number for the rules of a component; empty if it is always 0."""
+    """Return the relation that holds the iteration number for the rules of a component; empty if it is always 0."""
     return f"{min(group)}@iteration" if group else ""
 
 
 def followed(relations: dict[str, ir.Relation], rules: list[ir.Rule], born: dict[str, str], group: Callable) -> dict:
-    """The relations of iteration numbers and of births, and, marked as `watched`, the relations that they follow. born: the
-    recorded relation of each relation of births."""
+    """Return the relations of iteration numbers and of births, and the relations that they follow, marked as `watched`. born:
+    the recorded relation of each relation of births; group: returns the strongly connected component of a relation."""
     type_ = ir.Type(ir.Kind.UNSIGNED, ir.Kind.UNSIGNED)
-    found = {name: replace(relations[name], follows=(of,)) for name, of in born.items()}
+    found = {name: replace(relations[name], follows=(recorded,)) for name, recorded in born.items()}
     for rule in rules:
         if name := _iteration_relation(rule):
-            group_of = tuple(sorted(group(name.partition("@")[0])))
-            found[name] = ir.Relation(name, (("number", type_),), follows=group_of)
-    for of in {name for relation in found.values() for name in relation.follows}:
-        found |= {name: replace(relations[name], watched=True) for name in {of, *group(of)}}
+            component = tuple(sorted(group(name.partition("@")[0])))
+            found[name] = ir.Relation(name, (("number", type_),), follows=component)
+    for recorded in {name for relation in found.values() for name in relation.follows}:
+        found |= {name: replace(relations[name], watched=True) for name in {recorded, *group(recorded)}}
     return found
 
 
 def _iteration_relation(rule: ir.Rule) -> str:
+    """Return the relation of the iteration number that a rule reads; "" if it reads none."""
     return next((part.relation for part in rule.body if isinstance(part, ir.Atom) and part.relation.endswith("@iteration")), "")

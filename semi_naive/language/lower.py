@@ -35,9 +35,10 @@ def lowered(
     group,
     functors,
 ) -> ir.Program:
-    """Lower a program without errors. aggregated: "min" or "max" of lattices (see `lattices`), and how other heads aggregate
-    (see `heads`); group: the strongly connected component of a relation; functors: see `checking.check_source`. Raises
-    ProgramError for keys of a sum in recursion that depend on values."""
+    """Lower a program without errors. relations: the declaration of each relation; typings: the typed clauses; aggregated:
+    ("min" or "max" of each lattice, see `best_values`; how the heads of other relations aggregate, see `heads`); group: returns
+    the strongly connected component of a relation; functors: see `checking.check_source`. Raises ProgramError for keys of a
+    sum in recursion that depend on values."""
     lattices, summed = aggregated
     lines = {file: text.split("\n") for file, text in source.texts.items()}
     types = {name: env.resolved(name) for name in [*PREDEFINED, *env.declared]}
@@ -49,13 +50,15 @@ def lowered(
     rules = []
     for typing in plain:
         name = typing.single.head.relation
-        rules.append(rule(typing, lattices.get(name), lines, projections, calls, iteration_relation(group(name))))
+        rules.append(_lowered_rule(typing, lattices.get(name), lines, projections, calls, iteration_relation(group(name))))
     for name in dict.fromkeys(typing.single.head.relation for typing in plain if typing.single.dominates):
-        found[name] = replace(found[name], dominated=True)
-        beside = (found[name].removal, found[name].worse, found[name].better)
-        found |= {each: ir.Relation(each, found[name].attributes, span=found[name].span) for each in beside}
-    heads = {name: [_head(typing, ops, lines, projections, calls) for typing in typings if typing.single.head.relation == name]
-             for name, ops in summed.items()}  # fmt: skip
+        dominated = found[name] = replace(found[name], dominated=True)
+        companions = (dominated.removal, dominated.worse, dominated.better)
+        found |= {each: ir.Relation(each, dominated.attributes, span=dominated.span) for each in companions}
+    heads: dict[str, list[Head]] = {name: [] for name in summed}
+    for typing in typings:
+        if (name := typing.single.head.relation) in summed:
+            heads[name].append(_lowered_head(typing, summed[name], lines, projections, calls))
     found |= followed(found, rules, {name: node.born_of for name, node in relations.items() if node.born_of}, group)
     sums = {name: (ops, tuple(heads[name])) for name, ops in summed.items()}
     groups = sorted({tuple(sorted(group(name))) for name in summed if group(name)})
@@ -65,15 +68,19 @@ def lowered(
     for order in orders:
         found, heads, rules = found | order.relations, heads | order.heads, rules + order.rules
     for name, ops in summed.items():
-        made = AggregatedRelation(found[name], ops, heads[name])
+        aggregated_relation = AggregatedRelation(found[name], ops, heads[name])
         found[name] = replace(found[name], summed=True, rounded=is_rounded(ops, found[name]))
-        rules += made.rules()
-        found |= made.extra
+        rules += aggregated_relation.rules()
+        found |= aggregated_relation.extra
     return ir.Program(
         types=types,
         relations=found | projections.relations,
         rules=rules + projections.rules,
-        directives=_directives(source),
+        directives=[
+            ir.FileDirective(node.kind, node.relation, dict(node.parameters), node.span)
+            for node in source.statements
+            if isinstance(node, syntax.Directive)
+        ],
         pragmas={node.key: node.value for node in source.statements if isinstance(node, syntax.Pragma)},
         texts=source.texts,
         typed=[node for node in source.statements if isinstance(node, (*syntax.TYPES, syntax.FunctorDecl, syntax.Lattice))],
@@ -85,7 +92,8 @@ def lowered(
 
 
 def _inline_relations(source, relations) -> dict[str, list[syntax.Node]]:
-    """The declaration and the clauses, without their other heads, of each relation qualified `inline`."""
+    """Return the declaration and the clauses of each relation qualified `inline`; the clauses without heads of other
+    relations."""
     found: dict[str, list[syntax.Node]] = {name: [node] for name, node in relations.items() if "inline" in node.qualifiers}
     for node in source.statements if found else ():
         if isinstance(node, syntax.Clause):
@@ -95,37 +103,31 @@ def _inline_relations(source, relations) -> dict[str, list[syntax.Node]]:
 
 
 def _relation(node: syntax.RelationDecl, types, lattice, joins: dict) -> ir.Relation:
-    """Return a declared relation in the form of `ra.ir`."""
+    """Return a declared relation in the form of `ra.ir`. joins: the least upper bound of each user-defined lattice, by type."""
     attributes = tuple((name, types[type_name]) for name, type_name in node.attributes)
     places = {name: place for place, (name, _) in enumerate(attributes)}
-    choice = tuple(tuple(sorted({places[name] for name in key})) for key in node.choice.keys)
-    upper_bounds = tuple(joins[node.attributes[at][1]] for at in node.lattices)
-    return ir.Relation(
-        node.name, attributes, node.qualifiers, lattice, tuple(dict.fromkeys(choice)), node.span, joins=upper_bounds
-    )
-
-
-def _directives(source) -> list[ir.FileDirective]:
-    found = [node for node in source.statements if isinstance(node, syntax.Directive)]
-    return [ir.FileDirective(node.kind, node.relation, dict(node.parameters), node.span) for node in found]
+    choice = dict.fromkeys(tuple(sorted({places[name] for name in key})) for key in node.choice.keys)
+    lattice_types = [type_name for place, (_, type_name) in enumerate(node.attributes) if place in node.lattices]
+    upper_bounds = tuple(joins[type_name] for type_name in lattice_types)
+    return ir.Relation(node.name, attributes, node.qualifiers, lattice, tuple(choice), node.span, joins=upper_bounds)
 
 
 def _functions(env: TypeEnvironment, types: dict, functors) -> dict:
-    """The column function of each functor that has one, by name."""
+    """Return the column function of each declared functor that is in `functors`, by its name with @."""
     if not env.functors or functors is None:
         return {}
     from semi_naive.functors import UserFunctor
 
-    def made(node):
+    def user_functor(node):
         params = tuple(types[type_] for _, type_ in node.parameters)
         result, function = types[node.result], functors[node.name]
         function = function.typed(params, result) if hasattr(function, "typed") else function  # a function of C
         return UserFunctor(node.name, function, params, result, types)
 
-    return {f"@{name}": made(node) for name, node in env.functors.items() if name in functors}
+    return {f"@{name}": user_functor(node) for name, node in env.functors.items() if name in functors}
 
 
-def rule(
+def _lowered_rule(
     typing: Typing, lattice: str | None, lines: dict[str, list[str]], projections: "Projections", calls: dict, number: str
 ) -> ir.Rule:
     """Lower one clause to a rule. lattice: min or max if the head's last column is aggregated in recursion; lines: the lines of
@@ -135,17 +137,18 @@ def rule(
     single = _lower_subsumption(single) if single.dominates else single
     head = single.head
     if lattice and head.args and is_aggregate(head.args[-1]):
-        head = replace(head, args=(*head.args[:-1], head.args[-1].args[0]))
-    body = [low for literal in single.body for low in lowering.literal(literal)]
-    low_head, before = lowering.atom(head)
-    plan = {version: tuple(at - 1 for at in order) for version, order in (single.clause.plan or {}).items()}
+        *keys, aggregate = head.args
+        head = replace(head, args=(*keys, aggregate.args[0]))
+    body = [lowered for literal in single.body for lowered in lowering.literal(literal)]
+    lowered_head, before = lowering.atom(head)
+    plan = {version: tuple(place - 1 for place in order) for version, order in (single.clause.plan or {}).items()}
     atoms = sum(isinstance(literal, syntax.Atom) for literal in single.body)
-    plan = {version: order for version, order in plan.items() if sorted(order) == list(range(atoms))}
-    if lowering.asked:  # the last atom: the others have the numbers that a .plan says
-        before = [*before, ir.Atom(number, (lowering.asked,))]
+    plan = {version: order for version, order in plan.items() if sorted(order) == list(range(atoms))}  # others are errors
+    if lowering.iteration:  # the last atom, as a .plan numbers the others
+        before = [*before, ir.Atom(number, (lowering.iteration,))]
         plan = {version: (*order, atoms) for version, order in plan.items()}
     span = single.clause.span
-    return ir.Rule(low_head, (*body, *before), plan or None, span, _clause_text(span, lines), single.clause.join)
+    return ir.Rule(lowered_head, (*body, *before), plan or None, span, _clause_text(span, lines), single.clause.join)
 
 
 def _lower_subsumption(single: Single) -> Single:
@@ -156,24 +159,24 @@ def _lower_subsumption(single: Single) -> Single:
     return replace(single, head=head, body=(worse, better, *rest))
 
 
-def _head(typing: Typing, ops: Ops, lines: dict[str, list[str]], projections: "Projections", calls: dict) -> Head:
-    """Lower a clause whose head has aggregates, or another clause of its relation. ops: the aggregates by column."""
+def _lowered_head(typing: Typing, ops: Ops, lines: dict[str, list[str]], projections: "Projections", calls: dict) -> Head:
+    """Lower a clause of a relation whose heads aggregate. ops: the aggregates by column."""
     single, lowering = typing.single, Lowering(typing, projections, calls)
-    body = [low for literal in single.body for low in lowering.literal(literal)]
-    of: dict[int, tuple] = {}
-    key = []  # `term` appends to the body what computes a value
-    for at, arg in enumerate(single.head.args):
-        if at in ops:
-            of[at] = tuple(lowering.term(each, body) for each in (arg.args if is_aggregate(arg) else (arg,)))
+    body = [lowered for literal in single.body for lowered in lowering.literal(literal)]
+    arguments: dict[int, tuple] = {}
+    key = []
+    for column, arg in enumerate(single.head.args):  # `term` appends the literals that compute a value to the body
+        if column in ops:
+            arguments[column] = tuple(lowering.term(each, body) for each in (arg.args if is_aggregate(arg) else (arg,)))
         else:
             key.append(lowering.term(arg, body))
     span = single.clause.span
-    made = ir.Rule(ir.Atom(single.head.relation, ()), tuple(body), None, span, _clause_text(span, lines), single.clause.join)
-    return Head(made, tuple(key), of, any(map(is_aggregate, single.head.args)))
+    rule = ir.Rule(ir.Atom(single.head.relation, ()), tuple(body), None, span, _clause_text(span, lines), single.clause.join)
+    return Head(rule, tuple(key), arguments, any(map(is_aggregate, single.head.args)))
 
 
 def _clause_text(span, lines) -> str:
-    """The text of a clause on one line."""
+    """Return the text of a clause on one line."""
     found = lines.get(span.file, [])[span.line - 1 : span.end_line]
     if not found:
         return ""
@@ -183,14 +186,13 @@ def _clause_text(span, lines) -> str:
 
 
 class Lowering:
-    """The lowering of one clause. Every method returns the lowered node, and the literals that must be added to the body, or
-    adds them to `before`.
-    """
+    """The lowering of one clause. A method that lowers a part returns also the literals that must be added to the body, or
+    appends them to its argument `before`."""
 
     def __init__(self, typing: Typing, projections: "Projections", calls: dict, number: str = ""):
         """number: the relation that holds the number of the iteration; "" if that is always 0."""
-        self.typing, self.projections, self.calls = typing, projections, calls
-        self.number, self.asked = number, None
+        self.typing, self.projections, self.calls, self.number = typing, projections, calls, number
+        self.iteration: ir.Var | None = None  # the number of the iteration, if the clause uses it
         self._numbers = count(1 + max(_renamed_numbers(typing.single), default=0))
 
     def fresh(self, name: str, kind: ir.Kind) -> ir.Var:
@@ -202,7 +204,7 @@ class Lowering:
     # -- literals
 
     def literal(self, node) -> list:
-        """The literals that a literal becomes."""
+        """Return a lowered literal, after the literals that compute its arguments."""
         if isinstance(node, syntax.Atom):
             atom, before = self.atom(node, positive=True)
             return [*before, atom]
@@ -242,7 +244,8 @@ class Lowering:
         if isinstance(node, syntax.Underscore):
             return self.fresh("_", self.kind(node)) if named else ir.Wild()
         if isinstance(node, syntax.Number):
-            return self._number(node)
+            kind = self.kind(node)
+            return ir.Const(float(node.value) + 0.0 if kind == ir.Kind.FLOAT else int(node.value), kind)  # 0.0 for -0.0
         if isinstance(node, syntax.String):
             return ir.Const(node.value, ir.Kind.SYMBOL)
         if isinstance(node, syntax.Nil):
@@ -251,48 +254,41 @@ class Lowering:
             (name,) = self.typing.types(node)
             return ir.Pack(tuple(self.term(arg, before, named) for arg in node.args), self.typing.env.base(name))
         if isinstance(node, syntax.BranchInit):
+            type_name, _ = self.typing.env.branch(node.name)
             args = tuple(self.term(arg, before, named) for arg in node.args)
-            return self._branch(node.name, args)
+            return ir.Pack(args, type_name, node.name, self.typing.env.tag(node.name))
         if isinstance(node, syntax.As):
             return self._cast(node, before)
         return self._aggregate(node, before) if isinstance(node, syntax.Aggregate) else self._functor(node, before)
 
-    def _number(self, node) -> ir.Const:
-        kind = self.kind(node)
-        return ir.Const(float(node.value) + 0.0 if kind == ir.Kind.FLOAT else int(node.value), kind)  # 0.0 for -0.0
-
-    def _branch(self, name: str, args: tuple) -> ir.Pack:
-        """Return a branch as a record with its tag."""
-        type_name, _ = self.typing.env.branch(name)
-        return ir.Pack(args, type_name, name, self.typing.env.tag(name))
-
     def _cast(self, node, before) -> ir.Term:
-        """Return a cast as a term. before: literals that must be added to the body."""
+        """Return a cast as a term."""
         value, kind = self.term(node.value, before), self.typing.env.kind(node.type)
         if value.kind == kind:
             return value
         if self._is_enumeration([node.type]):
             return ir.Pack((value, ir.Const(0, ir.Kind.NUMBER)), self.typing.env.base(node.type))
-        value = self._number_of(value, node.value, before)
+        value = self._branch_number(value, node.value, before)
         return value if value.kind == kind else ir.Call("as", (value,), kind)
 
-    def _number_of(self, value: ir.Term, node, before) -> ir.Term:
-        """Lower `as` and `ord` of a value; if no branch has fields, the number of the branch. before: literals that must be
-        added to the body."""
+    def _branch_number(self, value: ir.Term, node, before) -> ir.Term:
+        """Return the number of the branch that an expression (`node`, lowered to `value`) is, if its type is an enumeration.
+        Otherwise return the value."""
         if not self._is_enumeration(types := self.typing.types(node) or ()):
             return value
         number = self.fresh("branch", ir.Kind.NUMBER)
         (name,) = types
-        taken = ir.Pack((number, ir.Wild()), self.typing.env.base(name))  # the record that the branch is
-        before.append(ir.Compare("=", value, taken, ir.Kind.RECORD))
+        record = ir.Pack((number, ir.Wild()), self.typing.env.base(name))
+        before.append(ir.Compare("=", value, record, ir.Kind.RECORD))
         return number
 
     def _is_enumeration(self, types) -> bool:
-        branches = [self.typing.env.branches(name) for name in types]
-        return all(branches) and not any(branch.fields for found in branches for branch in found) and len(branches) == 1
+        """True for one algebraic data type of which no branch has fields."""
+        branches = [branch for name in types for branch in self.typing.env.branches(name)]
+        return len(types) == 1 and bool(branches) and not any(branch.fields for branch in branches)
 
     def _functor(self, node, before) -> ir.Term:
-        """Return a functor as a term. before: literals that must be added to the body."""
+        """Return a functor as a term."""
         if node.name == "autoinc":
             return ir.Autoinc()
         if node.name == NUMBER:
@@ -303,7 +299,7 @@ class Lowering:
         if node.name == "+" and self.kind(node) == ir.Kind.SYMBOL:
             return ir.Call("cat", args, ir.Kind.SYMBOL)
         if node.name == "ord":
-            args = (self._number_of(args[0], node.args[0], before),)
+            args = (self._branch_number(args[0], node.args[0], before),)
         if node.name != "range":
             return ir.Call(node.name, args, self.kind(node), self.calls.get(node.name))
         result = self.fresh("range", self.kind(node))
@@ -311,16 +307,16 @@ class Lowering:
         return result
 
     def _iteration(self) -> ir.Term:
-        """The variable of the clause's iteration number, bound outside of aggregates."""
+        """Return the variable of the clause's iteration number, bound outside of aggregates."""
         if not self.number:
             return ir.Const(0, ir.Kind.UNSIGNED)
-        self.asked = self.asked or self.fresh("iteration", ir.Kind.UNSIGNED)
-        return self.asked
+        self.iteration = self.iteration or self.fresh("iteration", ir.Kind.UNSIGNED)
+        return self.iteration
 
     def _aggregate(self, node, before) -> ir.Var:
         """Return the variable of an aggregate's result, and add the aggregate to `before`."""
         body = [lowered for literal in node.body for lowered in self.literal(literal)]
-        if _of_a_set(node):
+        if _aggregates_set(node):
             body = [self.projections.of(lowered) if isinstance(lowered, ir.Atom) else lowered for lowered in body]
         target = self.term(node.target, body) if node.target is not None else None
         result = self.fresh(node.op, self.kind(node))
@@ -330,19 +326,18 @@ class Lowering:
 
 
 def _renamed_numbers(single):
-    """The numbers that renamed variables of a clause already have."""
+    """Yield the numbers that renamed variables of a clause already have."""
     for literal in single.literals:
         for name in variable_names(literal):
             if "@" in name:
                 yield int(name.split("@")[1])
 
 
-def _of_a_set(aggregate: syntax.Aggregate) -> bool:
-    """True if the aggregate counts tuples that differ in `_` only as one.
+def _aggregates_set(aggregate: syntax.Aggregate) -> bool:
+    """True if the aggregate counts tuples that differ only in `_` as one.
 
     Soufflé does so if the body becomes a relation of its named variables: with several atoms, a nested aggregate, or a repeated
-    variable in its atom. Otherwise every tuple counts by itself, with or without constraints.
-    """
+    variable in its atom. Otherwise every tuple counts by itself, with or without constraints."""
     if aggregate.op in ("min", "max") or isinstance(aggregate.target, syntax.Number):
         return False
     atoms = [literal for literal in aggregate.body if isinstance(literal, syntax.Atom)]
@@ -352,7 +347,7 @@ def _of_a_set(aggregate: syntax.Aggregate) -> bool:
 
 
 class Projections:
-    """Projections of relations to some attributes: b@0 has the distinct values of the first attribute of b."""
+    """The projections of relations that a program needs: b@0 has the distinct values of the first attribute of b."""
 
     def __init__(self, declared: dict[str, ir.Relation]):
         self.declared = declared
@@ -360,20 +355,20 @@ class Projections:
         self.rules: list[ir.Rule] = []
 
     def of(self, atom: ir.Atom) -> ir.Atom:
-        """The atom over the projection without the `_` among its arguments."""
-        kept = [at for at, arg in enumerate(atom.args) if not isinstance(arg, ir.Wild)]
-        if len(kept) == len(atom.args):
+        """Return the atom over the projection without its arguments `_`."""
+        columns = [column for column, arg in enumerate(atom.args) if not isinstance(arg, ir.Wild)]
+        if len(columns) == len(atom.args):
             return atom
-        name = f"{atom.relation}@{'_'.join(map(str, kept))}"
+        name = f"{atom.relation}@{'_'.join(map(str, columns))}"
         if name not in self.relations:
-            self._make(name, self.declared[atom.relation], kept)
-        return ir.Atom(name, tuple(atom.args[at] for at in kept))
+            self._add(name, self.declared[atom.relation], columns)
+        return ir.Atom(name, tuple(atom.args[column] for column in columns))
 
-    def _make(self, name, relation, kept):
-        """Add a projection and its rule. kept: the places of its attributes."""
-        attributes = tuple(relation.attributes[at] for at in kept)
+    def _add(self, name, relation, columns):
+        """Add the projection of a relation to some columns, and its rule."""
+        attributes = tuple(relation.attributes[column] for column in columns)
         terms = [ir.Var(attribute, type_.kind) for attribute, type_ in relation.attributes]
-        body = ir.Atom(relation.name, tuple(term if at in kept else ir.Wild() for at, term in enumerate(terms)))
-        made = ir.Rule(ir.Atom(name, tuple(terms[at] for at in kept)), (body,), span=relation.span)
+        body = ir.Atom(relation.name, tuple(term if column in columns else ir.Wild() for column, term in enumerate(terms)))
+        rule = ir.Rule(ir.Atom(name, tuple(terms[column] for column in columns)), (body,), span=relation.span)
         self.relations[name] = ir.Relation(name, attributes, span=relation.span)
-        self.rules.append(replace(made, text=str(spoken(made))))
+        self.rules.append(replace(rule, text=str(spoken(rule))))

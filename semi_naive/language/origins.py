@@ -73,7 +73,7 @@ class Text:
         return self._parts[0] if self._parts else ""
 
     def place(self, position: int) -> tuple[str, int, int]:
-        """The file, line and column of a position."""
+        """Return the file, line and column of a position."""
         index = bisect_right(self._starts, position) - 1
         start, (file, line, column) = self._starts[index], self._places[index]
         whole = self.whole()
@@ -83,7 +83,7 @@ class Text:
         return file, line, column + position - start
 
     def between(self, start: int, end: int) -> Span:
-        """The span of a part; an empty one at the end of the text has a place, too."""
+        """Return the span of the part between two positions, which may be empty and at the end of the text."""
         file, line, column = self.place(start)
         if end <= start:
             return Span(file, line, column, line, column)
@@ -93,7 +93,8 @@ class Text:
         return Span(file, line, column, end_line, end_column + 1)
 
     def span(self, token) -> Span:
-        """The span of a lexer's token, whose line is known."""
-        if len(self._starts) == 1 and self._places[0][1:] == (1, 1):
-            return Span(self._places[0][0], token.line, token.column, token.end_line, token.end_column)
+        """Return the span of a lexer's token, whose line is known."""
+        (file, line, column), *others = self._places
+        if not others and (line, column) == (1, 1):
+            return Span(file, token.line, token.column, token.end_line, token.end_column)
         return self.between(token.start_pos, token.end_pos)

@@ -2,8 +2,7 @@
 
 A variable that is grounded outside of an aggregate is *injected* into it, unless the target mentions it. A variable that is
 grounded only inside but used outside is a *witness*: for min and max it gets the value (or values) that attain the result. All
-other variables are *local*: they are renamed apart, so that a name denotes one variable in the whole clause.
-"""
+other variables are *local*: they are renamed apart, so that a name denotes one variable in the whole clause."""
 
 from dataclasses import dataclass, replace
 from itertools import count
@@ -20,8 +19,7 @@ class Scoped:
     """A clause whose variable names are unique.
 
     injected: for each aggregate, by id, the outer variables that it reads.
-    refused: names of invalid witnesses.
-    """
+    refused: the names of witnesses of aggregates that have none, which are among the problems."""
 
     single: Single
     injected: dict[int, set[str]]
@@ -34,54 +32,51 @@ def resolve_scopes(single: Single) -> Scoped:
     aggregates = [node for node in walk_all(single.literals) if isinstance(node, syntax.Aggregate)]
     if not aggregates:
         return Scoped(single, {}, [], set())
-    injected = {id(node): _injected(single, node, _around(node, aggregates)) for node in aggregates}
+    injected = {id(node): _injected(single, node, _enclosing(node, aggregates)) for node in aggregates}
     witnesses = {id(node): _witnesses(single, node) - injected[id(node)] for node in aggregates}
-    passing: dict[int, set[str]] = {}
+    nested: dict[int, set[str]] = {}
     for node in aggregates:
-        passing[id(node)] = _passing(node, injected, witnesses)
-        witnesses[id(node)] -= passing[id(node)]
+        nested[id(node)] = _witnesses_of_nested(node, injected, witnesses)
+        witnesses[id(node)] -= nested[id(node)]
     problems = [problem for node in aggregates for problem in _witness_problems(node, witnesses[id(node)])]
-    renaming = _Renaming(single, injected, witnesses, passing)
+    renaming = _Renaming(injected, witnesses, nested)
     head, *body = renaming.literals(single.literals)
     literals = (*body, *(literal for group in renaming.exported for literal in group))
     refused = set().union(*(witnesses[id(node)] for node in aggregates if node.op not in ("min", "max")))
     return Scoped(replace(single, head=head.body, body=literals), renaming.injected, problems, refused)
 
 
-def _around(aggregate, aggregates) -> set[int]:
-    return {id(other) for other in aggregates if other is not aggregate and _contains(other, aggregate)}
+def _enclosing(aggregate, aggregates) -> set[int]:
+    """Return the ids of the aggregates that contain another one."""
+    others = [other for other in aggregates if other is not aggregate]
+    return {id(other) for other in others if any(node is aggregate for node in walk_all(other.body))}
 
 
-def _contains(outer, inner) -> bool:
-    return any(node is inner for node in walk_all(outer.body))
-
-
-def _injected(single, aggregate, around) -> set[str]:
-    """The names inside that are grounded outside without the aggregate itself. around: ids of the aggregates that enclose
+def _injected(single, aggregate, enclosing) -> set[str]:
+    """Return the names in an aggregate that other literals of the clause ground. enclosing: ids of the aggregates that contain
     it."""
     outside = grounded(
-        single.literals,
-        enters=lambda other: id(other) in around,
-        needs=lambda other: None if other is aggregate else (),
+        single.literals, enters=lambda other: id(other) in enclosing, needs=lambda other: None if other is aggregate else ()
     )
     return (variable_names(aggregate) & outside) - target_names(aggregate)
 
 
 def _witnesses(single, aggregate) -> set[str]:
-    """The names grounded inside that the clause uses outside of any aggregate without grounding them."""
+    """Return the names grounded in an aggregate's body that the clause uses outside of any aggregate, without grounding
+    them."""
     missing = ungrounded_names(single.literals, grounded(single.literals))
     return missing & grounded(aggregate.body, enters=lambda other: True)
 
 
-def _passing(aggregate, injected, witnesses) -> set[str]:
-    """The witnesses of nested aggregates that take nothing from this one, and so do not belong to it."""
+def _witnesses_of_nested(aggregate, injected, witnesses) -> set[str]:
+    """Return the witnesses that belong to nested aggregates: those that read no local variable of this one."""
     local = variable_names(aggregate) - injected[id(aggregate)]
     inner = [node for node in walk_all(aggregate.body) if isinstance(node, syntax.Aggregate) and node.op in ("min", "max")]
     return set().union(*(witnesses[id(node)] for node in inner if not injected[id(node)] & local))
 
 
 def _witness_problems(aggregate, witnesses):
-    """Yield the problems of witnesses in aggregates that have none."""
+    """Report witnesses of aggregates other than min and max."""
     if aggregate.op in ("min", "max"):
         return
     for variable in body_names(aggregate, nested=True):
@@ -94,18 +89,17 @@ def _witness_problems(aggregate, witnesses):
 
 
 class _Renaming:
-    """The renaming of one clause.
+    """The renaming of one clause. For each aggregate, by id: the injected names, its witnesses, and those of nested ones.
 
-    exported: literals that ground witnesses, copied to the innermost body that has their local variables.
-    passing: for each aggregate, names of witnesses that belong to a nested one.
-    """
+    injected: for the aggregates of the renamed clause. exported: groups of literals that ground witnesses; a group is copied to
+    the innermost body that has its local variables, and only those that are left go to the body of the clause."""
 
-    def __init__(self, single, injected, witnesses, passing):
-        self.old_injected, self.witnesses, self.passing = injected, witnesses, passing
+    def __init__(self, injected, witnesses, nested):
+        self.old_injected, self.witnesses, self.nested = injected, witnesses, nested
         self.injected: dict[int, set[str]] = {}
         self.exported: list = []
         self._numbers = count(1)
-        self._env: dict[str, str] = {}
+        self._new_names: dict[str, str] = {}
 
     def literals(self, literals) -> list:
         return [rebuilt(literal, self._change) for literal in literals]
@@ -113,37 +107,38 @@ class _Renaming:
     def _change(self, node):
         """Return the replacement of a node, or None."""
         if isinstance(node, syntax.Variable):
-            return replace(node, name=self._env.get(node.name, node.name))
+            return replace(node, name=self._new_names.get(node.name, node.name))
         return self._aggregate(node) if isinstance(node, syntax.Aggregate) else None
 
     def _aggregate(self, node):
         """Return an aggregate with its local variables renamed, and export its witnesses."""
         witnesses = self.witnesses[id(node)]
-        made = self._copy(node, variable_names(node) - self.old_injected[id(node)])
+        renamed = self._copy(node, variable_names(node) - self.old_injected[id(node)])
         if witnesses and node.op in ("min", "max"):
-            self._export(node, made, witnesses)
-        return made
+            self._export(node, witnesses)
+        return renamed
 
     def _copy(self, node, local) -> syntax.Aggregate:
-        """The aggregate with its local variables renamed."""
-        outer = self._env
+        """Return a copy of an aggregate with its local variables renamed, and with the groups of literals that nested
+        aggregates export to it."""
+        outer, exported_outside = self._new_names, self.exported
         init = rebuilt(node.init, self._change) if node.init is not None else None
-        number, outside = next(self._numbers), self.exported
-        own = {name: f"{name}@{number}" for name in sorted(local - self.passing[id(node)])}
-        self._env, self.exported = outer | own, []
+        number = next(self._numbers)
+        own = {name: f"{name}@{number}" for name in sorted(local - self.nested[id(node)])}
+        self._new_names, self.exported = outer | own, []
         target = rebuilt(node.target, self._change) if node.target is not None else None
         body = self.literals(node.body)
         for group in self.exported:
             if set().union(*map(variable_names, group)).isdisjoint(own.values()):
-                outside.append(group)
+                exported_outside.append(group)
             else:
                 body += group
-        made = replace(node, target=target, init=init, body=tuple(body))
-        self._env, self.exported = outer, outside
-        self.injected[id(made)] = {outer.get(name, name) for name in self.old_injected[id(node)]}
-        return made
+        copy = replace(node, target=target, init=init, body=tuple(body))
+        self._new_names, self.exported = outer, exported_outside
+        self.injected[id(copy)] = {outer.get(name, name) for name in self.old_injected[id(node)]}
+        return copy
 
-    def _export(self, node, made, witnesses):
+    def _export(self, node, witnesses):
         """Add the literals that ground the witnesses of an aggregate. A witness w in x = min y : { A(y, w) } is any w with
         A(y', w) and y' = min y : { A(y, w) }."""
         copy = self._copy(node, variable_names(node) - self.old_injected[id(node)] - witnesses)

@@ -24,8 +24,7 @@ class Single:
 
     body: atoms, constraints, and negations of atoms, match and contains.
     clause: the clause as written.
-    dominates: the head is to be removed; the body begins with the two compared tuples (see `subsumption`).
-    """
+    dominates: the head is to be removed; the body begins with the two compared tuples (see `subsumption`)."""
 
     head: syntax.Atom
     body: tuple
@@ -35,9 +34,9 @@ class Single:
     @property
     def fact(self) -> bool:
         """True if nothing is to be evaluated: no body, and no aggregate or generator in the head."""
-        return not self.body and not any(
-            isinstance(node, syntax.Aggregate) or _is_range(node) for node in walk_all(self.head.args)
-        )
+        nodes = [*walk_all(self.head.args)] if not self.body else []
+        ranges = (node for node in nodes if isinstance(node, syntax.Functor) and node.name == "range")
+        return not (self.body or any(ranges) or any(isinstance(node, syntax.Aggregate) for node in nodes))
 
     @property
     def literals(self) -> tuple:
@@ -45,12 +44,9 @@ class Single:
         return (syntax.Negation(self.head, span=self.head.span), *self.body)
 
 
-def _is_range(node) -> bool:
-    return isinstance(node, syntax.Functor) and node.name == "range"
-
-
 def single_clauses(source: syntax.SourceProgram, problems: list[Problem]) -> list[Single]:
-    """The clauses of a program, one for each head and each disjunct."""
+    """Return the clauses of a program, one for each head and each disjunct. Append the problems of disjunctions to
+    `problems`."""
     found = []
     for clause in source.statements:
         if isinstance(clause, syntax.Clause) and clause.dominating is not None:
@@ -64,25 +60,25 @@ def single_clauses(source: syntax.SourceProgram, problems: list[Problem]) -> lis
 def _dominations(clause: syntax.Clause, problems: list[Problem]) -> list[Single]:
     """Return a subsumptive clause as clauses whose head is the dominated tuple."""
     worse, better = _with_named_wildcards(clause)
-    apart = _different(clause, worse, better)
-    literals = (worse, better, clause.body, *([syntax.Or(tuple(apart))] if apart else []))
+    differences = _differences(clause, worse, better)
+    literals = (worse, better, clause.body, *([syntax.Or(tuple(differences))] if differences else []))
     bodies = _ways_of(replace(clause, body=syntax.And(literals)), problems)
     return [replace(_single(worse, body, clause, problems), dominates=True) for body in bodies]
 
 
 def _with_named_wildcards(clause: syntax.Clause) -> tuple[syntax.Atom, syntax.Atom]:
-    """The two atoms, with a variable for each argument `_`."""
+    """Return the dominated and the dominating atom of a subsumptive clause, with a variable for each `_`."""
     atoms = []
     for side, atom in enumerate((clause.heads[0], clause.dominating)):
         args = (
-            syntax.Variable(f"_@{2 * at + side}", span=arg.span) if isinstance(arg, syntax.Underscore) else arg
-            for at, arg in enumerate(atom.args)
+            syntax.Variable(f"_@{2 * place + side}", span=arg.span) if isinstance(arg, syntax.Underscore) else arg
+            for place, arg in enumerate(atom.args)
         )
         atoms.append(replace(atom, args=tuple(args)))
     return atoms[0], atoms[1]
 
 
-def _different(clause: syntax.Clause, worse: syntax.Atom, better: syntax.Atom) -> list:
+def _differences(clause: syntax.Clause, worse: syntax.Atom, better: syntax.Atom) -> list:
     """Return literals of which one must hold for the two tuples to differ; [] if the body implies it."""
     pairs = [pair for pair in zip(worse.args, better.args, strict=False) if pair[0] != pair[1]]
     items = clause.body.items if isinstance(clause.body, syntax.And) else (clause.body,)
@@ -135,7 +131,7 @@ def fold_sign(node):
 
 
 def disjuncts(body) -> list[tuple]:
-    """The disjunctive normal form: a list of conjunctions.
+    """Return the disjunctive normal form: a list of conjunctions.
 
     >>> a, b, c = (syntax.Atom(name, ()) for name in "abc")
     >>> [[literal.relation for literal in way] for way in disjuncts(syntax.And((a, syntax.Or((b, c)))))]
@@ -150,7 +146,7 @@ def disjuncts(body) -> list[tuple]:
 
 
 def count_disjuncts(body) -> int:
-    """The number of `disjuncts`, without building them."""
+    """Return the number of `disjuncts`, without building them."""
     body = _normal_form(body)
     if isinstance(body, syntax.Or):
         return sum(map(count_disjuncts, body.items))
@@ -167,7 +163,7 @@ def _normal_form(body):
 
 
 def _negated(node: syntax.Negation):
-    """The negation, by De Morgan's laws."""
+    """Return a negation with its inner negation, conjunction, disjunction or comparison resolved, by De Morgan's laws."""
     inner = node.body
     if isinstance(inner, syntax.Negation):
         return _normal_form(inner.body)
@@ -180,7 +176,8 @@ def _negated(node: syntax.Negation):
 
 
 def _by_field(equality: syntax.Constraint):
-    """[a, b] = [c, d] as a = c, b = d, for all record literals, whose type then need not be known. `_` equals any record."""
+    """Return an equation of two records as equations of their fields, for which the type of the records need not be known; true
+    for an equation of a record and `_`."""
     left, right = equality.args
     if equality.op == "=" and {type(left), type(right)} == {syntax.Underscore, syntax.RecordInit}:
         return syntax.Constraint("true", span=equality.span)

@@ -1,8 +1,7 @@
 """The syntax tree of a program's text, before resolution. Names are as written.
 
 The parser makes it; `components` flattens it (then there is no `Component`, `Init` or `Override`, and names are qualified with
-dots); and `lower` translates it into the rules of `ra.ir`.
-"""
+dots); and `lower` translates it into the rules of `ra.ir`."""
 
 from dataclasses import dataclass, field
 
@@ -146,8 +145,7 @@ class Clause(Node):
     plan: {version number: order of the atoms, from 1}; plan_spans: the place of each.
     join: "multiway", "binary", or "".
     dominating: in head <= dominating :- body, the tuple that removes the head.
-    beside: the other heads that the clause was written with.
-    """
+    beside: the other heads that the clause was written with."""
 
     heads: tuple
     body: Node | None = None
@@ -227,8 +225,7 @@ class RelationDecl(Node):
 
     span: the place of the name; spans: of the attributes' types.
     lattices: positions of attributes whose types are written with <>.
-    born_of: the recorded relation, in .decl name = debug_delta(relation).
-    """
+    born_of: the recorded relation, in .decl name = debug_delta(relation)."""
 
     name: str
     attributes: tuple[tuple[str, str], ...]
@@ -242,8 +239,7 @@ class RelationDecl(Node):
 @node
 class FunctorDecl(Node):
     """.functor name(parameter: type, …): result. Names of parameters are optional. spans: the places of the parameters, then of
-    the result's type.
-    """
+    the result's type."""
 
     name: str
     parameters: tuple[tuple[str, str], ...]
@@ -309,8 +305,7 @@ class SourceProgram:
 
     texts: the text of each file, by name, for error messages.
     warnings: about obsolete syntax.
-    legacy: obsolete syntax is allowed, and so are arguments whose type is not a subtype of the declared one.
-    """
+    legacy: obsolete syntax is allowed, and so are arguments whose type is not a subtype of the declared one."""
 
     statements: list
     texts: dict[str, str] = field(default_factory=dict)

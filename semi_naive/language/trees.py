@@ -8,7 +8,7 @@ from semi_naive.language import syntax
 
 
 def children(node) -> tuple:
-    """The direct children of a node, in the order of the text."""
+    """Return the direct children of a node, in the order of the text."""
     below = _BELOW.get(node.__class__)
     return getattr(node, "args", ()) if below is None else below(node)
 
@@ -42,15 +42,15 @@ def walk(node):
 
 
 def walk_all(nodes):
+    """Yield some nodes, each with all its descendants, in preorder."""
     for node in nodes:
         yield from walk(node)
 
 
 def rebuilt(node, change):
-    """Return a copy of the tree, in which `change(node)` replaces each node for which it is not None.
+    """Return a copy of a tree. change: returns the replacement of a node, or None for a node whose children are to be rebuilt.
 
-    Every node of the copy is a new object, so that facts about a node can be stored by its identity.
-    """
+    Every node of the copy is a new object, so that facts about a node can be stored by its identity."""
     changed = change(node)
     if changed is not None:
         return changed

@@ -14,8 +14,7 @@ true tuples, and the possible ones, that is, those not false.
 
 where win@known has the tuples that were true in the previous round: no rule derives it, so these rules are stratified. Each
 round adds true tuples and removes possible ones; when a round changes nothing, the tuples that are possible and not true are
-undefined (`running.loops`).
-"""
+undefined (`running.loops`)."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -37,12 +36,12 @@ def is_wellfounded(source: syntax.SourceProgram) -> bool:
 
 
 def with_companions(source: syntax.SourceProgram) -> syntax.SourceProgram:
-    """The program with a declaration of each `r.certain` and `r.undefined` that it mentions."""
+    """Add a declaration of each `r.certain` and `r.undefined` that a program mentions."""
     declared = {node.name: node for node in source.statements if isinstance(node, syntax.RelationDecl)}
     mentioned = dict.fromkeys(name for name in _mentioned(source) if name not in declared and _base(name) in declared)
-    bare = dict(qualifiers=frozenset(), choice=syntax.NO_CHOICE, lattices=())
-    more = [replace(declared[_base(name)], name=name, **bare) for name in mentioned]
-    return replace(source, statements=[*source.statements, *more]) if more else source
+    plain = dict(qualifiers=frozenset(), choice=syntax.NO_CHOICE, lattices=())
+    added = [replace(declared[_base(name)], name=name, **plain) for name in mentioned]
+    return replace(source, statements=[*source.statements, *added]) if added else source
 
 
 def _mentioned(source: syntax.SourceProgram) -> Iterator[str]:
@@ -55,95 +54,90 @@ def _mentioned(source: syntax.SourceProgram) -> Iterator[str]:
 
 
 def _base(name: str) -> str:
-    """The base name of a companion: win for win.undefined; empty for other names."""
+    """Return the base name of a companion: win for win.undefined; empty for other names."""
     base, _, last = name.rpartition(".")
     return base if last in COMPANIONS else ""
 
 
 def companions(relations: Mapping) -> list[str]:
-    """The declared relations that are companions of another one."""
+    """Return the declared relations that are companions of another one."""
     return [name for name in relations if _base(name) in relations]
 
 
 def companion_edges(relations) -> list[Edge]:
-    """Dependencies by which companions are complete when their relation is; the relation may not depend on them."""
+    """Return the dependencies of companions on their relations, which may not depend on the companions."""
     return [Edge(name, _base(name), "negation", relations[name].span) for name in companions(relations)]
 
 
 def companion_problems(source: syntax.SourceProgram, singles: list[Single], relations) -> Iterator[Problem]:
-    """Yield a problem for each fact, rule or input of a companion relation."""
-    made = set(companions(relations))
-    places = [(single.head.relation, single.head.span) for single in singles]
-    places += [
-        (node.relation, node.span) for node in source.statements if isinstance(node, syntax.Directive) and node.kind == "input"
-    ]
-    for name, span in places:
-        if name in made:
-            yield Problem(
-                f"{name} cannot have tuples of its own",
-                span,
-                f"it has those of {_base(name)} that are {name.rpartition('.')[2]}",
-            )
+    """Report the facts, rules and inputs of companion relations."""
+    names = set(companions(relations))
+    inputs = [node for node in source.statements if isinstance(node, syntax.Directive) and node.kind == "input"]
+    for node in (*(single.head for single in singles), *inputs):
+        if node.relation in names:
+            hint = f"it has those of {_base(node.relation)} that are {node.relation.rpartition('.')[2]}"
+            yield Problem(f"{node.relation} cannot have tuples of its own", node.span, hint)
 
 
 # -- the rules
 
 
 def three_valued(program: ir.Program) -> ir.Program:
-    """The program with a loop for each component that recurs through negation. Raises ProgramError for constructs that have no
-    meaning with undefined tuples."""
-    made = companions(program.relations)
+    """Return the program with a loop for each component that recurs through negation. Raises ProgramError for constructs that
+    have no meaning with undefined tuples."""
+    companion_names = companions(program.relations)
     edges = edges_of(program)
     groups = [set(group) for group in strong_components(program.relations, edges)]
     cyclic = [group for group in groups if any({edge.head, edge.body} <= group and edge.via == "negation" for edge in edges)]
-    unsure = _with_dependents(set().union(*cyclic), edges)
-    if problems := list(_problems(program, unsure)):
+    unknown = _with_dependents(set().union(*cyclic), edges)
+    if problems := list(_problems(program, unknown)):
         raise ProgramError(problems, program.texts)
     group_of = {name: group for group in cyclic for name in group}
-    rules = [
-        each for rule in program.rules for each in _true_and_possible(rule, unsure, group_of.get(rule.head.relation, set()))
-    ]
+    rules: list[ir.Rule] = []
+    for rule in program.rules:
+        rules += _true_and_possible(rule, unknown, group_of.get(rule.head.relation, set()))
     relations = dict(program.relations)
-    for name in sorted(unsure):
+    for name in sorted(unknown):
         relation = relations[name]
         for suffix in ("possible", "known") if name in group_of else ("possible",):
-            kept = relation.qualifiers & {"eqrel"}
-            relations[f"{name}@{suffix}"] = replace(relation, name=f"{name}@{suffix}", qualifiers=kept)
+            qualifiers = relation.qualifiers & {"eqrel"}
+            relations[f"{name}@{suffix}"] = replace(relation, name=f"{name}@{suffix}", qualifiers=qualifiers)
         if name in group_of:
             relations[name] = replace(relation, qualifiers=relation.qualifiers - {"inline"})
-            if f"{name}.undefined" not in relations:
-                made.append(f"{name}.undefined")
-                relations[made[-1]] = replace(relation, name=made[-1], qualifiers=frozenset())
-        rules.append(_copy(f"{name}@possible", f"{name}@known" if name in group_of else name, relations))
-    for name in made:
-        rules += _companion(name, _base(name) in unsure, relations)
+            if (undefined := f"{name}.undefined") not in relations:
+                companion_names.append(undefined)
+                relations[undefined] = replace(relation, name=undefined, qualifiers=frozenset())
+        rules.append(_copy_rule(f"{name}@possible", f"{name}@known" if name in group_of else name, relations))
+    for name in companion_names:
+        rules += _companion_rule(name, _base(name) in unknown, relations)
     loops = tuple(ir.Loop(tuple((f"{name}@known", name) for name in sorted(group))) for group in cyclic)
     return replace(program, relations=relations, rules=rules, loops=(*program.loops, *loops))
 
 
 def _with_dependents(names: set[str], edges: list[Edge]) -> set[str]:
-    """Relations, and all relations that depend on them."""
-    reads: dict[str, set[str]] = {}
+    """Return some relations, and all relations that depend on them."""
+    readers: dict[str, set[str]] = {}
     for edge in edges:
-        reads.setdefault(edge.body, set()).add(edge.head)
-    return rewrite.reachable(names, reads)
+        readers.setdefault(edge.body, set()).add(edge.head)
+    return rewrite.reachable(names, readers)
 
 
-def _true_and_possible(rule: ir.Rule, unsure: set[str], group: set[str]) -> Iterator[ir.Rule]:
-    """The rules of the true and of the possible tuples."""
-    if rule.head.relation not in unsure:
+def _true_and_possible(rule: ir.Rule, unknown: set[str], group: set[str]) -> Iterator[ir.Rule]:
+    """Yield the rules that derive the true and the possible tuples of a rule. unknown: the relations that may have undefined
+    tuples; group: those of the component of the head."""
+    if rule.head.relation not in unknown:
         yield rule
         return
     true, possible = [], []
     for literal in rule.body:
-        if isinstance(literal, ir.Not) and literal.atom.relation in unsure:
+        if isinstance(literal, ir.Not) and literal.atom.relation in unknown:
             name = literal.atom.relation
             true.append(ir.Not(_renamed(literal.atom, f"{name}@possible")))
             possible.append(ir.Not(_renamed(literal.atom, f"{name}@known" if name in group else name)))
         else:
             true.append(literal)
-            read = isinstance(literal, ir.Atom) and literal.relation in unsure
-            possible.append(_renamed(literal, f"{literal.relation}@possible") if read else literal)
+            may_be_undefined = isinstance(literal, ir.Atom) and literal.relation in unknown
+            possible.append(_renamed(literal, f"{literal.relation}@possible") if may_be_undefined else literal)
     yield replace(rule, body=tuple(true))
     if rule.body:
         yield replace(rule, head=_renamed(rule.head, f"{rule.head.relation}@possible"), body=tuple(possible))
@@ -153,30 +147,30 @@ def _renamed(atom: ir.Atom, name: str) -> ir.Atom:
     return replace(atom, relation=name)
 
 
-def _copy(name: str, of: str, relations, *more) -> ir.Rule:
-    """Return a rule that copies a relation. more: further literals of its body."""
+def _copy_rule(name: str, source: str, relations, *conditions) -> ir.Rule:
+    """Return a rule for `name` that copies the tuples of `source` that fulfil some literals."""
     args = _variables(relations[name])
-    rule = ir.Rule(ir.Atom(name, args), (ir.Atom(of, args), *more), span=relations[name].span)
+    rule = ir.Rule(ir.Atom(name, args), (ir.Atom(source, args), *conditions), span=relations[name].span)
     return replace(rule, text=str(rule))
 
 
 def _variables(relation: ir.Relation) -> tuple[ir.Var, ...]:
-    return tuple(ir.Var(f"x{at}", kind) for at, kind in enumerate(relation.kinds))
+    return tuple(ir.Var(f"x{column}", kind) for column, kind in enumerate(relation.kinds))
 
 
-def _companion(name: str, unsure: bool, relations) -> Iterator[ir.Rule]:
-    """The rule of r.certain or r.undefined. A two-valued relation has no undefined tuples."""
+def _companion_rule(name: str, unknown: bool, relations) -> Iterator[ir.Rule]:
+    """Yield the rule of r.certain or r.undefined; none for r.undefined if r can have no undefined tuples (`unknown`)."""
     base = _base(name)
     if name.endswith("certain"):
-        yield _copy(name, base, relations)
-    elif unsure:
-        yield _copy(name, f"{base}@possible", relations, ir.Not(ir.Atom(base, _variables(relations[name]))))
+        yield _copy_rule(name, base, relations)
+    elif unknown:
+        yield _copy_rule(name, f"{base}@possible", relations, ir.Not(ir.Atom(base, _variables(relations[name]))))
 
 
-def _problems(program: ir.Program, unsure: set[str]) -> Iterator[Problem]:
+def _problems(program: ir.Program, unknown: set[str]) -> Iterator[Problem]:
     """Report constructs that have no meaning with undefined tuples."""
     limited = {directive.relation for directive in program.directives if directive.kind == "limitsize"}
-    for name in sorted(unsure):
+    for name in sorted(unknown):
         relation = program.relations[name]
         if relation.lattice or relation.stepwise or name in limited:
             kinds = (
@@ -186,15 +180,15 @@ def _problems(program: ir.Program, unsure: set[str]) -> Iterator[Problem]:
                 ("a number of the iteration that makes it", relation.watched or relation.follows),
                 ("a .limitsize", True),
             )
-            what = f"a head with {relation.lattice}" if relation.lattice else next(word for word, has in kinds if has)
+            what = f"a head with {relation.lattice}" if relation.lattice else next(text for text, is_kind in kinds if is_kind)
             hint = f"aggregate, choose or limit {name.partition('@')[0]}.certain in a relation of its own"
             yield Problem(f"{name} may have undefined tuples, and so cannot have {what}", relation.span or NOWHERE, hint)
     for rule in program.rules:
-        if rule.head.relation in unsure and rewrite.has_autoinc(rule):
+        if rule.head.relation in unknown and rewrite.has_autoinc(rule):
             message = f"{rule.head.relation} may have undefined tuples, and so cannot be counted by autoinc()"
             yield Problem(message, rule.span or NOWHERE, "count in a relation that no negation in recursion reaches")
         for edge in rule_edges(rule):
-            if edge.via == "aggregation" and edge.body in unsure:
+            if edge.via == "aggregation" and edge.body in unknown:
                 base = edge.body.partition("@")[0]
                 hint = f"aggregate {base}.certain, what is certainly there, or {base}.undefined"
                 yield Problem(f"{base} may have undefined tuples, and so cannot be aggregated", edge.span, hint)

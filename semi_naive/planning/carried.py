@@ -4,20 +4,20 @@
     path(l, x, z) :- path(l, x, y), path(l, y, z).      carries l: both atoms must have it
 
 The tuples that agree in the carried columns are a group, and a recursive rule makes tuples of a group from tuples of the same
-group. So the groups never meet, and each has a fixpoint of its own: the decomposed plan.
-"""
+group. So the groups never meet, and each has a fixpoint of its own: the decomposed plan."""
 
 from dataclasses import dataclass
 
+from semi_naive.planning.rewrite import positive_atoms
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.ir import Atom, Const, Relation, Rule, Var
 
-Columns = dict[str, tuple[int, ...]]  # of each relation of a stratum the carried columns; the i-th of all hold the same value
+Columns = dict[str, tuple[int, ...]]  # by relation, its carried columns; those with the same number hold the same value
 
 
 @dataclass(frozen=True)
 class Carried:
-    """The columns that a stratum carries unchanged, or the rule in which they are lost."""
+    """The columns that a stratum carries unchanged. lost: if there are none, a rule that does not carry any."""
 
     columns: Columns
     lost: Rule | None = None
@@ -25,12 +25,12 @@ class Carried:
     def __bool__(self) -> bool:
         return bool(self.columns)
 
-    def told(self, relations: dict[str, Relation]) -> str:
-        """The carried columns by name.
+    def described(self, relations: dict[str, Relation]) -> str:
+        """Return the carried columns as text.
 
         >>> from semi_naive.ra.ir import Kind, Type
         >>> number = Type("number", Kind.NUMBER)
-        >>> Carried({"path": (0,)}).told({"path": Relation("path", (("x", number), ("y", number)))})
+        >>> Carried({"path": (0,)}).described({"path": Relation("path", (("x", number), ("y", number)))})
         'path(x)'
         """
         names = {name: [relations[name].attributes[place][0] for place in places] for name, places in self.columns.items()}
@@ -38,8 +38,8 @@ class Carried:
 
 
 def carried(stratum: Stratum, relations: dict[str, Relation]) -> Carried:
-    """Return the carried columns of a recursive stratum, as many as there are. The value of a lattice is never one, as the best
-    value of a key is chosen among all its values.
+    """Return all carried columns of a recursive stratum. The value of a lattice is never carried, as the best value of a key is
+    chosen among all its values.
 
     >>> from semi_naive.ra.ir import Kind, Type
     >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
@@ -52,46 +52,45 @@ def carried(stratum: Stratum, relations: dict[str, Relation]) -> Carried:
     {}
     """
     names = set(stratum.relations)
-    recursive = [
-        (rule, own_atoms) for rule in stratum.rules if (own_atoms := [atom for atom in atoms(rule) if atom.relation in names])
-    ]
-    places = {name: frozenset(range(relations[name].arity - bool(relations[name].lattice))) for name in stratum.relations}
+    recursive = [(rule, atom) for rule in stratum.rules for atom in positive_atoms(rule.body) if atom.relation in names]
+    candidates = {name: frozenset(range(relations[name].arity - bool(relations[name].lattice))) for name in stratum.relations}
     first, lost = stratum.relations[0], None
-    threads: list[dict[str, int]] = []
-    for place in sorted(places[first]):
-        thread, losing_rule = _thread(places | {first: frozenset([place])}, recursive)
+    choices: list[dict[str, int]] = []
+    for column in sorted(candidates[first]):
+        choice, losing_rule = _carried_columns(candidates | {first: frozenset([column])}, recursive)
         lost = lost or losing_rule
-        if thread and not any(thread[name] == other[name] for other in threads for name in names):
-            threads.append(thread)
-    if not recursive or not threads:
+        if choice and not any(choice[name] == other[name] for other in choices for name in names):
+            choices.append(choice)
+    if not recursive or not choices:
         return Carried({}, lost or next((rule for rule, _ in recursive), None))
-    return Carried({name: tuple(thread[name] for thread in threads) for name in stratum.relations})
+    return Carried({name: tuple(choice[name] for choice in choices) for name in stratum.relations})
 
 
-def atoms(rule: Rule) -> list[Atom]:
-    return [literal for literal in rule.body if isinstance(literal, Atom)]
-
-
-def _thread(places: dict[str, frozenset], recursive) -> tuple[dict[str, int], Rule | None]:
-    """One column of each relation that all rules carry, out of its `places`; none, and the rule in which it is lost."""
-    before: dict[str, frozenset] = {}
-    while places != before:  # what a rule leaves of one relation's places, another may narrow down
-        before = places
-        for rule, atom in ((rule, atom) for rule, own in recursive for atom in own):
-            pairs = _equal_places(rule.head, atom, places)
-            places = places | {rule.head.relation: frozenset(i for i, _ in pairs)}
-            places = places | {atom.relation: frozenset(j for _, j in pairs)}
+def _carried_columns(
+    candidates: dict[str, frozenset[int]], recursive: list[tuple[Rule, Atom]]
+) -> tuple[dict[str, int], Rule | None]:
+    """Choose one of the candidate columns of each relation such that all rules carry its value: return (the columns, None), or
+    ({}, a rule that does not carry it). recursive: (rule, recursive atom) pairs."""
+    before: dict[str, frozenset[int]] = {}
+    while candidates != before:  # a rule may exclude candidates of one relation, and so others by another rule
+        before = candidates
+        for rule, atom in recursive:
+            pairs = _equal_columns(rule.head, atom, candidates)
+            candidates = candidates | {rule.head.relation: frozenset(column for column, _ in pairs)}
+            candidates = candidates | {atom.relation: frozenset(column for _, column in pairs)}
             if not pairs:
                 return {}, rule
-    open_ = next((name for name, found in places.items() if len(found) > 1), None)
-    if open_ is None:
-        return {name: place for name, (place,) in places.items()}, None
-    found = [_thread(places | {open_: frozenset([place])}, recursive) for place in sorted(places[open_])]
-    return next((one for one in found if one[0]), found[0])
+    ambiguous = next((name for name, columns in candidates.items() if len(columns) > 1), None)
+    if ambiguous is None:
+        return {name: column for name, (column,) in candidates.items()}, None
+    choices = [candidates | {ambiguous: frozenset([column])} for column in sorted(candidates[ambiguous])]
+    results = [_carried_columns(choice, recursive) for choice in choices]
+    return next(((columns, lost) for columns, lost in results if columns), results[0])
 
 
-def _equal_places(head: Atom, atom: Atom, places) -> list[tuple[int, int]]:
-    """The places of a head and of a recursive atom that hold the same variable, or the same constant."""
-    found = [(i, j) for i in places[head.relation] for j in places[atom.relation] if head.args[i] == atom.args[j]]
-    found = [(i, j) for i, j in found if isinstance(head.args[i], Var | Const)]
-    return [(i, j) for i, j in found if i == j] if head.relation == atom.relation else found
+def _equal_columns(head: Atom, atom: Atom, candidates: dict[str, frozenset[int]]) -> list[tuple[int, int]]:
+    """Return the pairs of candidate columns, of a head and of a recursive atom, that hold the same variable or constant. In two
+    atoms of one relation, it must be the same column."""
+    pairs = [(i, j) for i in candidates[head.relation] for j in candidates[atom.relation] if head.args[i] == atom.args[j]]
+    pairs = [(i, j) for i, j in pairs if isinstance(head.args[i], Var | Const)]
+    return [(i, j) for i, j in pairs if i == j] if head.relation == atom.relation else pairs

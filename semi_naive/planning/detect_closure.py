@@ -3,8 +3,7 @@
     path(x, y) :- edge(x, y).                       or any other base
     path(x, z) :- path(x, y), edge(y, z).           or edge(x, y), path(y, z); of a closure also path(x, y), path(y, z)
 
-If the edges are its base, the relation is a transitive closure.
-"""
+If the edges are its base, the relation is a transitive closure."""
 
 from dataclasses import dataclass
 
@@ -32,18 +31,18 @@ class ReachabilityShape:
     @property
     def reason(self) -> str:
         """The reason for the decomposed plan, as text."""
-        how = "path-edge" if self.column == 0 else "edge-path"  # a closure by path-path is evaluated as path-edge
-        what = "a transitive closure" if self.closure else f"it follows {self.edges}"
-        return f"{what}; {how} carries {'xz'[self.column]} unchanged and the edges fit every host: no shuffle is needed"
+        rule = "path-edge" if self.column == 0 else "edge-path"  # a closure by path-path is evaluated as path-edge
+        shape = "a transitive closure" if self.closure else f"it follows {self.edges}"
+        return f"{shape}; {rule} carries {'xz'[self.column]} unchanged and the edges fit every host: no shuffle is needed"
 
     def large(self, database, config) -> bool:
-        """True if the closure is worth a job before the driver has tried: it has many edges, and not hardly more pairs."""
+        """True if the closure is worth a job before the driver has tried: it has many edges, and is expected to have many more
+        pairs than edges."""
         if not self.closure or config.local_tuples == 0:
             return self.closure
-        return database.count(self.edges) > MIN_JOB_EDGES and not self._is_sparse(database)
-
-    def _is_sparse(self, database) -> bool:
-        return database.join_fanout(self.edges, (1,), self.edges, (0,)) < SPARSE_FANOUT
+        if database.count(self.edges) <= MIN_JOB_EDGES:
+            return False
+        return database.join_fanout(self.edges, (1,), self.edges, (0,)) >= SPARSE_FANOUT
 
 
 def following(stratum, database, config) -> ReachabilityShape | None:
@@ -56,26 +55,29 @@ def following(stratum, database, config) -> ReachabilityShape | None:
     steps = [rule for rule in stratum.rules if rule not in bases]
     if relation.arity != 2 or not relation.plain or len(steps) != 1:
         return None
-    found = form_of(steps[0], name)
-    copied, facts = copied_by(bases), name in database.on_partitions or database.tables[name].count
-    closure = bool(copied) and not facts and found is not None and found[1] in (copied, name)
-    if found is None or (found[0] == "path-path" and not closure):
+    if (form := form_of(steps[0], name)) is None:
         return None
-    if found[0] == "path-path" and config.max_iterations:
-        return None  # it would be evaluated as another rule, whose iterations reach less far
-    return ReachabilityShape(name, copied if closure else found[1], found[0], closure)
+    form_name, edges = form
+    copied, facts = copied_by(bases), name in database.on_partitions or database.tables[name].count
+    closure = bool(copied) and not facts and edges in (copied, name)
+    # With max_iterations, path-path would be evaluated as another rule, whose iterations reach less far.
+    if form_name == "path-path" and (not closure or config.max_iterations):
+        return None
+    return ReachabilityShape(name, copied if closure else edges, form_name, closure)
 
 
 def copied_by(bases: list[Rule]) -> str:
-    """Return the relation that the base copies unchanged; "" if there is none."""
+    """Return the relation that the only rule without recursion copies; "" if there is no such rule."""
     if len(bases) != 1 or len(bases[0].body) != 1 or not of_pairs(bases[0]):
         return ""
-    head, body = ([term.name for term in atom.args] for atom in (bases[0].head, bases[0].body[0]))
-    return bases[0].body[0].relation if head == body and head[0] != head[1] else ""
+    (atom,) = bases[0].body
+    head, body = ([term.name for term in each.args] for each in (bases[0].head, atom))
+    return atom.relation if head == body and head[0] != head[1] else ""
 
 
 def form_of(rule: Rule, name: str) -> tuple[str, str] | None:
-    """The name of the recursive rule's form, whichever atom is written first, and the relation that it follows."""
+    """Return (name of the form, see `semi_naive.config.RULES`; relation that the rule follows) of a recursive rule for the
+    relation `name`, with its atoms in any order; None for a rule of another form."""
     if step := step_of(rule, {name}):
         carried, edges, backwards = step
         return (("path-edge", "edge-path")[carried], edges) if backwards == bool(carried) else None

@@ -1,8 +1,7 @@
 """Detect strata that walk along edges: each partition can run many iterations of them independently, so that one job suffices
 for these.
 
-path(x, z) :- path(x, y), edge(y, z).        carries x; or edge(x, y), path(y, z), which carries z
-"""
+path(x, z) :- path(x, y), edge(y, z).        carries x; or edge(x, y), path(y, z), which carries z"""
 
 from dataclasses import dataclass
 
@@ -12,8 +11,7 @@ from semi_naive.ra.ir import Atom, Rule, Var
 @dataclass(frozen=True)
 class LinearWalk:
     """The form of all recursive rules of a stratum: path(x, y) and edge(y, z) derive path(x, z). carried: the place of x;
-    edges: the edge relation of each rule, and True if it is walked backwards.
-    """
+    edges: the edge relation of each rule, and True if it is walked backwards."""
 
     relation: str
     carried: int
@@ -37,11 +35,11 @@ def walk_of(local, config) -> LinearWalk | None:
 
 def _walk_of(rules: list[Rule], relations: set[str]) -> LinearWalk | None:
     """Return the walk of the recursive rules of one relation, if all have that form and carry the same column."""
-    steps = [step_of(rule, relations) for rule in rules]
-    walks = {step for step in steps if step}
-    if None in steps or len(relations) != 1 or len({carried for carried, _, _ in walks}) != 1:
+    steps = {step_of(rule, relations) for rule in rules}
+    if None in steps or len(relations) != 1 or len({carried for carried, _, _ in steps}) != 1:
         return None
-    return LinearWalk(next(iter(relations)), next(iter(walks))[0], tuple(sorted((edge, back) for _, edge, back in walks)))
+    (relation,), (carried, _, _) = relations, next(iter(steps))
+    return LinearWalk(relation, carried, tuple(sorted((edges, backwards) for _, edges, backwards in steps)))
 
 
 def of_pairs(rule: Rule) -> bool:
@@ -51,16 +49,14 @@ def of_pairs(rule: Rule) -> bool:
 
 
 def step_of(rule: Rule, relations: set[str]) -> tuple[int, str, bool] | None:
-    """Return (carried place, edges, backwards) for a rule of the form."""
-    if len(rule.body) != 2 or not of_pairs(rule):
+    """Return (place of the carried column, edge relation, True if edges are walked backwards) of a rule with one atom of the
+    stratum and one atom of edges; None for a rule of another form. relations: those of the stratum."""
+    if len(rule.body) != 2 or not of_pairs(rule) or sum(atom.relation in relations for atom in rule.body) != 1:
         return None
-    own = [atom for atom in rule.body if atom.relation in relations]
-    if len(own) != 1:
-        return None
-    (other,) = (atom for atom in rule.body if atom is not own[0])
-    head, path, edge = ([term.name for term in part.args] for part in (rule.head, own[0], other))
+    path, edge = sorted(rule.body, key=lambda atom: atom.relation not in relations)
+    head_names, path_names, edge_names = ([term.name for term in part.args] for part in (rule.head, path, edge))
     for carried in (0, 1):
-        x, y, z = path[carried], path[1 - carried], head[1 - carried]
-        if head[carried] == x and len({x, y, z}) == 3 and sorted(edge) == sorted((y, z)):
-            return carried, other.relation, edge[0] == z
+        x, y, z = path_names[carried], path_names[1 - carried], head_names[1 - carried]
+        if head_names[carried] == x and len({x, y, z}) == 3 and sorted(edge_names) == sorted((y, z)):
+            return carried, edge.relation, edge_names[0] == z
     return None

@@ -1,7 +1,6 @@
 """Tools for passes over rules: traverse the terms and literals of a rule, replace parts, and rename variables apart.
 
-A node is a part of a rule in `ra.ir`: a term, a literal, or the rule itself.
-"""
+A node is a part of a rule in `ra.ir`: a term, a literal, or the rule itself."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
@@ -27,7 +26,7 @@ def _field_names(kind: type) -> tuple[str, ...]:
 
 
 def children(node) -> list:
-    """The nodes directly inside a node, in the order they are written."""
+    """Return the nodes directly inside a node, in the order they are written."""
     found: list = []
     if node.__class__ in LEAVES:
         return found
@@ -51,7 +50,7 @@ def walk(node) -> Iterator:
 
 
 def map_children(node, change: Callable):
-    """The node with `change` applied to each node directly inside."""
+    """Return the node with `change` applied to each node directly inside it; the same object if none changes."""
     if node.__class__ in LEAVES:
         return node
     changed = {}
@@ -73,7 +72,8 @@ def transform(node, change: Callable):
 
 
 def variables_of(node) -> dict[str, ir.Var]:
-    """The variables of a term, a literal, a rule or several of them, aggregates' inner ones too: by name, as they appear.
+    """Return {name: variable} of a term, a literal, a rule or several of them, including those inside aggregates, in the order
+    of their occurrence.
 
     >>> x, y = ir.Var("x", ir.Kind.NUMBER), ir.Var("y", ir.Kind.NUMBER)
     >>> list(variables_of([ir.Atom("e", (y, ir.Wild())), ir.Compare("=", x, y, ir.Kind.NUMBER)]))
@@ -87,7 +87,7 @@ def variables_of(node) -> dict[str, ir.Var]:
 
 
 def substitute(node, terms: Mapping[str, ir.Term]):
-    """The node with the variables named in `terms` replaced, all at once.
+    """Replace the variables named in `terms`, all at once.
 
     The result of a range or of an aggregate must be a variable: never give another term for one.
 
@@ -165,21 +165,34 @@ def is_plain(rule: ir.Rule) -> bool:
 
 
 def relation_of(name: str, variables: Sequence[ir.Var], body: tuple, rule: ir.Rule) -> tuple[ir.Relation, ir.Rule]:
-    """Return (relation of variables, rule that derives it from a body), for a body that a pass takes out of a rule, which the
-    text of the new rule names."""
+    """Return (a new relation with these variables as columns, the rule that derives it) for a body that a pass takes out of a
+    rule. The text of the new rule names that rule."""
     relation = ir.Relation(name, tuple((var.name, ir.Type(var.kind.value, var.kind)) for var in variables), span=rule.span)
-    made = ir.Rule(ir.Atom(name, tuple(variables)), body, span=rule.span)
-    return relation, replace(made, text=f"{made}  (of: {rule.text or rule})")
+    new_rule = ir.Rule(ir.Atom(name, tuple(variables)), body, span=rule.span)
+    return relation, replace(new_rule, text=f"{new_rule}  (of: {rule.text or rule})")
 
 
 def relations_in(nodes) -> set[str]:
-    """The relations of all atoms in literals, rules or several of them."""
+    """Return the relations of all atoms in literals, rules or several of them."""
     return {node.relation for node in walk(nodes) if isinstance(node, ir.Atom)}
 
 
 def positive_atoms(body: Iterable) -> list[ir.Atom]:
-    """The atoms of a body that are neither negated nor aggregated."""
+    """Return the atoms of a body that are neither negated nor aggregated."""
     return [literal for literal in body if isinstance(literal, ir.Atom)]
+
+
+def atoms_of(nodes, relation: str) -> list[ir.Atom]:
+    """Return the atoms of a relation in literals, rules or several of them, at any depth."""
+    return [node for node in walk(nodes) if isinstance(node, ir.Atom) and node.relation == relation]
+
+
+def variables_bound_by(term: ir.Term) -> set[str]:
+    """Return the names of the variables that a term binds if it is matched with a value: those of a variable, and of the fields
+    of a record. The result of an expression does not determine its operands."""
+    if isinstance(term, ir.Pack):
+        return set().union(*map(variables_bound_by, term.args))
+    return {term.name} if isinstance(term, ir.Var) else set()
 
 
 def results_of(body: Iterable) -> set[str]:
@@ -200,14 +213,14 @@ def has_autoinc(node) -> bool:
 
 
 def with_body(rule: ir.Rule, body: Iterable) -> ir.Rule:
-    """The rule with another body. A .plan numbers the atoms, so it goes when their number changes."""
+    """Return the rule with another body. If the number of atoms changes, drop its .plan, which numbers them."""
     body = tuple(body)
     same = len(positive_atoms(body)) == len(positive_atoms(rule.body))
     return replace(rule, body=body, plan=rule.plan if same else None)
 
 
 def with_literals(rule: ir.Rule, body: tuple) -> ir.Rule:
-    """The rule with another body; the same object, if the literals are the same objects."""
+    """Return the rule with another body; the same object, if the literals are the same objects."""
     return replace(rule, body=body) if any(map(is_not, body, rule.body)) else rule
 
 

@@ -1,6 +1,5 @@
 """Rules and names as shown to the user: relations and variables that the compiler has made (their names contain an @) are
-described in terms of the program's own names.
-"""
+described in terms of the program's own names."""
 
 import re
 from collections.abc import Mapping
@@ -16,8 +15,8 @@ WORDS = {
     "older": "older step's", "step": "step of", "begin": "first steps of", "final": "final", "end": "end of",
     "class": "class of",
 }  # fmt: skip
-ASKED = "recursive_iteration_cnt"
-MADE = re.compile(rf"(.+)@({'|'.join(WORDS)})(?:\d+(?:_\d+)?)?")
+ITERATION_NUMBER = "recursive_iteration_cnt"
+GENERATED = re.compile(rf"(.+)@({'|'.join(WORDS)})(?:\d+(?:_\d+)?)?")
 PROJECTED = re.compile(r"(?!half@|factor@|early@|static@)(.+)@\d+(?:_\d+)*")
 
 
@@ -28,8 +27,9 @@ def spoken_name(name: str) -> str:
     >>> [spoken_name(name) for name in ("edge", "edge@0_2", "degree@parts", "cost@needs1_0", "way@worse", "path@bf")]
     ['edge', 'distinct edge', 'partial degree', 'keys needed by cost', 'worse way', 'path@bf']
     """
-    if made := MADE.fullmatch(name):
-        return f"{WORDS[made[2]]} {spoken_name(made[1])}"
+    if match := GENERATED.fullmatch(name):
+        base, word = match.groups()
+        return f"{WORDS[word]} {spoken_name(base)}"
     projected = PROJECTED.fullmatch(name)
     return f"distinct {spoken_name(projected[1])}" if projected else name
 
@@ -62,7 +62,7 @@ def as_written(node, relations: Mapping[str, ir.Relation]):
         if not isinstance(part, ir.Atom):
             return part
         if part.relation.endswith("@iteration"):
-            return ir.Compare("=", ir.Call(ASKED, (), ir.Kind.UNSIGNED), part.args[0], ir.Kind.UNSIGNED)
+            return ir.Compare("=", ir.Call(ITERATION_NUMBER, (), ir.Kind.UNSIGNED), part.args[0], ir.Kind.UNSIGNED)
         if not PROJECTED.fullmatch(part.relation):
             return part
         name, _, kept = part.relation.rpartition("@")

@@ -13,7 +13,7 @@ RECORD = "debug_delta"  # the qualifier of a relation that records the tuples of
 
 @dataclass
 class Stratum:
-    """A relation, or relations that depend on each other, and the rules that derive them, as written."""
+    """A relation, or mutually recursive relations, and the rules that derive them, in the order of the program."""
 
     relations: tuple[str, ...]
     rules: list[ir.Rule]
@@ -32,9 +32,8 @@ class Stratum:
 
 @dataclass(frozen=True)
 class Edge:
-    """A dependency: a rule for `head` reads `body`. via: "" for a positive atom, else how it is read (negation or
-    aggregation).
-    """
+    """A dependency of the relation `head` on the relation `body`. via: "" for a positive atom, else "negation", "aggregation"
+    or `RECORD`."""
 
     head: str
     body: str
@@ -43,7 +42,8 @@ class Edge:
 
 
 def strata(program: ir.Program) -> list[Stratum]:
-    """The strata of a program; every relation is in one. A negation or aggregation in a cycle is a ProgramError."""
+    """Return the strata of a program in an order of evaluation; every relation is in one. Raises ProgramError for a cycle
+    through a negation or an aggregation."""
     read = [edge for rule in program.rules for edge in rule_edges(rule)]
     read += [Edge(now, before) for loop in program.loops for now in loop.agenda for before in loop.prerequisites]
     edges = read + joint_edges(program)
@@ -54,25 +54,21 @@ def strata(program: ir.Program) -> list[Stratum]:
     rules = defaultdict(list)
     for rule in program.rules:
         rules[rule.head.relation].append(rule)
-    cyclic = recursive_relations(groups, read)
-    return [Stratum(group, [r for name in group for r in rules[name]], not cyclic.isdisjoint(group)) for group in groups]
+    recursive = recursive_relations(groups, read)
+    return [Stratum(group, [r for name in group for r in rules[name]], not recursive.isdisjoint(group)) for group in groups]
 
 
 def edges_of(program: ir.Program) -> list[Edge]:
-    """The relations that rules read, or that are evaluated with them."""
+    """Return the dependencies of relations: by the rules, and between relations that are evaluated together."""
     return [edge for rule in program.rules for edge in rule_edges(rule)] + joint_edges(program)
 
 
 def joint_edges(program: ir.Program) -> list[Edge]:
-    """Return edges in both directions between a relation and the rules that remove its tuples, and between a relation and those
-    that record its iterations, as these are evaluated together."""
-    pairs = [(relation.name, relation.removal) for relation in program.relations.values() if relation.dominated]
-    pairs += [
-        (relation.name, name)
-        for relation in program.relations.values()
-        for name in relation.follows
-        if name in program.relations
-    ]
+    """Return edges in both directions between a relation and that of the tuples to remove from it, and between a relation and
+    those that record its iterations: they are evaluated together."""
+    relations = program.relations.values()
+    pairs = [(relation.name, relation.removal) for relation in relations if relation.dominated]
+    pairs += [(relation.name, name) for relation in relations for name in relation.follows if name in program.relations]
     return [edge for relation, other in pairs for edge in (Edge(relation, other), Edge(other, relation))]
 
 
@@ -81,7 +77,7 @@ def rule_edges(rule: ir.Rule) -> list[Edge]:
 
 
 def is_fact(rule: ir.Rule) -> bool:
-    """True of a rule for one tuple of constants, and records of constants."""
+    """True if a rule has no body, and only constants and records of constants in its head."""
     return not rule.body and all(map(_is_constant, rule.head.args))
 
 
@@ -90,7 +86,7 @@ def _is_constant(term: ir.Term) -> bool:
 
 
 def names_read(rules: list[ir.Rule]) -> set[str]:
-    """The relations in the bodies of some rules."""
+    """Return the relations in the bodies of some rules."""
     return {edge.body for rule in rules for edge in rule_edges(rule)}
 
 
@@ -115,8 +111,8 @@ def _relations_with_kind(body, via):
 
 
 def orderless(program: ir.Program) -> dict[str, frozenset[str]]:
-    """The relations of each relation's stratum, one set for a stratum. Strata whose tuples depend on what each iteration makes
-    are left out: their rules cannot be split."""
+    """Return {relation: the relations of its stratum}, without strata whose tuples depend on the order of iterations: the rules
+    of those cannot be split. The relations of a stratum share one set."""
     found: dict[str, frozenset[str]] = {}
     for stratum in strata(program):
         if not any(program.relations[name].lattice or program.relations[name].stepwise for name in stratum.relations):
@@ -125,22 +121,20 @@ def orderless(program: ir.Program) -> dict[str, frozenset[str]]:
 
 
 def recursion_groups(program: ir.Program) -> dict[str, int]:
-    """Number relations: mutually recursive relations have the same number."""
-    return {
-        name: number for number, group in enumerate(strong_components(program.relations, edges_of(program))) for name in group
-    }
+    """Number the strongly connected components: {relation: number of its component}."""
+    groups = strong_components(program.relations, edges_of(program))
+    return {name: number for number, group in enumerate(groups) for name in group}
 
 
 def strong_components(names, edges) -> list[tuple[str, ...]]:
-    """Return the strongly connected components. A component comes before those that read it; members are in the order of
-    `names`.
+    """Return the strongly connected components of some relations. A component comes before those that depend on it; its members
+    are in the order of `names`.
 
-    Tarjan's algorithm with an explicit stack, as a program may have a chain of thousands of relations.
-    """
+    Tarjan's algorithm with an explicit stack, as a program may have a chain of thousands of relations."""
     reads: dict[str, dict[str, bool]] = defaultdict(dict)
     for edge in edges:
         reads[edge.head][edge.body] = True
-    place = {name: at for at, name in enumerate(names)}
+    place = {name: number for number, name in enumerate(names)}
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     on_stack: set[str] = set()
@@ -154,30 +148,26 @@ def strong_components(names, edges) -> list[tuple[str, ...]]:
         return name, iter([body for body in reads[name] if body in place])
 
     for root in place:
-        work = [enter(root)] if root not in index else []
-        while work:
-            name, unvisited = work[-1]
+        calls = [enter(root)] if root not in index else []
+        while calls:
+            name, unvisited = calls[-1]
             body = next(unvisited, None)
             if body is None:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[name])
+                calls.pop()
+                if calls:
+                    caller, _ = calls[-1]
+                    low[caller] = min(low[caller], low[name])
                 if low[name] == index[name]:
-                    found.append(_popped(stack, on_stack, name, place))
+                    group: list[str] = []
+                    while not group or group[-1] != name:
+                        group.append(stack.pop())
+                    on_stack.difference_update(group)
+                    found.append(tuple(sorted(group, key=place.__getitem__)))
             elif body not in index:
-                work.append(enter(body))
+                calls.append(enter(body))
             elif body in on_stack:
                 low[name] = min(low[name], index[body])
     return found
-
-
-def _popped(stack, on_stack, root, place) -> tuple[str, ...]:
-    """Pop a component, down to its root, from Tarjan's stack."""
-    group: list[str] = []
-    while not group or group[-1] != root:
-        group.append(stack.pop())
-        on_stack.discard(group[-1])
-    return tuple(sorted(group, key=place.__getitem__))
 
 
 def recursive_relations(groups, edges) -> set[str]:
@@ -204,10 +194,10 @@ def _cycle_problem(edge: Edge, group, inside, spans) -> Problem:
     the component; spans: of the declarations."""
     cycle = [edge, *_path(edge.body, edge.head, inside)]
     marks = {"": "", "negation": "!", "aggregation": "aggregate of ", RECORD: "debug_delta of "}
-    done = {"negation": "negated", "aggregation": "aggregated", RECORD: "recorded"}[edge.via]
+    participle = {"negation": "negated", "aggregation": "aggregated", RECORD: "recorded"}[edge.via]
     steps = " → ".join([edge.head, *(marks[step.via] + step.body for step in cycle)])
     message = f"Unable to stratify relation(s) {{{', '.join(sorted(group))}}}: the cycle {steps} has a cyclic {edge.via}"
-    hint = f"a relation must be complete before it is {done}: break the cycle"
+    hint = f"a relation must be complete before it is {participle}: break the cycle"
     hint += ", or write .semantics wellfounded: what cannot be decided is undefined then" * (edge.via == "negation")
     notes = [(f"Relation {edge.head}", spans[edge.head])] if spans.get(edge.head) else []
     notes += [(f"{step.head} reads {marks[step.via]}{step.body}", step.span) for step in cycle[1:]]

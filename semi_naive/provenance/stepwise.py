@@ -62,8 +62,8 @@ class _Whole:
     def _head(self, head, key_place: int, at: int):
         """A head that aggregates, with the step in its key and in the values by column."""
         key = (*head.key[:key_place], self._step(0), *head.key[key_place:])
-        of = {place + (place >= at): terms for place, terms in head.of.items()}
-        return replace(head, rule=self._whole(head.rule), key=key, of=of)
+        arguments = {place + (place >= at): terms for place, terms in head.arguments.items()}
+        return replace(head, rule=self._whole(head.rule), key=key, arguments=arguments)
 
     def _step(self, before: int) -> ir.Var:
         return ir.Var(NUMBER + str(before or ""), self.kind)

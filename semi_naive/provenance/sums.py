@@ -40,7 +40,7 @@ def aggregated_from(program: Program, name: str, values: tuple) -> Iterator[str]
             known, left = _unified(head.key, key)
             if known is None:
                 continue
-            terms = [rewrite.substitute(term, known) for term in head.of[at]]
+            terms = [rewrite.substitute(term, known) for term in head.arguments[at]]
             body = [rewrite.substitute(literal, known) for literal in (*head.rule.body, *left)]
             target = ", ".join(_text(term, program.relations) for term in terms)
             what = f"{op} {target}" if head.aggregates else target

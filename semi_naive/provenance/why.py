@@ -16,7 +16,7 @@ from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.planning import rewrite
 from semi_naive.planning.joins.body import names_of_variables
 from semi_naive.planning.rewriting.magic import is_adorned
-from semi_naive.planning.spoken import ASKED, as_written
+from semi_naive.planning.spoken import ITERATION_NUMBER, as_written
 from semi_naive.provenance.closures import Paths, paths_of
 from semi_naive.provenance.instances import UNNAMED, Instance, InstanceRule, Instances, Node, Row, collected_table
 from semi_naive.provenance.proofs import Failure, Proof, WhyNot, atom
@@ -233,7 +233,7 @@ class Why:
         if part.relation in self.named:
             pairs = zip(self.named[part.relation], part.tuple, strict=True)
             return ", ".join(f"${name} = {in_program(value)}" for name, value in pairs)
-        return f"{ASKED}() = {part.tuple[0]}" if part.relation.endswith("@iteration") else part
+        return f"{ITERATION_NUMBER}() = {part.tuple[0]}" if part.relation.endswith("@iteration") else part
 
     def _bound(self, asked: InstanceRule, values: Row) -> dict[str, Const]:
         """The constants of an instance's variables."""
@@ -356,7 +356,7 @@ def _lack(part) -> str:
     """Return text: which literal of a rule does not hold."""
     if isinstance(part, Atom):
         return f"there is no {part}"
-    if isinstance(part, Compare) and isinstance(part.left, Call) and part.left.op == ASKED:
+    if isinstance(part, Compare) and isinstance(part.left, Call) and part.left.op == ITERATION_NUMBER:
         return f"no iteration has the number {part.right}"
     return f"there is {part.atom}" if isinstance(part, Not) else f"it is not so that {part}"
 

@@ -90,7 +90,7 @@ def decomposable(stratum: Stratum, database, config: Config) -> tuple[Groups | N
     found, shape = carried(stratum, relations), following(stratum, database, config)
     if not found and not (shape and shape.closure):
         return None, f"it carries no column unchanged from every recursive atom to the head: {found.lost}"
-    return Groups(found, found.told(relations), shape), ""
+    return Groups(found, found.described(relations), shape), ""
 
 
 def worthless(stratum: Stratum, groups: Groups, database, config: Config, cores: int) -> str:

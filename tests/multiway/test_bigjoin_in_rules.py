@@ -32,7 +32,7 @@ GROWING = HEAD + "found(x, y, y) :- edge(x, y).\nfound(x, y, z) :- found(x, y, _
 @pytest.fixture
 def wherever(monkeypatch):
     """BiGJoin is taken for the least there is."""
-    for name in ("SHIPPED", "SPREADING", "BIGJOIN_COST_RATIO"):
+    for name in ("MIN_BIGJOIN_BINDINGS", "MIN_BIGJOIN_FANOUT", "BIGJOIN_COST_RATIO"):
         monkeypatch.setattr(multiway, name, 0)
 
 
@@ -123,7 +123,7 @@ def test_what_grows_is_refined_all_the_same(here, policy, wherever):
 def test_the_planner_says_which_and_why(here, monkeypatch):
     few = runs(TRIANGLES, facts(GRAPH), here)["text"]
     assert re.search(r"the body is cyclic; binary joins all the same: they are expected to make [\d,]+ bindings\n", few)
-    monkeypatch.setattr(multiway, "SHIPPED", 100)
+    monkeypatch.setattr(multiway, "MIN_BIGJOIN_BINDINGS", 100)
     many = runs(TRIANGLES, facts(STAR), here)["text"]
     found = re.search(r"edge\(.*\) or edge\(.*\) +whichever has the fewest tuples proposes . → [\d,]+ bindings; (.*)\n", many)
     assert re.fullmatch(r"the cyclic core, partitioned: binary joins are expected to make [\d,]+ bindings", found[1])
@@ -132,7 +132,7 @@ def test_the_planner_says_which_and_why(here, monkeypatch):
 
 
 def test_where_all_nodes_are_alike_binary_joins_ship_no_more(here, monkeypatch):
-    monkeypatch.setattr(multiway, "SHIPPED", 1000)
+    monkeypatch.setattr(multiway, "MIN_BIGJOIN_BINDINGS", 1000)
     text = runs(TRIANGLES, facts(np.random.default_rng(1).integers(0, 60, (500, 2))), here)["text"]
     assert re.search(
         r"binary joins all the same: they are expected to make [\d,]+ bindings, and BiGJoin to ship [\d,]+\n", text

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from bench.fuzz.oracle import solve
 from bench.fuzz.rounds import random_cases
 from bench.fuzz.texts import datalog
+from semi_naive import Program
 from semi_naive.language import compile_text
 from semi_naive.planning import rewrite
 from semi_naive.planning.rewriting.classes import keep_classes
@@ -169,3 +170,20 @@ def test_autoinc_is_not_multiplied():
     text = ".decl a(x: number, y: number)\n.decl b(x: number)\na(x, autoinc()) :- e(x, y), f(y, _).\nb(x) :- e(x, y), f(y, _)."
     program = compile_text(GIVEN + text)
     assert share(program) is program
+
+
+def test_a_variable_named_as_fields_are_keeps_its_value():
+    """The inlined variable `field` becomes field.1, a name that the compiler of bodies also gives to fields of records."""
+    text = """
+        .type R = [n: number, m: number]
+        .decl e(x: number, y: number)
+        .decl r(x: number, p: R)
+        .decl two(x: number, y: number) inline
+        .decl a(x: number, z: number, n: number)
+        .output a
+        e(1, 2). e(2, 5). e(5, 6). r(1, [7, 3]). r(2, [8, 4]). r(2, [9, 3]).
+        two(x, y) :- e(x, field), e(field, y).
+        a(field, z, n) :- e(field, _), two(field, z), r(field, p), p = [n, 3].
+    """
+    with Program(text).run() as result:
+        assert sorted(result["a"].to_list()) == [(1, 5, 7), (2, 6, 9)]

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 
 from semi_naive.language.syntax import Component
 
-Binding = dict[str, str]  # the argument of each parameter
+Binding = dict[str, str]  # the argument of each type parameter
 
 
 def bind_parameters(binding: Binding, parameters: Iterable[str], arguments: Iterable[str]) -> Binding:
-    """The binding of a component's parameters to arguments, which are resolved in the enclosing binding.
+    """Return the binding of a component's parameters to arguments, which are resolved in the enclosing binding.
 
     >>> bind_parameters({"N": "city"}, ("A", "B"), ("N", "number"))
     {'A': 'city', 'B': 'number'}
@@ -17,7 +17,7 @@ def bind_parameters(binding: Binding, parameters: Iterable[str], arguments: Iter
 
 
 def parts(component: Component, kind: type | tuple[type, ...]) -> list:
-    """The statements of a kind in a component, as written."""
+    """Return the statements of a kind in a component, as written."""
     return [statement for statement in component.statements if isinstance(statement, kind)]
 
 
@@ -40,12 +40,11 @@ class Scopes:
         return self._around[id(component)]
 
     def find(self, name: str, scope: Component | None, binding: Binding) -> Component | None:
-        """The component that a name refers to inside of `scope` (None: outside of all)."""
+        """Return the component that a name refers to inside of `scope` (None: outside of all)."""
         return self._find(binding.get(name, name), scope, binding, set())
 
     def _find(self, name: str, scope: Component | None, binding: Binding, seen: set[int]) -> Component | None:
-        """Return the component that a name denotes in a scope, or None. binding: the values of type parameters; seen: ids of
-        scopes that were searched."""
+        """Return the component that a name denotes in a scope, or None. seen: ids of the scopes that are being searched."""
         while scope is not None:
             if id(scope) in seen:  # components that inherit from each other, an error by itself
                 return None
@@ -53,18 +52,17 @@ class Scopes:
             found = _component_named(parts(scope, Component), name)
             for base, _ in scope.bases if found is None else ():
                 inherited = self._find(binding.get(base, base), self.around(scope), binding, set(seen))
-                if inherited is not None and (found := self._inside(name, inherited, binding, seen)) is not None:
+                if inherited is not None and id(inherited) not in seen:
+                    found = self._find(name, inherited, binding, set(seen))
+                if found is not None:
                     break
             if found is not None:
                 return found
             scope = self.around(scope)
         return _component_named(self.outermost, name)
 
-    def _inside(self, name: str, component: Component, binding: Binding, seen: set[int]) -> Component | None:
-        return None if id(component) in seen else self._find(name, component, binding, set(seen))
-
     def ancestors(self, component: Component, scope: Component | None, binding: Binding) -> list[Component]:
-        """All bases of a component; includes itself if inheritance is cyclic."""
+        """Return all bases of a component; includes itself if inheritance is cyclic."""
         found: list[Component] = []
         queue = [component]
         while queue:

@@ -5,41 +5,22 @@
 
 A name inside of a component refers to the component's own declaration, else to that of the enclosing one, and so on outwards.
 Prefixing implements that: an instance prefixes the names that it declares, leaves other names unchanged, and then the enclosing
-instance does the same with the result.
-"""
+instance does the same with the result."""
 
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 
+from semi_naive.language import syntax
 from semi_naive.language.components.component_checks import arity_problem, component_problems
 from semi_naive.language.components.component_scopes import Binding, Scopes, bind_parameters, parts
 from semi_naive.language.errors import Problem, ProgramError
-from semi_naive.language.syntax import (
-    TYPES,
-    As,
-    Atom,
-    BranchInit,
-    Clause,
-    Component,
-    Directive,
-    Init,
-    Lattice,
-    Node,
-    Override,
-    RecordDecl,
-    RelationDecl,
-    SourceProgram,
-    SubtypeDecl,
-    SumDecl,
-    UnionDecl,
-)
 
 Names = dict[str, str]
 MAX_INSTANCES = 10_000  # instances of components, at most
 
 
-def expand_components(source: SourceProgram) -> SourceProgram:
-    """The program without components: each `.init` is replaced by the content of its instance."""
-    if not any(isinstance(statement, (Component, Init, Override)) for statement in source.statements):
+def expand_components(source: syntax.SourceProgram) -> syntax.SourceProgram:
+    """Return the program without components: each `.init` is replaced by the content of its instance."""
+    if not any(isinstance(statement, (syntax.Component, syntax.Init, syntax.Override)) for statement in source.statements):
         return source
     scopes = Scopes(source.statements)
     problems = component_problems(source.statements, scopes)
@@ -48,35 +29,29 @@ def expand_components(source: SourceProgram) -> SourceProgram:
     statements: list = []
     instances = _Instances(scopes, problems)
     for statement in source.statements:
-        if isinstance(statement, Init):
+        if isinstance(statement, syntax.Init):
             statements += instances.instance(statement, None, {}).statements()
-        elif not isinstance(statement, Component):
+        elif not isinstance(statement, syntax.Component):
             statements.append(statement)
-    statements = _once(statements)
     if problems:
-        once = {(problem.message, problem.span): problem for problem in problems}  # several instances have the same ones
-        raise ProgramError(list(once.values()), source.texts)
-    return SourceProgram(statements, source.texts, source.warnings, source.legacy)
-
-
-def _once(statements: list) -> list:
-    """The statements without repeated definitions of a type's lattice by several instances."""
-    kept = {(node.name, node.span) if isinstance(node, Lattice) else id(node): node for node in statements}
-    return list(kept.values())
+        distinct = {(problem.message, problem.span): problem for problem in problems}  # several instances have the same ones
+        raise ProgramError(list(distinct.values()), source.texts)
+    # Several instances may define the same lattice of a type.
+    kept = {(node.name, node.span) if isinstance(node, syntax.Lattice) else id(node): node for node in statements}
+    return syntax.SourceProgram(list(kept.values()), source.texts, source.warnings, source.legacy)
 
 
 @dataclass
 class Content:
-    """The statements of an instance. An orphan is a clause for a relation that the instance does not declare; an enclosing
-    instance may declare it.
-    """
+    """The statements of an instance. orphans: clauses for relations that the instance does not declare; an enclosing instance
+    may declare them."""
 
     types: list = field(default_factory=list)
-    relations: list[RelationDecl] = field(default_factory=list)
-    directives: list[Directive] = field(default_factory=list)
-    clauses: list[Clause] = field(default_factory=list)
-    orphans: list[Clause] = field(default_factory=list)
-    lattices: list[Lattice] = field(default_factory=list)
+    relations: list[syntax.RelationDecl] = field(default_factory=list)
+    directives: list[syntax.Directive] = field(default_factory=list)
+    clauses: list[syntax.Clause] = field(default_factory=list)
+    orphans: list[syntax.Clause] = field(default_factory=list)
+    lattices: list[syntax.Lattice] = field(default_factory=list)
 
     def statements(self) -> list:
         return [*self.types, *self.lattices, *self.relations, *self.directives, *self.clauses, *self.orphans]
@@ -87,18 +62,19 @@ class _Instances:
 
     def __init__(self, scopes: Scopes, problems: list[Problem]):
         self.scopes, self.problems = scopes, problems
-        self.made = 0  # the number of instances so far
+        self.count = 0  # the number of instances so far
         self.unfinished: list[tuple[int, Binding]] = []  # the components being instantiated, with their parameters
 
-    def instance(self, init: Init, scope: Component | None, binding: Binding) -> Content:
-        """The content of an instance, under its qualified names. `scope` is the component that contains the `.init`."""
+    def instance(self, init: syntax.Init, scope: syntax.Component | None, binding: Binding) -> Content:
+        """Return the content of an instance, under its qualified names; nothing, and a problem, if it cannot be created. scope:
+        the component that contains the `.init`, or None; binding: the arguments of the scope's parameters."""
         content = Content()
         component = self.scopes.find(init.component, scope, binding)
         if component is None:
             hint = f"{init.component} is {binding[init.component]} here" if init.component in binding else ""
             self.problems.append(Problem(f"Component {init.component} not found", init.span, hint))
             return content
-        if len(component.parameters) != len(init.arguments):  # of a component that is a parameter it shows only here
+        if len(component.parameters) != len(init.arguments):  # if the component is a parameter, this is the only check
             self.problems.append(arity_problem(component, init.component, init.arguments, init.span))
             return content
         inner = bind_parameters(binding, component.parameters, init.arguments)
@@ -106,38 +82,40 @@ class _Instances:
             message = f"Component instantiation limit reached: an instance of {component.name} has one inside, without end"
             self.problems.append(Problem(message, init.span, "instances cannot be recursive; relations can"))
             return content
-        self.made += 1
-        if self.made > MAX_INSTANCES:
-            if self.made == MAX_INSTANCES + 1:
+        self.count += 1
+        if self.count > MAX_INSTANCES:
+            if self.count == MAX_INSTANCES + 1:
                 message = f"Component instantiation limit reached: {MAX_INSTANCES:,} instances are the most"
                 self.problems.append(Problem(message, init.span, "instances of instances multiply: leave some out"))
             return content
         self.unfinished.append((id(component), inner))
-        self.collect(component, inner, frozenset(), content)
+        self._collect(component, inner, frozenset(), content)
         self.unfinished.pop()
         return _qualified(content, init.name)
 
-    def collect(self, component: Component, binding: Binding, overridden: frozenset[str], content: Content):
-        """Add the content of a component, first its own instances and bases. Clauses for `overridden` relations are left out,
-        as a derived component replaces them."""
-        for init in parts(component, Init):
-            self.add(self.instance(init, component, binding), content)
-        inherited = overridden | {override.relation for override in parts(component, Override)}
+    def _collect(self, component: syntax.Component, binding: Binding, overridden: frozenset[str], content: Content):
+        """Add the statements of a component to a content, after those of its instances and bases. Clauses for `overridden`
+        relations are left out, as a derived component replaces them."""
+        for init in parts(component, syntax.Init):
+            self._add(self.instance(init, component, binding), content)
+        overridden_in_bases = overridden | {override.relation for override in parts(component, syntax.Override)}
         for name, arguments in component.bases:
             base = self.scopes.find(name, self.scopes.around(component), binding)
             if base is None:
                 hint = f"{component.name} is to inherit from it"
                 self.problems.append(Problem(f"Component {name} not found", component.span, hint))
                 continue
-            self.collect(base, bind_parameters(binding, base.parameters, arguments), inherited, content)
-        self.add(_own(component, binding, overridden), content)
+            self._collect(base, bind_parameters(binding, base.parameters, arguments), overridden_in_bases, content)
+        self._add(_own(component, binding, overridden), content)
 
-    def add(self, added: Content, content: Content):
-        """Add statements to a content; orphaned clauses may find their relation in the other part."""
-        content.types += self.new(added.types, content.types, "type")
-        content.relations += self.new(added.relations, content.relations, "relation")
+    def _add(self, added: Content, content: Content):
+        """Add statements to a content. A clause that is an orphan in one of them may not be in both together."""
+        self._check_names(added.types, content.types, "type")
+        self._check_names(added.relations, content.relations, "relation")
+        content.types += added.types
+        content.relations += added.relations
         for directive in added.directives:
-            self.check_directive(directive, content.directives)
+            self._check_directive(directive, content.directives)
             content.directives.append(directive)
         content.lattices += added.lattices
         content.clauses += added.clauses
@@ -146,8 +124,8 @@ class _Instances:
         for clause in orphans:
             (content.clauses if clause.heads[0].relation in declared else content.orphans).append(clause)
 
-    def new(self, declarations: list, known: list, word: str) -> list:
-        """Return declarations, and report those whose name is already declared. word: the kind of declaration, for errors."""
+    def _check_names(self, declarations: list, known: list, word: str):
+        """Report declarations whose name is already declared. word: the kind of declaration, for errors."""
         before = {declaration.name: declaration for declaration in known}
         for declaration in declarations:
             if declaration.name in before:
@@ -156,9 +134,8 @@ class _Instances:
                 message = f"Redefinition of {word} {declaration.name}"
                 self.problems.append(Problem(message, declaration.span, hint, notes=notes))
             before.setdefault(declaration.name, declaration)
-        return declarations
 
-    def check_directive(self, directive: Directive, known: list[Directive]):
+    def _check_directive(self, directive: syntax.Directive, known: list[syntax.Directive]):
         """Report a second input or limit directive of a relation."""
         before = next((other for other in known if other.relation == directive.relation), None)
         if before is not None and before.kind == directive.kind != "output":
@@ -167,16 +144,16 @@ class _Instances:
             self.problems.append(Problem(message, directive.span, f"leave out one .{directive.kind}", notes=notes))
 
 
-def _own(component: Component, binding: Binding, overridden: frozenset[str]) -> Content:
-    """The declarations and clauses of a component itself. A clause with several heads becomes several, as its heads may move to
-    different instances."""
+def _own(component: syntax.Component, binding: Binding, overridden: frozenset[str]) -> Content:
+    """Return the declarations and clauses of a component itself. A clause with several heads becomes several, as its heads may
+    move to different instances."""
     own = Content(
-        types=[_renamed(type_, {}, binding, binding) for type_ in parts(component, TYPES)],
-        relations=[_renamed(relation, {}, binding) for relation in parts(component, RelationDecl)],
-        directives=parts(component, Directive),
-        lattices=[_renamed(lattice, {}, binding) for lattice in parts(component, Lattice)],
+        types=[_renamed(type_, {}, binding, binding) for type_ in parts(component, syntax.TYPES)],
+        relations=[_renamed(relation, {}, binding) for relation in parts(component, syntax.RelationDecl)],
+        directives=parts(component, syntax.Directive),
+        lattices=[_renamed(lattice, {}, binding) for lattice in parts(component, syntax.Lattice)],
     )
-    for clause in parts(component, Clause):
+    for clause in parts(component, syntax.Clause):
         clause = _renamed(clause, {}, binding)
         kept = [head for head in clause.heads if head.relation.split(".")[0] not in overridden]
         own.orphans += [replace(clause, heads=(head,), beside=clause.heads) for head in kept]
@@ -184,9 +161,9 @@ def _own(component: Component, binding: Binding, overridden: frozenset[str]) -> 
 
 
 def _qualified(content: Content, instance: str) -> Content:
-    """The content with the instance's name in front of all names that it declares."""
+    """Return the content with the instance's name in front of all names that it declares."""
     types = {type_.name: f"{instance}.{type_.name}" for type_ in content.types}
-    branches = [branch.name for type_ in content.types if isinstance(type_, SumDecl) for branch in type_.branches]
+    branches = [branch.name for type_ in content.types if isinstance(type_, syntax.SumDecl) for branch in type_.branches]
     types |= {f"${name}": f"{instance}.{name}" for name in branches}  # no type has a name with $
     relations = {relation.name: f"{instance}.{relation.name}" for relation in content.relations}
     return Content(
@@ -199,31 +176,28 @@ def _qualified(content: Content, instance: str) -> Content:
     )
 
 
-def _renamed(node: Node, relations: Names, types: Names, declared: Names | None = None) -> Node:
+def _renamed(node: syntax.Node, relations: Names, types: Names, declared: Names | None = None) -> syntax.Node:
     """Return a statement with relations and types renamed. declared: new names for the type that it declares."""
     match node:
-        case SubtypeDecl():
+        case syntax.SubtypeDecl():
             return replace(node, name=_new_name(node.name, declared), base=_new_name(node.base, types))
-        case UnionDecl():
+        case syntax.UnionDecl():
             members = tuple(_new_name(member, types) for member in node.members)
             return replace(node, name=_new_name(node.name, declared), members=members)
-        case RecordDecl():
+        case syntax.RecordDecl():
             return replace(node, name=_new_name(node.name, declared), fields=_typed(node.fields, types))
-        case SumDecl():
-            branches = tuple(
-                replace(
-                    branch, name=_new_name(f"${branch.name}", declared).removeprefix("$"), fields=_typed(branch.fields, types)
-                )
-                for branch in node.branches
-            )
+        case syntax.SumDecl():
+            names = [_new_name(f"${branch.name}", declared).removeprefix("$") for branch in node.branches]
+            pairs = zip(node.branches, names, strict=True)
+            branches = tuple(replace(branch, name=name, fields=_typed(branch.fields, types)) for branch, name in pairs)
             return replace(node, name=_new_name(node.name, declared), branches=branches)
-        case RelationDecl():
-            other = replace(node, name=_new_name(node.name, relations), born_of=_new_name(node.born_of, relations))
-            return replace(other, attributes=_typed(node.attributes, types))
-        case Lattice():
+        case syntax.RelationDecl():
+            name, born_of = _new_name(node.name, relations), _new_name(node.born_of, relations)
+            return replace(node, name=name, born_of=born_of, attributes=_typed(node.attributes, types))
+        case syntax.Lattice():
             bounds = tuple((word, _rename_clause(value, relations, types)) for word, value in node.bounds)
             return replace(node, name=_new_name(node.name, types), bounds=bounds)
-        case Directive():
+        case syntax.Directive():
             return replace(node, relation=_new_name(node.relation, relations))
     return _rename_clause(node, relations, types)
 
@@ -240,17 +214,17 @@ def _rename_clause(node, relations: Names, types: Names):
     """Return a clause, or a part of one, with relations in all its atoms and types in all its casts renamed."""
     if isinstance(node, tuple):
         return tuple(_rename_clause(item, relations, types) for item in node)
-    if not isinstance(node, Node) or not is_dataclass(node):
+    if not isinstance(node, syntax.Node) or not is_dataclass(node):
         return node
     changes = {
         part.name: _rename_clause(value, relations, types)
         for part in fields(node)
-        if isinstance(value := getattr(node, part.name), (tuple, Node))
+        if isinstance(value := getattr(node, part.name), (tuple, syntax.Node))
     }
-    if isinstance(node, Atom):
+    if isinstance(node, syntax.Atom):
         changes["relation"] = relations.get(node.relation, node.relation)
-    elif isinstance(node, As):
+    elif isinstance(node, syntax.As):
         changes["type"] = types.get(node.type, node.type)
-    elif isinstance(node, BranchInit):
+    elif isinstance(node, syntax.BranchInit):
         changes["name"] = types.get(f"${node.name}", node.name)
     return replace(node, **changes) if changes else node

@@ -1,15 +1,14 @@
 """Build the syntax tree from the parser's reductions: one method for each rule of the grammar, innermost rules first.
 
 Constructs that the grammar accepts but the engine does not support, and errors that a grammar cannot express, are recorded as
-problems at their place. The tree gets a harmless substitute, so that the rest is checked, too.
-"""
+problems at their place. The tree gets a harmless substitute, so that the rest is checked, too."""
 
 from dataclasses import replace
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Span
-from semi_naive.language.parsing.build_terms import choice_form, integer_literal
-from semi_naive.language.parsing.reduce import Reduce, node, saying, worded
+from semi_naive.language.parsing.build_terms import aggregate_form, integer_literal
+from semi_naive.language.parsing.reduce import Reduce, node, significant, worded
 from semi_naive.language.parsing.tokens import Token
 from semi_naive.language.syntax import Node
 
@@ -34,7 +33,7 @@ class StatementBuilder(Reduce):
     def old_type(self, span, keyword, name):
         """Build a subtype from an obsolete type declaration."""
         base = "number" if keyword.type == "NUMBER_TYPE" else "symbol"
-        self.old("Deprecated type declaration used", span, f"write .type {name} <: {base}", "deprecated-type-decl")
+        self.deprecated("Deprecated type declaration used", span, f"write .type {name} <: {base}", "deprecated-type-decl")
         return syntax.SubtypeDecl(str(name), base, span=span)
 
     @node
@@ -57,17 +56,19 @@ class StatementBuilder(Reduce):
         return syntax.BranchDecl(str(name), _pairs(fields), spans=self._type_spans(fields), span=span)
 
     def field(self, children):
-        return tuple(saying(children))
+        """Return a field or an attribute: (name, type)."""
+        return tuple(significant(children))
 
     def _check_plain(self, fields):
-        """Report lattices of a record's fields."""
-        for field in fields:
-            if len(field) > 2:
-                hint = f"write {field[0]}: {field[1]}; a lattice is of an attribute of a relation"
-                self.problem(f"Field {field[0]} cannot be of a lattice", field[2], hint)
+        """Report fields of records and branches that are written as lattices. fields: see `field` and `lattice_field`."""
+        for name, type_, *lattice_span in fields:
+            if lattice_span:
+                hint = f"write {name}: {type_}; a lattice is of an attribute of a relation"
+                self.problem(f"Field {name} cannot be of a lattice", lattice_span[0], hint)
 
     @node
     def lattice_field(self, span, name, type_):
+        """Return an attribute of a lattice: (name, type, span)."""
         return (name, type_, span)
 
     @node
@@ -75,7 +76,7 @@ class StatementBuilder(Reduce):
         return syntax.Lattice(str(name), bounds, span=span)
 
     def bound(self, children):
-        name, value = saying(children)
+        name, value = significant(children)
         return (str(name), value)
 
     # -- relations and directives
@@ -87,19 +88,19 @@ class StatementBuilder(Reduce):
         fields = next((child for child in rest if isinstance(child, list)), ())
         words = [child for child in rest if isinstance(child, Token) and child.type == "WORD"]
         qualifiers, spans = self._qualifiers(words), self._type_spans(fields)
-        lattices = tuple(at for at, field in enumerate(fields) if len(field) > 2)
+        lattices = tuple(place for place, (_, _, *lattice_span) in enumerate(fields) if lattice_span)
         choice = next((child for child in rest if isinstance(child, syntax.ChoiceDomain)), syntax.NO_CHOICE)
         for word in words:
             if word in IO_QUALIFIERS:
                 message, hint = f"Deprecated {word} qualifier was used", f"write .{word} {names[0]}"
-                self.old(message, self._span(word), hint, "deprecated-qualifier")
-        made = []
+                self.deprecated(message, self._span(word), hint, "deprecated-qualifier")
+        kept = frozenset(qualifiers.difference(IO_QUALIFIERS))
+        statements = []
         for name in names:
-            place = self._span(name)
-            kept = frozenset(qualifiers.difference(IO_QUALIFIERS))
-            made.append(syntax.RelationDecl(str(name), _pairs(fields), kept, choice, lattices, spans=spans, span=place))
-            made += [syntax.Directive(kind, str(name), span=place) for kind in IO_QUALIFIERS if kind in qualifiers]
-        return made
+            span = self._span(name)
+            statements.append(syntax.RelationDecl(str(name), _pairs(fields), kept, choice, lattices, spans=spans, span=span))
+            statements += [syntax.Directive(kind, str(name), span=span) for kind in IO_QUALIFIERS if kind in qualifiers]
+        return statements
 
     def _qualifiers(self, words) -> set[str]:
         """Return the qualifiers of a relation; report conflicting ones."""
@@ -123,9 +124,10 @@ class StatementBuilder(Reduce):
     def choice(self, span, *keys):
         return syntax.ChoiceDomain(tuple(key for key, _ in keys), tuple(place for _, place in keys), span=span)
 
-    @worded
-    def dependency(self, span, *children):
-        return tuple(map(str, saying(children))), span
+    @node
+    def dependency(self, span, *names):
+        """Return a key of a choice-domain: (names of attributes, span)."""
+        return tuple(map(str, names)), span
 
     @worded
     def functor_decl(self, span, _keyword, name, *rest):
@@ -138,7 +140,7 @@ class StatementBuilder(Reduce):
         return syntax.FunctorDecl(str(name), pairs, str(result), stateful, spans, span=span)
 
     def parameter(self, children):
-        return saying(children)
+        return significant(children)
 
     @worded
     def directive(self, _span, keyword, *rest):
@@ -148,7 +150,7 @@ class StatementBuilder(Reduce):
         return [syntax.Directive(keyword[1:], str(name), dict(settings), span=self._span(name)) for name in names]
 
     def settings(self, children):
-        return dict(saying(children))
+        return dict(significant(children))
 
     def setting(self, children):
         key, _, value = children
@@ -179,7 +181,7 @@ class StatementBuilder(Reduce):
         return syntax.Component(type_.component, type_.arguments, written, tuple(_flat(statements)), span=span)
 
     def component_head(self, children):
-        return saying(children)
+        return significant(children)
 
     @node
     def component_type(self, span, name, arguments=()):
@@ -197,13 +199,13 @@ class StatementBuilder(Reduce):
 
     @node
     def fact(self, span, atom):
-        self._check_lonely([atom])
+        self._check_aggregates([atom])
         return syntax.Clause((atom,), span=span)
 
     @worded
     def rule(self, _span, heads, _if, body, dot, *hints):
         """Build a rule with its plans and join hint."""
-        self._check_lonely(heads)
+        self._check_aggregates(heads)
         orders = next((hint for hint in hints if isinstance(hint, list)), [])
         plan = {version: atoms for version, atoms, _ in orders} or None
         spans = {version: place for version, _, place in orders}
@@ -212,23 +214,23 @@ class StatementBuilder(Reduce):
 
     @worded
     def subsumption(self, _span, worse, _less, better, _if, body, dot, *_plan):
-        self._check_lonely([])
+        self._check_aggregates([])
         return syntax.Clause((worse,), body, span=self.between([worse, dot]), dominating=better)
 
-    def _check_lonely(self, heads):
-        """Report aggregates of one argument, such as min(e), outside of a head's arguments."""
+    def _check_aggregates(self, heads):
+        """Report aggregates in the form of functors, such as min(e), that are not arguments of the heads of a clause."""
         allowed = {id(arg) for head in heads for arg in head.args}
-        for functor in self.state.lonely:
+        for functor in self.state.head_aggregates:
             if id(functor) not in allowed:
-                hint = f"an aggregate has a body, {choice_form(functor.name)}"
+                hint = f"an aggregate has a body, {aggregate_form(functor.name)}"
                 hint += ", and the functor has two arguments or more" if functor.name in ("min", "max") else ""
                 self.problem(
                     f"{functor.name}{' with one argument' * (len(functor.args) == 1)} outside of a head", functor.span, hint
                 )
-        self.state.lonely.clear()
+        self.state.head_aggregates.clear()
 
     def plan(self, children):
-        return list(saying(children))
+        return list(significant(children))
 
     @node
     def join(self, span, how):
@@ -239,18 +241,19 @@ class StatementBuilder(Reduce):
 
     @node
     def order(self, span, version, *atoms):
+        """Return one order of a .plan: (version, numbers of the atoms, span)."""
         return integer_literal(version), tuple(map(integer_literal, atoms)), span
 
 
 def _flat(statements) -> list:
-    """Statements in one list; a rule of the grammar makes none, one or several."""
-    out = []
+    """Return statements in one list; a rule of the grammar makes none, one or a list of several."""
+    flat = []
     for statement in statements:
         if isinstance(statement, list):
-            out += statement
+            flat += statement
         elif isinstance(statement, Node):
-            out.append(statement)
-    return out
+            flat.append(statement)
+    return flat
 
 
 def _pairs(fields) -> tuple[tuple[str, str], ...]:

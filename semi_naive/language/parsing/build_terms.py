@@ -27,7 +27,8 @@ class TermBuilder(Reduce):
 
     @node
     def paren(self, span, value):
-        """The value with the span of its brackets. Nodes that `_check_lonely` finds by identity are returned unchanged."""
+        """Return an expression with the span of its brackets. Nodes that `_check_aggregates` finds by identity are not
+        changed."""
         return value if isinstance(value, Functor) and value.name in AGGREGATES else replace(value, span=span)
 
     @node
@@ -91,7 +92,7 @@ class TermBuilder(Reduce):
 
     @node
     def address(self, span, text):
-        """The signed 32-bit number with the bytes of an IPv4 address."""
+        """Return the signed 32-bit number with the bytes of an IPv4 address."""
         parts = [int(part) for part in text.split(".")]
         if max(parts) > 255:
             self.problem("IP out of range", span, "each of the four numbers of an address is at most 255")
@@ -114,12 +115,13 @@ class TermBuilder(Reduce):
     def counter(self, span, word, *_):
         """Build autoinc(), also from the deprecated $."""
         if word == "$":
-            self.old("Deprecated $ symbol was used. Use functor 'autoinc()' instead.", span, "write autoinc()")
+            self.deprecated("Deprecated $ symbol was used. Use functor 'autoinc()' instead.", span, "write autoinc()")
         return Functor("autoinc", (), span=span)
 
     @node
     def asked(self, span, name):
-        return syntax.Variable(str(name), span=span)  # not writable in a program: only registered rules bind it
+        """Build a parameter of a registered rule, as a variable. A program cannot have one."""
+        return syntax.Variable(str(name), span=span)
 
     @node
     def record(self, span, args=()):
@@ -135,21 +137,22 @@ class TermBuilder(Reduce):
 
     @node
     def aggregate_functor(self, span, name, *args):
-        """Build min, max or count as a functor, and note those that are aggregates if they are in a head."""
+        """Build the name of an aggregate with arguments: min or max of several is a functor; all others are aggregates, and
+        must be in a head."""
         if name not in ("min", "max", "count") and len(args) != 1:
-            hint = f"an aggregate has a body: {choice_form(name)}"
+            hint = f"an aggregate has a body: {aggregate_form(name)}"
             self.problem(f"{name} is an aggregate and not a functor", span, hint)
-        made = Functor(str(name), args, span=span)
+        functor = Functor(str(name), args, span=span)
         if len(args) == 1 or name == "count":
-            self.state.lonely.append(made)
-        return made
+            self.state.head_aggregates.append(functor)
+        return functor
 
     @node
     def aggregate(self, span, op, *rest):
         """Build an aggregate: op, target (except for count), body."""
         *target, body = rest
         if (op == "count") == bool(target):
-            self.problem("incorrect expression arity for given aggregate mode", span, f"it is written {choice_form(op)}")
+            self.problem("incorrect expression arity for given aggregate mode", span, f"it is written {aggregate_form(op)}")
         return syntax.Aggregate(str(op), target[0] if target else None, body, span=span)
 
     @node
@@ -175,12 +178,13 @@ class TermBuilder(Reduce):
         return Functor(NUMBER, (), span=span)
 
 
-def choice_form(op: str) -> str:
+def aggregate_form(op: str) -> str:
+    """Return an example of an aggregate, for messages."""
     return "count : { … }" if op == "count" else f"{op} e : {{ … }}"
 
 
 def integer_literal(text: str) -> int:
-    """The value of a literal. One with more digits than Python converts becomes a number that is out of range, too."""
+    """Return the value of a literal. A literal with more digits than Python converts becomes a number out of range."""
     base = {"0x": 16, "0b": 2}.get(text[:2], 10)
     digits = (text[2:] if base != 10 else text).lstrip("0")
     return int(digits or "0", base) if len(digits) <= MAX_INTEGER_DIGITS else 1 << MAX_INTEGER_DIGITS

@@ -5,8 +5,7 @@ and line breaks inside statements are kept.
       edge(y ,z).                                   edge(y, z).
 
 The layout depends only on tokens and brackets, not on the grammar. So texts that do not parse, such as those with macros, can
-be formatted, too.
-"""
+be formatted, too."""
 
 import re
 from dataclasses import dataclass, field
@@ -33,7 +32,8 @@ OPENING, CLOSING = frozenset("([{"), frozenset(")]}")
 
 @dataclass(frozen=True)
 class Lexeme:
-    """kind: of `TOKEN`, or "marker" for a preprocessor line, or "note" for an annotation; glued: no space preceded it."""
+    """A token of a text. kind: its group of `TOKEN`, "marker" for a preprocessor line, or "note" for an annotation; glued: no
+    space precedes it."""
 
     kind: str
     text: str
@@ -57,21 +57,21 @@ def tokens(text: str) -> list[list[Lexeme]]:
     [['p', '(', '1', ')', '.', '// one'], ['#define X 1'], ['.decl', 'a.b', '(', 'x', ':', 'T', ')']]
     """
     lines: list[list[Lexeme]] = [[]]
-    at, glued = 0, False
-    while at < len(text):
-        if text[at] == "#":
-            end = re.compile(r"(?:\\\n|[^\n])*").match(text, at).end()
-            lines[-1].append(Lexeme("marker", text[at:end].rstrip(), False))
-            at, glued = end, False
+    position, glued = 0, False
+    while position < len(text):
+        if text[position] == "#":
+            end = re.compile(r"(?:\\\n|[^\n])*").match(text, position).end()
+            lines[-1].append(Lexeme("marker", text[position:end].rstrip(), False))
+            position, glued = end, False
             continue
-        match = TOKEN.match(text, at)
-        kind, part, at = match.lastgroup, match[0], match.end()
+        match = TOKEN.match(text, position)
+        kind, part, position = match.lastgroup, match[0], match.end()
         if kind == "newline":
             lines.append([])
         elif kind == "mark" and part.endswith("["):
             if part != "[":
-                end = _end_of_annotation(text, at)
-                kind, part, at = "note", part + text[at:end], end
+                end = _end_of_annotation(text, position)
+                kind, part, position = "note", part + text[position:end], end
             lines[-1].append(Lexeme(kind, part, glued))
         elif kind != "blanks":
             lines[-1].append(Lexeme(kind, part.rstrip() if kind == "comment" else part, glued))
@@ -80,7 +80,7 @@ def tokens(text: str) -> list[list[Lexeme]]:
 
 
 def _end_of_annotation(text: str, at: int) -> int:
-    """The end of an annotation whose bracket has just been opened."""
+    """Return the position after an annotation. at: the position after its opening bracket."""
     depth = 1
     while at < len(text) and depth:
         match = TOKEN.match(text, at)
@@ -120,13 +120,13 @@ def _texts(lines: list[list[Lexeme]]) -> list[str]:
 
 @dataclass
 class _State:
-    """The state at the beginning of a line: open brackets, and the current statement."""
+    """The state of the layout before a token: open brackets, and the current statement."""
 
     brackets: list[str] = field(default_factory=list)  # the open brackets; a "block" contains statements
     begun: bool = False  # True inside a statement
     directive: str = ""  # the first token of a statement that is not a clause
-    base: int = 0  # brackets that were open when it began
-    before: Lexeme = NOTHING
+    base: int = 0  # the number of brackets that were open when the statement began
+    before: Lexeme = NOTHING  # the previous token
     signed: bool = False  # True if the previous token is the sign of a number
 
     @property
@@ -169,8 +169,8 @@ class _State:
             return False
         if token.kind == "directive":
             return True
-        over = self.before.text not in UNFINISHED and self.before.kind != "directive" or self.directive == ".once"
-        return over and token.kind == "word" and token.text != "choice-domain" and after.text == "("
+        complete = self.before.text not in UNFINISHED and self.before.kind != "directive" or self.directive == ".once"
+        return complete and token.kind == "word" and token.text != "choice-domain" and after.text == "("
 
     def _indent(self, first: Lexeme) -> int:
         """Return the indentation of a line that begins with a token, in levels."""
@@ -184,7 +184,7 @@ class _State:
         return depth + (self.clause or not self.inside)
 
     def _take(self, token: Lexeme, after: Lexeme) -> None:
-        """Advance over a token. after: the next token."""
+        """Update the brackets and the statement for a token. after: the next token."""
         text = token.text
         if token.kind in ("comment", "marker", "note"):
             return
@@ -213,7 +213,7 @@ class _State:
     # -- between two tokens
 
     def _space(self, token: Lexeme) -> str:
-        """The space between the previous token and this one."""
+        """Return the space between the previous token and this one."""
         if token.kind == "comment" and token.text.startswith("//"):
             return "  "
         noted = {token.kind, self.before.kind} & {"comment", "note", "marker"}
@@ -238,14 +238,9 @@ class _State:
             return self._apart_from_brace(left, right)
         if {left, right} & {"<", ">"} and not self.clause:
             return left == ">" and right not in ("<", ">")
-        if "=" in (left, right) and self._in_directive:
+        if "=" in (left, right) and self.directive and self.inside:  # a setting
             return False
         return not (left == "-" and self.signed)
-
-    @property
-    def _in_directive(self) -> bool:
-        """True inside of the brackets of a directive: attributes and settings."""
-        return bool(self.directive) and self.inside
 
     @staticmethod
     def _apart_from_bracket(before: Lexeme, was: bool) -> bool:

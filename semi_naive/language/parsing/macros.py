@@ -13,7 +13,8 @@ MAX_INCLUDE_DEPTH = 60  # nested includes, each of which takes several frames of
 
 
 def expanded_text(text: str, file: str, include_dirs, defines, result) -> Text:
-    """The text with macros expanded and directives carried out; files and problems are added to `result`."""
+    """Return the text with macros expanded and directives executed. Add the files that it reads, and its problems, to
+    `result`."""
     macros = Macros(file, include_dirs, defines, result)
     macros.parse(text, file)
     try:
@@ -34,8 +35,7 @@ class Macros(pcpp.Preprocessor):
     """A preprocessor of pcpp that reports problems as `Problem`s, and records the origin of its tokens.
 
     pcpp's tokens have a file and line. The column is found by searching the line: tokens keep their order, and the tokens of a
-    macro get the place of the macro's name.
-    """
+    macro get the place of the macro's name."""
 
     def __init__(self, file: str, include_dirs, defines, result):
         super().__init__()
@@ -45,10 +45,10 @@ class Macros(pcpp.Preprocessor):
         self.names = {os.path.abspath(file): file}  # name of each file in messages
         self.markers: dict[str, list[tuple[int, int, str]]] = {}  # the #line directives of each file
         self.lines: dict[str, list[str]] = {}  # of each file
-        self.at = ("", 0, 0)  # the file, line and column that the last token was found at
+        self.last = ("", 0, 0)  # the file, line and column (from 0) at which the search for the next token begins
         for directory in include_dirs:
             self.add_path(directory)
-        self.rewrite_paths = []  # files keep the names that they were asked for by
+        self.rewrite_paths = []  # messages name files as the directives do
         for name, value in (PREDEFINED | dict(defines)).items():
             self.define(f"{name} {value}")
 
@@ -58,12 +58,12 @@ class Macros(pcpp.Preprocessor):
         if value.isspace():
             return self.out.extend(value)
         source, line = token.source, token.lineno
-        start = self.at[2] if self.at[:2] == (source, line) else 0
-        text = self._line(source, line)
-        names = getattr(token, "expanded_from", ())
-        column = text.find(names[-1] if names else value, start)
+        *last_line, last_column = self.last
+        start = last_column if last_line == [source, line] else 0
+        macros = getattr(token, "expanded_from", ())
+        column = self._line(source, line).find(macros[-1] if macros else value, start)
         column = start if column < 0 else column
-        self.at = (source, line, column if names else column + len(value))
+        self.last = (source, line, column if macros else column + len(value))
         file, line = self._reported(source, line)
         self.out.append(value, file, line, column + 1)
 
@@ -75,7 +75,7 @@ class Macros(pcpp.Preprocessor):
         return lines[line - 1] if line <= len(lines) else ""
 
     def _reported(self, source: str, line: int) -> tuple[str, int]:
-        """The file and line as reported under a preceding #line directive."""
+        """Return the file and line as reported under a preceding #line directive."""
         file = self.names.get(source, source)
         for after, first, name in reversed(self.markers.get(source, ())):
             if after < line:

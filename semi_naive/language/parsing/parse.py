@@ -26,7 +26,7 @@ MAX_COPIED_STACK = 3000  # depth of the parser's stack above which it is not cop
 def parse_file(
     path, include_dirs: Sequence = (), defines: Mapping = NOTHING, sandbox=None, legacy: bool = False
 ) -> SourceProgram:
-    """The syntax tree of a file. See `parse`."""
+    """Return the syntax tree of a file. See `parse`."""
     return parse(read_text(path), os.fspath(path), include_dirs, defines, sandbox, legacy)
 
 
@@ -39,8 +39,7 @@ def parse(
     file: its name in messages, whose folder is searched for its own includes before `include_dirs`.
     defines: macros.
     sandbox: the folder that contains all includes.
-    legacy: an old program, see `SourceProgram`.
-    """
+    legacy: an old program, see `SourceProgram`."""
     source, errors = parse_all(text, file, include_dirs, defines, sandbox, legacy)
     if errors:
         raise ProgramError(errors + source.warnings, source.texts)
@@ -66,40 +65,39 @@ def parse_all(
 
 
 class _Unexpected(Exception):
-    """Raised for a token that the parser cannot accept. stacks: the parser's stacks before it; empty if they were too deep to
-    copy.
-    """
+    """Raised for a token that the parser cannot accept. stacks: the parser's stacks of states and of values before the token;
+    empty if they were too deep to copy."""
 
     def __init__(self, stacks: tuple):
         self.stacks = stacks
 
 
 class Parser:
-    """The parser of a text, with the stacks of the states and of the values so far."""
+    """The LALR parser of one text, with its stacks: `stack` of states, `values` of tokens and reduced values."""
 
     def __init__(self, text: Text):
-        self.tables, self.state, self.makers = _parser()
+        self.tables, self.state, self.reductions = _parser()
         self.stack, self.values = [self.tables.start], []
         self.problems = self.state.begin(text)
 
     def feed(self, token: Token) -> list | None:
-        """Shift a token, after all reductions; after the last token return the statements. Raises _Unexpected."""
+        """Reduce, and shift a token. After the last token, return the statements. Raises _Unexpected."""
         states, stack, values, kind, before = self.tables.states, self.stack, self.values, token.type, ()
         while True:  # half of the time of a parse
-            found = states[stack[-1]].get(kind)
-            if found is None:
+            action = states[stack[-1]].get(kind)
+            if action is None:
                 raise _Unexpected(before or (stack, values))
-            if found >= 0:
-                stack.append(found)
+            if action >= 0:
+                stack.append(action)
                 values.append(token)
                 return None
             if not before:
                 before = (stack.copy(), values.copy()) if len(stack) <= MAX_COPIED_STACK else ((), ())
-            size, make, symbol = self.makers[~found]
+            size, reduce, symbol = self.reductions[~action]
             parts = values[-size:] if size else []
             if size:
                 del stack[-size:], values[-size:]
-            values.append(make(parts))
+            values.append(reduce(parts))
             stack.append(states[stack[-1]][symbol])
             if kind == "$END" and stack[-1] == self.tables.end:
                 return values[-1]
@@ -111,10 +109,10 @@ class Parser:
     def _shifts(self, kind: str) -> bool:
         """True if reductions lead to a state that shifts a terminal."""
         states, stack = self.tables.states, self.stack.copy()
-        while (found := states[stack[-1]].get(kind)) is not None:
-            if found >= 0:
+        while (action := states[stack[-1]].get(kind)) is not None:
+            if action >= 0:
                 return True
-            rule = self.tables.reductions[~found]
+            rule = self.tables.reductions[~action]
             del stack[len(stack) - rule.size :]
             stack.append(states[stack[-1]][rule.symbol])
         return False
@@ -126,112 +124,113 @@ class Parser:
 
 @cache
 def _parser() -> tuple[Tables, ParseState, list[tuple]]:
-    """The tables, the state of the builders, and of each reduction its size, its function and its symbol."""
-    found, state = tables(), ParseState()
+    """Return (the tables, the state of the builders, (size, function, symbol) of each reduction)."""
+    made, state = tables(), ParseState()
     builders = [builder(state) for builder in (StatementBuilder, TermBuilder, NameBuilder)]
-    return found, state, [(rule.size, _maker(rule, builders), rule.symbol) for rule in found.reductions]
+    return made, state, [(rule.size, _reduction(rule, builders), rule.symbol) for rule in made.reductions]
 
 
-def _maker(rule: ParserRule, builders: list[Reduce]) -> Callable[[list], Any]:
-    """The function from the values of a rule's symbols to the value of the rule."""
+def _reduction(rule: ParserRule, builders: list[Reduce]) -> Callable[[list], Any]:
+    """Return the function from the values of a grammar rule's symbols to the value of the rule."""
     if not rule.method:
         return Repeated
     methods = (getattr(builder, rule.method, None) for builder in builders)
     method = next(filter(None, methods), None)  # rules that only pass a value have none
-    made = (lambda parts: parts[0] if len(parts) == 1 else method(parts)) if rule.passing else method
-    return (lambda parts: made(_spread(parts))) if rule.repeats else made
+    reduce = (lambda parts: parts[0] if len(parts) == 1 else method(parts)) if rule.passing else method
+    return (lambda parts: reduce(_spread(parts))) if rule.repeats else reduce
 
 
 class Repeated(tuple):
     """The value of a repetition: (value of the repetition so far, its last part). It is immutable, as the parser returns to
-    earlier stacks after an error.
-    """
+    earlier stacks after an error."""
 
 
 def _spread(parts: list) -> list:
-    """The values of a rule's symbols, with all that is repeated in place of the repetitions."""
-    made, left = [], parts[::-1]
-    while left:
-        one = left.pop()
-        if isinstance(one, Repeated):
-            left += reversed(one)
+    """Return the values of a rule's symbols, with the parts of each repetition in its place."""
+    spread, waiting = [], parts[::-1]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Repeated):
+            waiting += reversed(value)
         else:
-            made.append(one)
-    return made
+            spread.append(value)
+    return spread
 
 
 def lexed(text: str) -> list[Token]:
-    """The tokens of a text."""
-    found = tables()
-    return list(tokens_of(text, re.compile(found.pattern), found.words, found.ignored))
+    """Return the tokens of a text."""
+    made = tables()
+    return list(tokens_of(text, re.compile(made.pattern), made.words, made.ignored))
 
 
 @cache
 def words() -> frozenset[str]:
-    """The keywords of the grammar, which cannot be names of relations."""
+    """Return the keywords of the grammar, which cannot be names of relations."""
     return frozenset(text for text, is_word in tables().terminals.values() if is_word) | {"ordered"}
 
 
 def _parse_statements(text: Text) -> tuple[list, list[Problem]]:
-    """The statements and the syntax errors. After an error parsing continues with the next statement."""
+    """Return (the statements, the syntax errors and warnings). After an error, parsing continues with the next statement."""
     whole, parser = text.whole(), Parser(text)
     problems = parser.problems
     if not whole.strip():
         return [], problems
     tokens = [*_without_annotations(lexed(whole)), _end_token(whole)]
-    at, statements = 0, None
-    while at < len(tokens):
+    position, statements = 0, None
+    while position < len(tokens):
         try:
-            statements = parser.feed(tokens[at])
-            at += 1
+            statements = parser.feed(tokens[position])
+            position += 1
         except _Unexpected as error:
-            if not error.stacks[0]:  # they were too deep to be kept: there is no way back
+            stack, values = error.stacks
+            if not stack:  # too deep to be copied, so parsing cannot continue
                 hint = "name a part of the expression in brackets: x = …, or make it a relation of its own"
-                problems.append(Problem("syntax error in brackets that are nested too deep", text.span(tokens[at]), hint))
+                span = text.span(tokens[position])
+                problems.append(Problem("syntax error in brackets that are nested too deep", span, hint))
                 break
-            parser.stack, parser.values = error.stacks  # some rules were reduced before the token turned out to be wrong
-            problems.append(syntax_problem(tokens, at, parser.accepts(), parser.values, parser.name, text.span))
-            parser.state.forget()
+            parser.stack, parser.values = stack, values  # undo the reductions that preceded the wrong token
+            problems.append(syntax_problem(tokens, position, parser.accepts(), parser.values, parser.name, text.span))
+            parser.state.drop_statement()
             errors = sum(problem.severity == "Error" for problem in problems)
-            at = _recovered(parser, tokens, at) if errors < MAX_SYNTAX_ERRORS else len(tokens)
+            position = _recovered(parser, tokens, position) if errors < MAX_SYNTAX_ERRORS else len(tokens)
     return statements or [], problems
 
 
 def _without_annotations(tokens: Iterable[Token]) -> list[Token]:
-    """Tokens without @[…] and @![…], which may stand nearly anywhere, contain any tokens, and have no effect."""
-    out: list[Token] = []
+    """Remove annotations, @[…] and @![…], which may stand nearly anywhere, contain any tokens, and have no effect."""
+    kept: list[Token] = []
     depth = 0
     for token in tokens:
         if depth:
             depth += (token.type == "LSQB") - (token.type == "RSQB")
-        elif token.type == "LSQB" and _annotates(out):
-            while out.pop().type != "AT":
+        elif token.type == "LSQB" and _begin_annotation([last.type for last in kept[-2:]]):
+            while kept.pop().type != "AT":
                 pass
             depth = 1
         else:
-            out.append(token)
-    return out
+            kept.append(token)
+    return kept
 
 
-def _annotates(tokens: list[Token]) -> bool:
-    last = tokens[-2:]
-    return bool(last) and (last[-1].type == "AT" or [token.type for token in last] == ["AT", "BANG"])
+def _begin_annotation(kinds: list[str]) -> bool:
+    """True if tokens of these kinds and a bracket begin an annotation. kinds: of the last two tokens."""
+    return kinds[-1:] == ["AT"] or kinds == ["AT", "BANG"]
 
 
 def _end_token(text: str) -> Token:
-    """The token that ends the parse, after the last character."""
+    """Return the token that ends the parse, after the last character."""
     line, column = text.count("\n") + 1, len(text) - text.rfind("\n")
     return Token("", "$END", len(text), line, column, line, column, len(text))
 
 
 def _recovered(parser: Parser, tokens: list[Token], at: int) -> int:
     """Drop the unfinished statement: unwind to a state in which a statement can begin, and skip to a token that may begin one.
-    at: the position of the unexpected token. Returns the position of the token."""
-    braces = 0
+    Return the position of that token. at: the position of the unexpected token."""
+    braces = 0  # those that the dropped tokens have opened
     while "DECL" not in (accepted := parser.accepts()):
         parser.stack.pop()
-        given_up = parser.values.pop()
-        braces += isinstance(given_up, Token) and given_up.type == "LBRACE"
+        dropped = parser.values.pop()
+        braces += isinstance(dropped, Token) and dropped.type == "LBRACE"
     for index in range(at, len(tokens) - 1):
         kind = tokens[index].type
         braces += kind == "LBRACE"

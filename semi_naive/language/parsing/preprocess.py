@@ -19,7 +19,8 @@ _INCLUDE = re.compile(
 
 @dataclass
 class Preprocessed:
-    """The result. text: the whole program; texts: each file's text, for messages; problems: those found so far."""
+    """A program's text after preprocessing. text: the whole program; texts: the text of each file, for messages; files: the
+    number of included files."""
 
     text: Text
     texts: dict[str, str] = field(default_factory=dict)

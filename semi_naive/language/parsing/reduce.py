@@ -8,11 +8,11 @@ from semi_naive.language.parsing.tokens import Token
 from semi_naive.language.syntax import Node
 
 ESCAPES = {'"': '"', "'": "'", "\\": "\\", "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_SAYING = frozenset("IDENT QNAME WORD STRING NUMBER UNSIGNED FLOAT IP PARAMETER".split())
+_SIGNIFICANT = frozenset("IDENT QNAME WORD STRING NUMBER UNSIGNED FLOAT IP PARAMETER".split())
 
 
 def _edge(children, backwards: bool):
-    """The first (or last) token or node of children, which may be nested lists."""
+    """Return the first (or last) token or node of children, which may be nested lists."""
     for child in reversed(children) if backwards else children:
         if isinstance(child, (Token, Node)):
             return child
@@ -21,9 +21,9 @@ def _edge(children, backwards: bool):
     return None
 
 
-def saying(children):
-    """The children without punctuation and keywords."""
-    return [child for child in children if not isinstance(child, Token) or child.type in _SAYING]
+def significant(children):
+    """Return the children without punctuation and keywords."""
+    return [child for child in children if not isinstance(child, Token) or child.type in _SIGNIFICANT]
 
 
 def node(method):
@@ -32,7 +32,7 @@ def node(method):
 
     @wraps(method)
     def reduced(self, children):
-        return method(self, self.between(children), *saying(children))
+        return method(self, self.between(children), *significant(children))
 
     return reduced
 
@@ -48,24 +48,22 @@ def worded(method):
 
 
 class ParseState(threading.local):
-    """The state of one parse in one thread: the origin of the text, the problems, and the reductions of the current statement
-    that must not stand alone.
-    """
+    """The state of one parse in one thread. origin: of the text; problems: so far; head_aggregates: the aggregates in the form
+    of functors in the current statement, which are allowed only as arguments of a head."""
 
     def begin(self, origin) -> list[Problem]:
-        """Start a parse; `origin.span(token)` gives the origin of a token. Returns the list that problems are added to."""
-        self.origin, self.problems, self.lonely = origin, [], []
+        """Start a parse; `origin.span(token)` returns the span of a token. Returns the list to which problems are appended."""
+        self.origin, self.problems, self.head_aggregates = origin, [], []
         return self.problems
 
-    def forget(self) -> None:
-        """Discard the reductions of the current statement, which the parser drops."""
-        self.lonely.clear()
+    def drop_statement(self) -> None:
+        """Discard the functors of the current statement, which the parser drops."""
+        self.head_aggregates.clear()
 
 
 class Reduce:
     """The base class of builders, each of which has a method for some rules of the grammar. Builders of one parser share their
-    state.
-    """
+    state."""
 
     def __init__(self, state: ParseState):
         self.state = state
@@ -83,15 +81,15 @@ class Reduce:
         return place.span if isinstance(place, Node) else self.state.origin.span(place)
 
     def problem(self, message: str, span: Span, hint: str = ""):
-        """Note an error."""
+        """Record an error."""
         self.state.problems.append(Problem(message, span, hint))
 
-    def old(self, message: str, span: Span, hint: str, flag: str = ""):
-        """Note the use of obsolete syntax."""
+    def deprecated(self, message: str, span: Span, hint: str, flag: str = ""):
+        """Record a warning about obsolete syntax."""
         self.state.problems.append(Problem(message, span, hint, "Warning", flag=flag))
 
     def _unescaped(self, text) -> str:
-        """The string of a quoted literal."""
+        """Return the string of a quoted literal."""
         inside, out, at = text[1:-1], [], 0
         while (slash := inside.find("\\", at)) >= 0:
             code = inside[slash + 1]
@@ -107,7 +105,7 @@ class NameBuilder(Reduce):
     """Lists, qualified names and words."""
 
     def names(self, children):
-        return saying(children)
+        return significant(children)
 
     args = fields = heads = names
 

@@ -63,25 +63,23 @@ SLIPS = {  # common mistakes: a token, or two neighbouring ones, and the advice
 def syntax_problem(
     tokens: list[Token], at: int, expected: set[str], stack: list, name: Callable[[str], str], span: Callable[[Token], Span]
 ) -> Problem:
-    """The problem of the unexpected token tokens[at], given the terminals in `expected`. `stack`: the parser's symbols of
-    unfinished rules; `name`: the text of a terminal; `span`: the place of a token."""
+    """Return the problem of the unexpected token tokens[at]. expected: the terminals that the parser would accept; stack: the
+    parser's values of unfinished rules; name: returns the text of a terminal; span: returns the place of a token."""
     token = tokens[at]
     if token.type == "UNCLOSED_COMMENT":
-        return Problem("unterminated comment block, missing '*/'", _first_line(span(token)), "close it with */")
+        place = span(token)
+        opening = Span(place.file, place.line, place.column, place.line, place.column + len("/*"))
+        return Problem("unterminated comment block, missing '*/'", opening, "close it with */")
     if token.type == "UNCLOSED_STRING":
         return Problem("unclosed string", span(token), 'a string ends with a double quote; one inside of it is written \\"')
-    wanted = series(_wishes(expected, name), "or")
-    message = f"syntax error, unexpected {_unexpected(token)}" + (f", expecting {wanted}" if wanted else "")
+    expecting = series(_expected_words(expected, name), "or")
+    message = f"syntax error, unexpected {_unexpected(token)}" + (f", expecting {expecting}" if expecting else "")
     problem = Problem(message, span(token), _hint(tokens, at, expected))
     opened = _unclosed(token, stack, expected)
     if opened is not None:
         problem.hint = f"close the {opened} first"
         problem.notes.append(("opened here", span(opened)))
     return problem
-
-
-def _first_line(span: Span) -> Span:
-    return Span(span.file, span.line, span.column, span.line, span.column + 2)
 
 
 def _unexpected(token: Token) -> str:
@@ -92,35 +90,27 @@ def _unexpected(token: Token) -> str:
     return f"{KINDS[token.type]} {text}" if token.type in KINDS else text
 
 
-def _wishes(expected: set[str], name: Callable[[str], str]) -> list[str]:
-    """The expected terminals in words; long lists are replaced by one word."""
-    rest, wishes = set(expected), []
+def _expected_words(expected: set[str], name: Callable[[str], str]) -> list[str]:
+    """Return the expected terminals in words; one word stands for a whole class of them."""
+    rest, words = set(expected), []
     if rest >= STATEMENTS - {"FUNCTOR", "PRAGMA", "SEMANTICS"}:
-        wishes.append("a clause or a declaration")
+        words.append("a clause or a declaration")
         rest -= STATEMENTS | {"IDENT", "$END", "PLAN", "JOIN"}
     if rest >= EXPRESSION:
-        wishes.append("a literal" if rest >= LITERALS else "an expression")
+        words.append("a literal" if rest >= LITERALS else "an expression")
         rest -= EXPRESSION | LITERALS | {"IDENT", "LPAR"}
-    if rest >= COMPARISONS:
-        wishes.append("a comparison")
-        rest -= COMPARISONS
-    if rest >= OPERATORS:
-        wishes.append("an operator")
-        rest -= OPERATORS
-    if rest >= QUALIFIERS:
-        wishes.append("a qualifier")
-        rest -= QUALIFIERS
-    named = {KINDS.get(terminal) or _quote_symbol(name(terminal)) for terminal in rest if terminal != "$END"}
-    return wishes + sorted(named) + ["end of file"] * ("$END" in rest)
-
-
-def _quote_symbol(text: str) -> str:
-    return text if text.isalpha() else f"'{text}'"
+    for terminals, word in ((COMPARISONS, "a comparison"), (OPERATORS, "an operator"), (QUALIFIERS, "a qualifier")):
+        if rest >= terminals:
+            words.append(word)
+            rest -= terminals
+    texts = {terminal: name(terminal) for terminal in rest - {"$END"}}
+    named = {KINDS.get(terminal) or (text if text.isalpha() else f"'{text}'") for terminal, text in texts.items()}
+    return words + sorted(named) + ["end of file"] * ("$END" in rest)
 
 
 def _hint(tokens: list[Token], at: int, expected: set[str]) -> str:
-    """Return advice for an unexpected token; "" if there is none. expected: the terminals that the parser would accept. at: its
-    position in `tokens`."""
+    """Return advice for the unexpected token tokens[at]; "" if there is none. expected: the terminals that the parser would
+    accept."""
     token = tokens[at]
     before = tokens[at - 1] if at else None
     after = tokens[at + 1] if at + 1 < len(tokens) else None
@@ -149,11 +139,10 @@ def _hint(tokens: list[Token], at: int, expected: set[str]) -> str:
 
 
 def _unclosed(token: Token, stack: list, expected: set[str]) -> Token | None:
-    """The unclosed bracket before this token."""
-    closing = {"DOT", "IF", "$END", *BRACKETS.values(), *STATEMENTS}
-    if token.type not in closing:
+    """Return the innermost open bracket, if a token that ends a part is unexpected because the bracket is not closed."""
+    if token.type not in {"DOT", "IF", "$END", *BRACKETS.values(), *STATEMENTS}:
         return None
-    closed = 0
+    closed = 0  # closing brackets whose opening one is not met yet
     for value in reversed([value for value in stack if isinstance(value, Token)]):
         closed += value.type in BRACKETS.values()
         if value.type in BRACKETS:

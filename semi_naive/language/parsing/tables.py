@@ -1,6 +1,5 @@
 """The tables of the parser. Lark makes them from grammar.lark once; later processes read them from a file without loading
-lark.
-"""
+lark."""
 
 import logging
 import pickle
@@ -19,8 +18,7 @@ class ParserRule(NamedTuple):
 
     method: of the builder; "" for a rule that lark has made for a repetition.
     repeats: some of its symbols are repetitions.
-    passing: a single value is the result itself.
-    """
+    passing: a single value is the result itself."""
 
     symbol: str
     size: int
@@ -34,8 +32,7 @@ class Tables(NamedTuple):
 
     pattern, words, ignored: see `tokens_of`.
     terminals: for each terminal its text or pattern, and True if it is a text.
-    states: for each state, by symbol: the next state, or ~n to reduce by `reductions[n]`.
-    """
+    states: for each state, by symbol: the next state, or ~n to reduce by `reductions[n]`."""
 
     pattern: str
     words: dict[str, dict[str, str]]
@@ -58,7 +55,7 @@ class _Every:
 
 @cache
 def tables() -> Tables:
-    """The tables: 250 ms to make the first time, 3 ms to load in later processes."""
+    """Return the tables of the language. Making them takes 250 ms; later processes load them from a file, in 3 ms."""
     grammar = Path(__file__).with_name("grammar.lark").read_text("utf-8")
     path = private.cache("parsers") / f"parser-{private.digest(grammar, Tables._fields, ParserRule._fields, sys.version)}"
     if (data := private.load(path)) is not None:
@@ -75,35 +72,38 @@ def tables() -> Tables:
 
 
 def make_tables(grammar: str) -> Tables:
-    """The tables of a grammar whose rules keep all tokens."""
+    """Return the tables of a grammar whose rules keep all tokens."""
     from lark import Lark
     from lark.lexer import BasicLexer
     from lark.parsers.lalr_analysis import Shift
 
-    made = Lark(grammar, parser="lalr", lexer="basic", keep_all_tokens=True, maybe_placeholders=False, postlex=_Every())
-    lexer, table = BasicLexer(made.lexer_conf), made.parser.parser._parse_table
+    lark = Lark(grammar, parser="lalr", lexer="basic", keep_all_tokens=True, maybe_placeholders=False, postlex=_Every())
+    lexer, table = BasicLexer(lark.lexer_conf), lark.parser.parser._parse_table
     [pattern] = lexer.scanner._mres
     words = {
         str(name): {str(each.pattern.value): str(each.name) for each in unless.scanner.terminals}
         for name, unless in lexer.callback.items()
     }
-    numbers: dict = {}  # of the rules
+    rule_numbers: dict = {}
+
+    def encoded(action, argument) -> int:
+        """Return the next state of a shift, or ~n for a reduction by rule n."""
+        return argument if action is Shift else ~rule_numbers.setdefault(argument, len(rule_numbers))
+
     states = {
-        state: {
-            sys.intern(str(symbol)): to if action is Shift else ~numbers.setdefault(to, len(numbers))
-            for symbol, (action, to) in row.items()
-        }
+        state: {sys.intern(str(symbol)): encoded(*action) for symbol, action in row.items()}
         for state, row in table.states.items()
     }
-    terminals = {str(each.name): (str(each.pattern.value), each.pattern.type == "str") for each in made.terminals}
+    terminals = {str(each.name): (str(each.pattern.value), each.pattern.type == "str") for each in lark.terminals}
     [start], [end] = table.start_states.values(), table.end_states.values()
-    ignored = frozenset(map(str, made.lexer_conf.ignore))
-    return Tables(pattern.pattern, words, ignored, terminals, states, [_reduction(rule) for rule in numbers], start, end)
+    ignored = frozenset(map(str, lark.lexer_conf.ignore))
+    reductions = [_reduction(rule) for rule in rule_numbers]
+    return Tables(pattern.pattern, words, ignored, terminals, states, reductions, start, end)
 
 
 def _reduction(rule) -> ParserRule:
     """Return a rule of lark as a `ParserRule`. Its strings become plain ones, as lark's own would load lark."""
-    symbol, repeated = sys.intern(str(rule.origin.name)), rule.origin.name.startswith("_")
-    repeats = any(not symbol_.is_term and symbol_.name.startswith("_") for symbol_ in rule.expansion)
-    method = "" if repeated else str(rule.alias or symbol)
+    symbol, is_repetition = sys.intern(str(rule.origin.name)), rule.origin.name.startswith("_")
+    repeats = any(not part.is_term and part.name.startswith("_") for part in rule.expansion)
+    method = "" if is_repetition else str(rule.alias or symbol)
     return ParserRule(symbol, len(rule.expansion), method, repeats, bool(rule.options.expand1 and not rule.alias))

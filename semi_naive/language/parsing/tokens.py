@@ -11,10 +11,10 @@ class Token(str):
 
     def __new__(cls, text, type="", start_pos=0, line=1, column=1, end_line=1, end_column=1, end_pos=0):
         """type: the terminal; start_pos, end_pos: positions in the text; line, column: from 1."""
-        made = str.__new__(cls, text)
-        made.type, made.start_pos, made.line, made.column = type, start_pos, line, column
-        made.end_line, made.end_column, made.end_pos = end_line, end_column, end_pos
-        return made
+        token = str.__new__(cls, text)
+        token.type, token.start_pos, token.line, token.column = type, start_pos, line, column
+        token.end_line, token.end_column, token.end_pos = end_line, end_column, end_pos
+        return token
 
     @classmethod
     def spanning(cls, text: str, type: str, first: "Token", last: "Token") -> "Token":
@@ -28,15 +28,14 @@ def tokens_of(
     """Yield the tokens of a text.
 
     pattern: matches any part of a text, by a group for each terminal.
-    words: for each terminal, the texts that are tokens of another terminal.
-    ignored: terminals whose tokens are left out.
-    """
-    line, begin = 1, 0  # the current line, and the position where it begins
-    for found in pattern.finditer(text):
-        kind, some, (start, end), first = found.lastgroup, found.group(), found.span(), line
-        column = start - begin + 1
-        if "\n" in some:
-            line, begin = line + some.count("\n"), start + some.rindex("\n") + 1
+    words: {terminal: {text: other terminal}}, for the texts that are tokens of another terminal, such as keywords.
+    ignored: terminals whose tokens are left out."""
+    line, line_start = 1, 0  # the current line, and the position where it begins
+    for match in pattern.finditer(text):
+        kind, value, (start, end), first_line = match.lastgroup, match.group(), match.span(), line
+        column = start - line_start + 1
+        if "\n" in value:
+            line, line_start = line + value.count("\n"), start + value.rindex("\n") + 1
         if kind not in ignored:
-            kind = words[kind].get(some, kind) if kind in words else kind
-            yield Token(some, kind, start, first, column, line, end - begin + 1, end)
+            kind = words[kind].get(value, kind) if kind in words else kind
+            yield Token(value, kind, start, first_line, column, line, end - line_start + 1, end)

@@ -3,8 +3,7 @@
     path(y, min(d + w)) :- path(x, d), edge(x, y, w).
 
 A relation has one tuple of each key, with the best value so far; a better value replaces it. So every use in recursion has to
-be monotone: a better value in a body never makes a worse one in a head, and never removes a tuple.
-"""
+be monotone: a better value in a body never makes a worse one in a head, and never removes a tuple."""
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
@@ -25,7 +24,8 @@ def lattices(heads: dict[str, Ops], singles: list[Single]) -> dict[str, str]:
 
 
 def lattice_problems(typing: Typing, ops: dict[str, str], group: set[str]):
-    """Yield the uses in one clause that are not monotone. group: its head's relation, and those in recursion with it."""
+    """Report the uses of best values in one clause that are not monotone. ops: min or max of each lattice; group: the strongly
+    connected component of the head's relation."""
     single = typing.single
     head, op = single.head, ops.get(single.head.relation)
     recursive = any(isinstance(node, syntax.Atom) and node.relation in group for node in walk_all(single.body))
@@ -34,31 +34,32 @@ def lattice_problems(typing: Typing, ops: dict[str, str], group: set[str]):
         yield Problem(message, head.args[-1].span, f"write {op}(…) here")
     if op and not _numeric(typing, head.args[-1]):
         yield Problem(f"{op} in a head is of numbers, unsigned or floats", head.args[-1].span)
-    yield from uses(typing, ops, group)
+    yield from monotonicity_problems(typing, ops, group)
 
 
 def _numeric(typing, arg) -> bool:
     return typing.kind(arg) in ("number", "unsigned", "float")
 
 
-def uses(typing: Typing, ops: dict[str, str], group: set[str]):
-    """Report the uses of best values in one clause that are not monotone; `group` as in `lattice_problems`."""
+def monotonicity_problems(typing: Typing, ops: dict[str, str], group: set[str]):
+    """Report the uses of best values in the body and the head of a clause that are not monotone: see `lattice_problems`."""
     yield from _Uses(typing, ops, group).problems()
 
 
 class _Uses:
     """The uses of the recursion's best values in one clause.
 
-    signs: 1 for a variable that improves by growing, -1 for one that improves by shrinking. Other variables do not depend on
-    such values.
-    """
+    atoms: the atoms of its body with best values; values: the atom of each variable in their last columns; signs: 1 for a
+    variable that improves by growing, -1 for one that improves by shrinking. Other variables do not depend on best values."""
 
     def __init__(self, typing: Typing, ops, group):
-        self.single, self.ops, self.typing = typing.single, {n: op for n, op in ops.items() if n in group}, typing
-        self.atoms = [a for a in self.single.body if isinstance(a, syntax.Atom) and a.relation in self.ops and a.args]
-        self.values = {a.args[-1].name: a for a in self.atoms if isinstance(a.args[-1], syntax.Variable)}
+        self.single, self.typing = typing.single, typing
+        self.ops = {name: op for name, op in ops.items() if name in group}
+        atoms = [literal for literal in self.single.body if isinstance(literal, syntax.Atom)]
+        self.atoms = [atom for atom in atoms if atom.relation in self.ops and atom.args]
+        self.values = {atom.args[-1].name: atom for atom in self.atoms if isinstance(atom.args[-1], syntax.Variable)}
         self.signs: dict[str, int | None] = {n: _BETTER[self.ops[atom.relation]] for n, atom in self.values.items()}
-        self.definitions: set[int] = set()  # ids of the equalities that give variables such a value
+        self.definitions: set[int] = set()  # ids of the equalities that define variables by best values
 
     def problems(self):
         """Yield the problem of each use that is not monotone."""
@@ -67,7 +68,7 @@ class _Uses:
                 yield self._problem(atom.args[-1], "it is compared with something")
         if not self.signs:
             return
-        self._follow()
+        self._find_signs()
         for literal in self.single.body:
             yield from self._literal(literal)
         yield from self._head()
@@ -75,28 +76,28 @@ class _Uses:
     def _problem(self, node, why) -> Problem:
         """Return the problem of a use."""
         used = sorted(written_name(name) for name in variable_names(node) if name in self.signs)
-        better = f"a better {', '.join(used) or 'value'} may still be found, and would take the result back"
-        return Problem(f"Not monotone: {why}", node.span, better)
+        hint = f"a better {', '.join(used) or 'value'} may still be found, and would take the result back"
+        return Problem(f"Not monotone: {why}", node.span, hint)
 
-    def _follow(self):
-        """Find the signs of variables that equalities define by such values: `e = d + w`."""
+    def _find_signs(self):
+        """Find the signs of variables that equalities define by best values: `e = d + w`."""
+        equalities = [each for each in self.single.body if isinstance(each, syntax.Constraint) and each.op == "="]
         changed = True
         while changed:
             changed = False
-            for literal in self.single.body:
-                if isinstance(literal, syntax.Constraint) and literal.op == "=":
-                    for one, other in (literal.args, literal.args[::-1]):
-                        if self._defines(one, other):
-                            self.signs[one.name] = self._sign(other)
-                            self.definitions.add(id(literal))
-                            changed = True
+            for equality in equalities:
+                for side, other in (equality.args, equality.args[::-1]):
+                    if self._defines(side, other):
+                        self.signs[side.name] = self._sign(other)
+                        self.definitions.add(id(equality))
+                        changed = True
 
-    def _defines(self, one, other) -> bool:
-        """True if an equality determines a new variable, `one`, from a best value."""
-        if not isinstance(one, syntax.Variable) or one.name in self.signs or not variable_names(other) & self.signs.keys():
+    def _defines(self, side, other) -> bool:
+        """True if one side of an equality is a variable without a sign that only the other side binds, by best values."""
+        if not isinstance(side, syntax.Variable) or side.name in self.signs or not variable_names(other) & self.signs.keys():
             return False
         atoms = [literal for literal in self.single.body if isinstance(literal, syntax.Atom)]
-        return not any(one.name in variable_names(atom) for atom in atoms)
+        return not any(side.name in variable_names(atom) for atom in atoms)
 
     def _literal(self, literal):
         """Yield the problems of a literal."""
@@ -113,10 +114,11 @@ class _Uses:
             yield self._problem(literal, f"a value that is still being aggregated is {what}")
 
     def _atom(self, atom):
-        """Yield the problems of an atom: best values may only be in its own value column."""
-        for at, arg in enumerate(atom.args):
-            own = self.values.get(arg.name) is atom and at == len(atom.args) - 1 if isinstance(arg, syntax.Variable) else False
-            if not own and variable_names(arg) & self.signs.keys():
+        """Yield the problems of an atom: the only best value may be that of the atom itself, in its last column."""
+        *keys, last = atom.args
+        is_own = isinstance(last, syntax.Variable) and self.values.get(last.name) is atom
+        for arg in keys if is_own else atom.args:
+            if variable_names(arg) & self.signs.keys():
                 yield self._problem(arg, "a value that is still being aggregated is joined with another")
 
     def _monotone(self, literal) -> bool:
@@ -125,11 +127,9 @@ class _Uses:
             return id(literal) in self.definitions
         if literal.op not in _TOWARDS:
             return False
-        signs = [self._sign(side) for side in literal.args]
-        if _MIXED in signs:
-            return False
-        wanted = _TOWARDS[literal.op]  # better values must move right - left that way
-        return signs[0] in (_FREE, -wanted) and signs[1] in (_FREE, wanted)
+        left, right = (self._sign(side) for side in literal.args)
+        wanted = _TOWARDS[literal.op]  # the sign of the change of right - left that keeps the constraint true
+        return left in (_FREE, -wanted) and right in (_FREE, wanted)
 
     def _head(self):
         """Yield the problems of the head: no key may depend on a best value, and a better value must give a better result."""
@@ -157,7 +157,8 @@ class _Uses:
     def _functor_sign(self, node, signs):
         """Return the direction in which a functor's result changes when best values improve. signs: the directions of its
         arguments."""
-        if node.name in ("+", "min", "max") or node.name in ("to_float", "to_number") and self._from_number(node):
+        is_conversion = node.name in ("to_float", "to_number") and _numeric(self.typing, node.args[0])
+        if node.name in ("+", "min", "max") or is_conversion:
             return _common_sign(signs)
         if node.name == "-" and len(signs) == 2 and self.typing.kind(node) != "unsigned":
             return _common_sign([signs[0], -signs[1]])
@@ -167,19 +168,19 @@ class _Uses:
             return self._scaled(node, signs)
         return _MIXED
 
-    def _from_number(self, node) -> bool:
-        return _numeric(self.typing, node.args[0])
-
     def _scaled(self, node, signs):
         """Return the direction of a product or quotient: that of one operand, if the other is a nonnegative constant."""
-        for at, other in ((0, 1), (1, 0)):
-            factor = node.args[other]
-            constant = isinstance(factor, syntax.Number) and factor.value >= 0
-            if signs[other] == _FREE and constant and (node.name == "*" or other == 1):
-                return signs[at]
+        for operand, factor in ((0, 1), (1, 0)):
+            constant = node.args[factor]
+            is_scale = isinstance(constant, syntax.Number) and constant.value >= 0
+            if signs[factor] == _FREE and is_scale and (node.name == "*" or factor == 1):
+                return signs[operand]
         return _MIXED
 
 
 def _common_sign(signs) -> int | None:
+    """Return the sign of a function that increases in all arguments, given their signs."""
     moving = {sign for sign in signs if sign != _FREE}
-    return _FREE if not moving else moving.pop() if len(moving) == 1 else _MIXED
+    if len(moving) > 1:
+        return _MIXED
+    return moving.pop() if moving else _FREE

@@ -13,8 +13,7 @@ evaluated in a round: see `recursive_sums`) one rule with aggregates of its own 
 
     degree(x, n) :- edge(x, y), n = count : { edge(x, y.1) }.
 
-and otherwise every rule makes a part of `degree@parts`, and one more rule puts the parts together.
-"""
+and otherwise every rule makes a part of `degree@parts`, and one more rule puts the parts together."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -31,37 +30,38 @@ Ops = dict[int, str]  # the aggregates of a relation's heads, by column
 
 
 def is_aggregate(node) -> bool:
-    """True if an expression aggregates in a head. min and max of several arguments are functors."""
+    """True if an expression in a head aggregates. min and max of several arguments are functors."""
     return isinstance(node, syntax.Functor) and (node.name == "count" or node.name in AGGREGATES and len(node.args) == 1)
 
 
-def head_aggregates(found: list[Single], relations, problems: list[Problem]) -> dict[str, Ops]:
-    """The aggregation of each relation with aggregates in heads, by column, and the problems."""
+def head_aggregates(singles: list[Single], problems: list[Problem]) -> dict[str, Ops]:
+    """Return the aggregates of each relation whose heads aggregate, by column; append the problems to `problems`."""
     ops: dict[str, Ops] = {}
-    first: dict[str, Single] = {}
-    doubled: dict[int, Problem] = {}
-    for single in found:
+    first: dict[str, Single] = {}  # of each relation, the first clause whose head aggregates
+    disjunctive: dict[int, Problem] = {}  # by clause, as each disjunct is one of the `singles`
+    for single in singles:
         name = single.head.relation
-        own = {at: arg.name for at, arg in enumerate(single.head.args) if is_aggregate(arg)}
+        own = {column: arg.name for column, arg in enumerate(single.head.args) if is_aggregate(arg)}
         if own and ops.setdefault(name, own) == own:
             first.setdefault(name, single)
         if {"sum", "mean"} & set(own.values()) and single.clause.body and count_disjuncts(single.clause.body) > 1:
             hint = "make the disjunction a relation of its own: a binding that both ways have would count twice"
             problem = Problem("Disjunctions in a rule whose head adds up are not supported", single.clause.span, hint)
-            doubled[id(single.clause)] = problem
+            disjunctive[id(single.clause)] = problem
         elif own and ops[name] != own:
             problems.append(_clash(name, own, ops[name], single, first[name]))
-    problems += doubled.values()
+    problems += disjunctive.values()
     return ops
 
 
 def _clash(name: str, own: Ops, ops: Ops, single: Single, first: Single) -> Problem:
-    """Return the error for two heads of a relation that aggregate different columns, or one column in two ways."""
-    at = next((at for at in own if own[at] != ops.get(at)), min(own))
+    """Return the error for two heads of a relation that aggregate different columns, or one column in two ways. own, ops: the
+    aggregates of the clauses `single` and `first`, by column."""
+    column = next((column for column in own if own[column] != ops.get(column)), min(own))
     notes = [(f"{op_names(ops)} here", first.head.span)]
-    span = single.head.args[at].span
-    if at in ops:
-        return Problem(f"{name} is aggregated by both {ops[at]} and {own[at]}", span, notes=notes)
+    span = single.head.args[column].span
+    if column in ops:
+        return Problem(f"{name} is aggregated by both {ops[column]} and {own[column]}", span, notes=notes)
     hint = "a head that aggregates does so in the same columns; one without any aggregate gives the values of all columns"
     return Problem(f"{name} is aggregated in different columns", span, hint, notes=notes)
 
@@ -95,26 +95,27 @@ def kind_problems(typings: list, heads: dict[str, Ops]):
     counted: dict[tuple[str, int], tuple] = {}
     for typing in typings:
         head = typing.single.head
-        for at, arg in enumerate(head.args):
-            if at not in heads.get(head.relation, {}) or not is_aggregate(arg):
+        for column, arg in enumerate(head.args):
+            if column not in heads.get(head.relation, {}) or not is_aggregate(arg):
                 continue
             if arg.name in ("min", "max") and typing.kind(arg) not in ("number", "unsigned", "float", None):
                 yield Problem(f"{arg.name} in a head is of numbers, unsigned or floats", arg.span)
             kinds = tuple(typing.kind(each) for each in arg.args)
-            if arg.name == "count" and counted.setdefault((head.relation, at), kinds) != kinds:
-                before = ", ".join(map(str, counted[head.relation, at]))
+            if arg.name == "count" and counted.setdefault((head.relation, column), kinds) != kinds:
+                before = ", ".join(map(str, counted[head.relation, column]))
                 yield Problem("The rules of a relation count different things", arg.span, f"another one counts ({before})")
 
 
 @dataclass(frozen=True)
 class Head:
-    """A lowered rule whose head aggregates. key: the terms of the other columns, in order; of: the arguments of each aggregate,
-    by column, or the values if the head does not aggregate.
-    """
+    """A lowered clause of a relation whose heads aggregate.
 
-    rule: ir.Rule  # its head is not used
+    rule: its body, and an unused head; key: the terms of the columns that are not aggregated, in order; arguments: the terms of
+    each aggregate, by column; the value to contribute, if this head does not aggregate."""
+
+    rule: ir.Rule
     key: tuple
-    of: dict[int, tuple]
+    arguments: dict[int, tuple]
     aggregates: bool
 
 
@@ -124,7 +125,7 @@ class AggregatedRelation:
     def __init__(self, relation: ir.Relation, ops: Ops, heads: list[Head]):
         self.relation, self.ops, self.heads = relation, ops, heads
         self.types = [type_ for _, type_ in relation.attributes]
-        self.key_types = [type_ for at, type_ in enumerate(self.types) if at not in ops]
+        self.key_types = [type_ for column, type_ in enumerate(self.types) if column not in ops]
         self.extra: dict[str, ir.Relation] = {}
         self._numbers = count(1)
 
@@ -135,23 +136,24 @@ class AggregatedRelation:
         return [*self._parts(), self._combining_rule()]
 
     @property
-    def _told(self) -> str:
-        """The relation as it was declared."""
+    def _declared_name(self) -> str:
         return self.relation.name.partition("@")[0]
 
-    def _name(self, what: str) -> str:
-        return f"{self.relation.name}@{what}"
+    def _name(self, suffix: str) -> str:
+        return f"{self.relation.name}@{suffix}"
 
     def _fresh(self, name: str, kind: ir.Kind) -> ir.Var:
         return ir.Var(f"{name}@h{next(self._numbers)}", kind)
 
     def _declare(self, name: str, types: list[ir.Type]) -> None:
-        attributes = tuple((f"a{at}", type_) for at, type_ in enumerate(types))
+        attributes = tuple((f"a{place}", type_) for place, type_ in enumerate(types))
         self.extra.setdefault(name, ir.Relation(name, attributes, span=self.relation.span))
 
-    def _head(self, key, made: dict[int, ir.Term]) -> ir.Atom:
+    def _head(self, key, results: dict[int, ir.Term]) -> ir.Atom:
+        """Return the head of a key and of the results of the aggregates, by column."""
         terms = iter(key)
-        return ir.Atom(self.relation.name, tuple(made[at] if at in made else next(terms) for at in range(self.relation.arity)))
+        columns = range(self.relation.arity)
+        return ir.Atom(self.relation.name, tuple(results[column] if column in results else next(terms) for column in columns))
 
     # -- one rule
 
@@ -159,31 +161,32 @@ class AggregatedRelation:
         """Yield the rules of a relation with one head: first those that collect the values to be counted, then the rule
         itself."""
         key, body = self._named_key(head)
-        added: list[ir.Aggregate] = []
-        for at, op in self.ops.items():
+        aggregates: dict[int, ir.Aggregate] = {}
+        for column, op in self.ops.items():
             if op != "count":
-                added.append(self._aggregated(op, head.of[at][0], key, body, self.types[at].kind))
-            elif _counts_bindings(head.of[at], key, body):
-                added.append(self._aggregated("count", None, key, body, ir.Kind.NUMBER))
+                (target,) = head.arguments[column]
+                aggregates[column] = self._aggregated(op, target, key, body, self.types[column].kind)
+            elif _counts_bindings(head.arguments[column], key, body):
+                aggregates[column] = self._aggregated("count", None, key, body, ir.Kind.NUMBER)
             else:
-                yield self._values(at, head, key, body)
-                added.append(self._counted(at, key))
-        made = {at: each.result for at, each in zip(self.ops, added, strict=True)}
-        yield replace(head.rule, head=self._head(key, made), body=(*body, *added), plan=None)
+                yield self._values(column, head, key, body)
+                aggregates[column] = self._counted(column, key)
+        results = {column: aggregate.result for column, aggregate in aggregates.items()}
+        yield replace(head.rule, head=self._head(key, results), body=(*body, *aggregates.values()), plan=None)
 
     def _named_key(self, head: Head) -> tuple[list[ir.Term], list]:
-        """The key as variables and constants, and the body with equations that give these their values."""
+        """Return (the key as variables and constants, the body with equations for the computed terms of the key)."""
         body, key = list(head.rule.body), []
         for term in head.key:
             if not isinstance(term, ir.Var | ir.Const):
-                name = self._fresh("key", term.kind)
-                body.append(ir.Compare("=", name, term, term.kind))
-                term = name
+                variable = self._fresh("key", term.kind)
+                body.append(ir.Compare("=", variable, term, term.kind))
+                term = variable
             key.append(term)
         return key, body
 
     def _aggregated(self, op: str, target, key, body: list, kind) -> ir.Aggregate:
-        """The aggregate of a body for each key. Its own variables are renamed, and each `_` still counts as a variable."""
+        """Return the aggregate of a body for each key. Local variables are renamed, and each `_` still counts as a variable."""
         outer = {term.name for term in key if isinstance(term, ir.Var)}
         inner = rewrite.variables_of([*body, *([target] if target is not None else [])])
         names = {name: self._fresh(name.split("@")[0], var.kind) for name, var in inner.items() if name not in outer}
@@ -192,93 +195,94 @@ class AggregatedRelation:
 
     # -- counts of distinct values
 
-    def _values(self, at: int, head: Head, key, body) -> ir.Rule:
-        """The rule that collects the values that a column counts: h@values1(key…, argument…)."""
-        name, args = self._name(f"values{at}"), head.of[at]
+    def _values(self, column: int, head: Head, key, body) -> ir.Rule:
+        """Return the rule that collects the values that a column counts: h@values1(key…, argument…)."""
+        name, args = self._name(f"values{column}"), head.arguments[column]
         self._declare(name, [*self.key_types, *(ir.Type(term.kind, term.kind) for term in args)])
         return replace(head.rule, head=ir.Atom(name, (*key, *args)), body=tuple(body), plan=None)
 
-    def _counted(self, at: int, key) -> ir.Aggregate:
+    def _counted(self, column: int, key) -> ir.Aggregate:
         """Return the aggregate that counts the collected values of a column."""
-        relation = self.extra[self._name(f"values{at}")]
+        relation = self.extra[self._name(f"values{column}")]
         atom = ir.Atom(relation.name, (*key, *(self._fresh("v", kind) for kind in relation.kinds[len(key) :])))
         return ir.Aggregate(self._fresh("count", ir.Kind.NUMBER), "count", None, (atom,))
 
     # -- several rules
 
     def _parts(self) -> Iterator[ir.Rule]:
-        """Yield the rules of h@parts(number, key…, part…), the aggregates of each rule. A rule that aggregates gives one part.
-        The tuples of all rules without aggregates give part 0, by way of h@given."""
+        """Yield the rules of h@parts(number, key…, part…), the aggregates of each rule. A rule that aggregates makes one part.
+        The tuples of all rules without aggregates are collected in h@given, and make part 0."""
         given = self._name("given")
         for number, head in enumerate(self.heads, 1):
             if head.aggregates:
                 yield from self._part(number, head)
             else:
-                values = tuple(head.of[at][0] for at in self.ops)
-                self._declare(given, [*self.key_types, *(self.types[at] for at in self.ops)])
+                values = (term for column in self.ops for term in head.arguments[column])
+                self._declare(given, [*self.key_types, *(self.types[column] for column in self.ops)])
                 yield replace(head.rule, head=ir.Atom(given, (*head.key, *values)), plan=None)
         if given in self.extra:
             yield from self._part(0, self._given(given))
 
     def _given(self, name: str) -> Head:
-        """The tuples of the rules without aggregates, in the form of a rule that aggregates."""
+        """Return the tuples of the rules without aggregates, the relation `name`, in the form of a clause that aggregates."""
         variables = [self._fresh("v", kind) for kind in self.extra[name].kinds]
-        width = len(self.key_types)
-        of = {at: (variables[width + place],) for place, at in enumerate(self.ops)}
-        text = f"{self._told}: what its rules without aggregates say"
+        key, values = variables[: len(self.key_types)], variables[len(self.key_types) :]
+        arguments = {column: (value,) for column, value in zip(self.ops, values, strict=True)}
+        text = f"{self._declared_name}: what its rules without aggregates say"
         rule = ir.Rule(ir.Atom(name, ()), (ir.Atom(name, tuple(variables)),), span=self.relation.span, text=text)
-        return Head(rule, tuple(variables[:width]), of, True)
+        return Head(rule, tuple(key), arguments, True)
 
     def _part(self, number: int, head: Head) -> Iterator[ir.Rule]:
-        """Yield the rule that makes one part, and before it the rules that collect the values to be counted."""
+        """Yield the rule that makes one part, after the rules that collect the values to be counted. number: 0 for the part of
+        h@given, whose counts are summed."""
         key, body = self._named_key(head)
-        added: list[ir.Aggregate] = []
-        for at, op in self.ops.items():
+        aggregates: list[ir.Aggregate] = []
+        args: list[ir.Term] = []
+        for column, op in self.ops.items():
             if op == "count" and number:
-                yield self._values(at, head, key, body)
-            else:
-                fold = "sum" if op in ("count", "mean") else op
-                added.append(self._aggregated(fold, head.of[at][0], key, body, self.types[at].kind))
+                yield self._values(column, head, key, body)
+                args.append(ir.Const(0, ir.Kind.NUMBER))
+                continue
+            fold, (target,) = "sum" if op in ("count", "mean") else op, head.arguments[column]
+            added = [self._aggregated(fold, target, key, body, self.types[column].kind)]
             if op == "mean":
                 added.append(self._aggregated("count", None, key, body, ir.Kind.NUMBER))
-        made = iter(added)
-        args: list[ir.Term] = []
-        for op in self.ops.values():
-            args.append(ir.Const(0, ir.Kind.NUMBER) if op == "count" and number else next(made).result)
-            args += [next(made).result] if op == "mean" else []
+            aggregates += added
+            args += [aggregate.result for aggregate in added]
         number_type = ir.Type(ir.Kind.NUMBER, ir.Kind.NUMBER)
         self._declare(self._name("parts"), [number_type, *self.key_types, *(ir.Type(term.kind, term.kind) for term in args)])
         parts = self.extra[self._name("parts")]
         self.extra[parts.name] = replace(parts, rounded=is_rounded(self.ops, self.relation) and len(args) == 1)
-        made_head = ir.Atom(self._name("parts"), (ir.Const(number, ir.Kind.NUMBER), *key, *args))
-        yield replace(head.rule, head=made_head, body=(*body, *added), plan=None)
+        part = ir.Atom(parts.name, (ir.Const(number, ir.Kind.NUMBER), *key, *args))
+        yield replace(head.rule, head=part, body=(*body, *aggregates), plan=None)
 
     def _combining_rule(self) -> ir.Rule:
-        """The rule that combines the parts of each key."""
+        """Return the rule that combines the parts of each key."""
         parts = self.extra[self._name("parts")]
         key = [self._fresh("key", type_.kind) for type_ in self.key_types]
         first = 1 + len(key)
         body: list = [ir.Atom(parts.name, (ir.Wild(), *key, *(ir.Wild() for _ in parts.kinds[first:])))]
         places = iter(range(first, parts.arity))
-        made = {at: self._total(at, op, key, places, body) for at, op in self.ops.items()}
-        text = f"{self._told}: what its rules say, together"
-        return ir.Rule(self._head(key, made), tuple(body), span=self.relation.span, text=text)
+        results = {column: self._total(column, op, key, places, body) for column, op in self.ops.items()}
+        text = f"{self._declared_name}: what its rules say, together"
+        return ir.Rule(self._head(key, results), tuple(body), span=self.relation.span, text=text)
 
-    def _total(self, at: int, op: str, key, places: Iterator[int], body: list) -> ir.Term:
-        """Return the result of one column over all parts of a key; the aggregates that make it are added to the body."""
+    def _total(self, column: int, op: str, key, places: Iterator[int], body: list) -> ir.Term:
+        """Return the result of one column over all parts of a key, and append the aggregates that compute it to the body.
+        places: yields the next column of h@parts."""
         folded = self._folded("sum" if op in ("count", "mean") else op, key, next(places))
         body.append(folded)
         if op == "mean":
             body.append(counted := self._folded("sum", key, next(places)))
             size = ir.Call("to_float", (counted.result,), ir.Kind.FLOAT)
             return ir.Call("/", (folded.result, size), ir.Kind.FLOAT)
-        if op == "count" and self._name(f"values{at}") in self.extra:
-            body.append(counted := self._counted(at, key))
+        if op == "count" and self._name(f"values{column}") in self.extra:
+            body.append(counted := self._counted(column, key))
             return ir.Call("+", (folded.result, counted.result), ir.Kind.NUMBER)
         return folded.result
 
     def _folded(self, op: str, key, place: int) -> ir.Aggregate:
-        """One column of all parts of a key, aggregated."""
+        """Return the aggregate of one column of h@parts over all parts of a key."""
         parts = self.extra[self._name("parts")]
         args = [self._fresh("v", kind) for kind in parts.kinds]
         args[1 : 1 + len(key)] = key

@@ -14,8 +14,7 @@ far:
 
     cost(part, sum(n * c)) :- cost@now(part), uses(part, other, n), cost@known(other, c).
 
-Every binding of a rule is made once. Keys that need each other in a circle are an error, which names them.
-"""
+Every binding of a rule is made once. Keys that need each other in a circle are an error, which names them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -27,23 +26,27 @@ from semi_naive.planning import rewrite
 from semi_naive.ra import ir
 
 
-def group_problems(found: list[Single], summed: dict[str, Ops], group) -> Iterator[Problem]:
-    """Report relations that recur with an aggregated one and are not aggregated. group: the strongly connected component of a
-    relation."""
-    told = set()
-    for single in found:
+def group_problems(singles: list[Single], summed: dict[str, Ops], group) -> Iterator[Problem]:
+    """Report relations that recur with an aggregated one and are not aggregated. summed: the aggregated relations; group:
+    returns the strongly connected component of a relation."""
+    reported = set()
+    for single in singles:
         name = single.head.relation
-        others = sorted(other for other in summed if other in group(name)) if name not in summed else ()
-        if others and name not in told:
-            told.add(name)
-            op = next(iter(summed[others[0]].values()))
-            hint = f"write its body into the rules for {others[0]}, or aggregate in its heads as well, not by min or max alone"
-            yield Problem(f"{name} is in recursion with {others[0]}, which is aggregated by {op}", single.head.span, hint)
+        other = min((other for other in summed if other in group(name)), default="") if name not in summed else ""
+        if other and name not in reported:
+            reported.add(name)
+            op = next(iter(summed[other].values()))
+            hint = f"write its body into the rules for {other}, or aggregate in its heads as well, not by min or max alone"
+            yield Problem(f"{name} is in recursion with {other}, which is aggregated by {op}", single.head.span, hint)
 
 
 @dataclass
 class RecursiveSums:
-    """The aggregated relations of a recursive component: the rules that their `heads` become, and helper relations."""
+    """The aggregated relations of one recursive component, given by the aggregates of their columns, their declarations and
+    their heads.
+
+    It replaces `heads` by those of a round, and makes the `relations` and `rules` of the keys, and `needs`: the relations that
+    hold the dependencies of keys."""
 
     group: tuple[str, ...]
     ops: dict[str, Ops]
@@ -58,7 +61,7 @@ class RecursiveSums:
         """Declare the relations of known tuples, of keys, and of the keys evaluated in a round."""
         for name in self.group:
             relation = self.declared[name]
-            key = tuple(each for at, each in enumerate(relation.attributes) if at not in self.ops[name])
+            key = tuple(each for column, each in enumerate(relation.attributes) if column not in self.ops[name])
             self.relations[f"{name}@known"] = ir.Relation(f"{name}@known", relation.attributes, span=relation.span)
             for suffix in ("key", "now"):
                 self.relations[f"{name}@{suffix}"] = ir.Relation(f"{name}@{suffix}", key, span=relation.span)
@@ -71,22 +74,24 @@ class RecursiveSums:
         return ir.Loop(pairs, tuple(f"{name}@now" for name in self.group), tuple(self.needs))
 
     def _head(self, name: str, number: int, head: Head) -> Head:
-        """The rule of a head for the keys whose turn it is."""
-        key, named = self._named(name, number, head)
-        self._keys(name, number, head.rule, key, named)
+        """Return a head restricted to the keys of the round, and add the rules of its keys. number: of the head among those of
+        its relation."""
+        key, equations = self._named_key(name, number, head)
+        self._add_key_rules(name, number, head.rule, key, equations)
         known = [self._known(literal) for literal in head.rule.body]
         now = ir.Atom(f"{name}@now", tuple(key))
-        return replace(head, key=tuple(key), rule=replace(head.rule, body=(now, *known, *named), plan=None))
+        return replace(head, key=tuple(key), rule=replace(head.rule, body=(now, *known, *equations), plan=None))
 
-    def _named(self, name: str, number: int, head: Head) -> tuple[list[ir.Term], list[ir.Compare]]:
-        """The key as variables and constants, and the expressions that the variables stand for."""
-        key, named = [], []
-        for at, term in enumerate(head.key):
+    def _named_key(self, name: str, number: int, head: Head) -> tuple[list[ir.Term], list[ir.Compare]]:
+        """Return (the key as variables and constants, the equations of new variables with computed terms of the key)."""
+        key, equations = [], []
+        for place, term in enumerate(head.key):
             if not isinstance(term, ir.Var | ir.Const):
-                named.append(ir.Compare("=", ir.Var(f"{name}.key@k{number}_{at}", term.kind), term, term.kind))
-                term = named[-1].left
+                variable = ir.Var(f"{name}.key@k{number}_{place}", term.kind)
+                equations.append(ir.Compare("=", variable, term, term.kind))
+                term = variable
             key.append(term)
-        return key, named
+        return key, equations
 
     def _known(self, literal):
         """Return a literal in which the values known so far replace a relation of the component."""
@@ -94,14 +99,15 @@ class RecursiveSums:
             return replace(literal, relation=f"{literal.relation}@known")
         return literal
 
-    # -- keys, and which needs which
+    # -- keys, and their dependencies
 
-    def _keys(self, name: str, number: int, rule: ir.Rule, key: list[ir.Term], named: list[ir.Compare]) -> None:
-        """The rules for the keys that a rule derives, and for the keys that these need."""
+    def _add_key_rules(self, name: str, number: int, rule: ir.Rule, key: list[ir.Term], equations: list[ir.Compare]) -> None:
+        """Add the rules for the keys that a rule derives, and for the keys on which these depend. Report keys that depend on
+        values."""
         body, needed, values = self._without_values(rule.body, number)
-        body, known = _bound([*body, *named], values)
-        if unknown := [term for term in key if isinstance(term, ir.Var) and term.name not in known]:
-            shown = unknown[0].name.split("@")[0]
+        body, bound = _bound([*body, *equations], values)
+        if unbound := [term for term in key if isinstance(term, ir.Var) and term.name not in bound]:
+            shown = unbound[0].name.split("@")[0]
             message = f"The key of {name} depends on an aggregated value" + f", by {shown}" * ("." not in shown)
             hint = "keys are derived before values: compute it from relations that this recursion does not aggregate"
             self.problems.append(Problem(message, rule.span or NOWHERE, hint))
@@ -111,66 +117,66 @@ class RecursiveSums:
         for place, atom in enumerate(needed):
             needs = f"{name}@needs{number}_{place}"
             columns = [*self.relations[f"{name}@key"].attributes, *self.relations[atom.relation].attributes]
-            self.relations[needs] = ir.Relation(needs, tuple((f"a{at}", type_) for at, (_, type_) in enumerate(columns)))
+            attributes = tuple((f"a{column}", type_) for column, (_, type_) in enumerate(columns))
+            self.relations[needs] = ir.Relation(needs, attributes)
             head = ir.Atom(needs, (*key, *atom.args))
             self.rules.append(ir.Rule(head, tuple(body), span=rule.span, text=f"what is needed by: {rule.text or rule}"))
             self.needs.append(ir.Needs(needs, name, atom.relation.removesuffix("@key"), rule.span, rule.text))
 
     def _without_values(self, body: tuple, number: int) -> tuple[list, list[ir.Atom], set[str]]:
-        """Return (a body in which keys replace the component's relations, these atoms, the variables of the removed values)."""
-        found, needed, values = [], [], set()
-        for at, literal in enumerate(body):
+        """Return (the body with atoms of keys in place of those of the component's relations, these atoms, the variables of the
+        removed values). number: of the head."""
+        literals, key_atoms, values = [], [], set()
+        for place, literal in enumerate(body):
             if isinstance(literal, ir.Atom) and literal.relation in self.group:
-                ops, kinds = self.ops[literal.relation], self.declared[literal.relation].kinds
-                args = [(place, arg) for place, arg in enumerate(literal.args) if place not in ops]
-                named = (ir.Var(f"any@k{number}_{at}_{p}", kinds[p]) if isinstance(arg, ir.Wild) else arg for p, arg in args)
-                values |= {name for place in ops for name in rewrite.variables_of(literal.args[place])}
-                needed.append(ir.Atom(f"{literal.relation}@key", tuple(named)))
-                literal = needed[-1]
-            found.append(literal)
-        return found, needed, values
+                ops = self.ops[literal.relation]
+                columns = enumerate(zip(literal.args, self.declared[literal.relation].kinds, strict=True))
+                key = (
+                    ir.Var(f"any@k{number}_{place}_{column}", kind) if isinstance(arg, ir.Wild) else arg
+                    for column, (arg, kind) in columns
+                    if column not in ops
+                )
+                values |= {name for column in ops for name in rewrite.variables_of(literal.args[column])}
+                literal = ir.Atom(f"{literal.relation}@key", tuple(key))
+                key_atoms.append(literal)
+            literals.append(literal)
+        return literals, key_atoms, values
 
 
 def _bound(body: list, values: set[str]) -> tuple[list, set[str]]:
-    """Return (a body without the literals whose variables are no longer bound, the variables that are still bound)."""
-    known = {name for atom in rewrite.positive_atoms(body) for arg in atom.args for name in _variables_bound_by(arg)}
-    growing = True
-    while growing:
-        made = {name for literal in body for name in _newly_bound(literal, known, values)} - known
-        growing, known = bool(made), known | made
+    """Return (a body without the literals whose variables are no longer bound, the variables that are still bound). values: the
+    variables of recursive values that were removed from the body."""
+    bound = {name for atom in rewrite.positive_atoms(body) for arg in atom.args for name in rewrite.variables_bound_by(arg)}
+    while new := {name for literal in body for name in _newly_bound(literal, bound, values)} - bound:
+        bound |= new
     kept = []
     for literal in body:
-        missing = _required_variables(literal, values) - known
+        unbound = _required_variables(literal, values) - bound
         if isinstance(literal, ir.Atom):
-            loose = (ir.Wild() if rewrite.variables_of(arg).keys() & missing else arg for arg in literal.args)
-            kept.append(replace(literal, args=tuple(loose)))
-        elif not missing:
+            args = (ir.Wild() if rewrite.variables_of(arg).keys() & unbound else arg for arg in literal.args)
+            kept.append(replace(literal, args=tuple(args)))
+        elif not unbound:
             kept.append(literal)
-    return kept, known
+    return kept, bound
 
 
-def _variables_bound_by(term: ir.Term) -> set[str]:
-    """The variables that an argument of an atom binds."""
-    if isinstance(term, ir.Pack):
-        return set().union(*map(_variables_bound_by, term.args))
-    return {term.name} if isinstance(term, ir.Var) else set()
-
-
-def _newly_bound(literal, known: set[str], values: set[str]) -> set[str]:
-    """The variables that a literal binds, if some are known."""
+def _newly_bound(literal, bound: set[str], values: set[str]) -> set[str]:
+    """Return the variables that a range, an aggregate or an equation binds, if some variables are bound."""
     if isinstance(literal, ir.Range):
         ends = [term for term in (literal.start, literal.stop, literal.step) if term is not None]
-        return {literal.result.name} if rewrite.variables_of(ends).keys() <= known else set()
+        return {literal.result.name} if rewrite.variables_of(ends).keys() <= bound else set()
     if isinstance(literal, ir.Aggregate):
-        return {literal.result.name} if _required_variables(literal, values) <= known | {literal.result.name} else set()
+        return {literal.result.name} if _required_variables(literal, values) <= bound | {literal.result.name} else set()
     if not isinstance(literal, ir.Compare) or literal.op != "=":
         return set()
     sides = ((literal.left, literal.right), (literal.right, literal.left))
-    return {name for one, other in sides if rewrite.variables_of(other).keys() <= known for name in _variables_bound_by(one)}
+    return {
+        name for one, other in sides if rewrite.variables_of(other).keys() <= bound for name in rewrite.variables_bound_by(one)
+    }
 
 
 def _required_variables(literal, values: set[str]) -> set[str]:
-    """Return the variables of a literal that must be bound elsewhere. An aggregate binds its own, and those it shares with
-    atoms; variables of recursive values must be known."""
+    """Return the variables of a literal that other literals must bind: of an aggregate, only its result and the variables of
+    recursive values (`values`)."""
     found = set(rewrite.variables_of(literal))
     return found & {*values, literal.result.name} if isinstance(literal, ir.Aggregate) else found

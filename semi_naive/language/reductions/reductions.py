@@ -1,6 +1,5 @@
 """Relations with a reduction (`ra.reduce`) keep only some of the tuples that rules derive. Each relation may have one kind of
-reduction.
-"""
+reduction."""
 
 from collections.abc import Iterator
 from itertools import combinations
@@ -18,8 +17,7 @@ NEVER_INLINED = ("an attribute of a lattice", "in its heads")
 
 
 def reduction_problems(relations, found: list[Single], heads: dict[str, Ops]) -> Iterator[Problem]:
-    """Yield a problem for each relation with two kinds of reduction. heads: how heads aggregate, by relation. found: clauses
-    with a single head."""
+    """Report relations with two kinds of reduction. found: the clauses; heads: the aggregates of heads, by relation."""
     dominated = {single.head.relation for single in found if single.dominates}
     first = {single.head.relation: single.head.span for single in reversed(found) if any(map(is_aggregate, single.head.args))}
     for name, node in relations.items():

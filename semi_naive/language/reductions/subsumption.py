@@ -7,18 +7,17 @@ removes the first of two different tuples if the second is there. As a clause wi
     path(x, y, c1) :- path(x, y, c1), path(x, y, c2), c2 < c1.
 
 whose head is the tuple to remove; the first two atoms are the dominated and the dominating tuple. This rule keeps the least
-value of each key. So the relation is evaluated as if its heads had min(c), if every use in recursion is monotone.
-"""
+value of each key. So the relation is evaluated as if its heads had min(c), if every use in recursion is monotone."""
 
 from collections.abc import Iterator
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
-from semi_naive.language.reductions.best_values import uses
+from semi_naive.language.reductions.best_values import monotonicity_problems
 from semi_naive.language.types.inference import NUMERIC, Typing
 from semi_naive.ra.ir import MIRRORED
 
-OWN = ("brie", "btree", "eqrel")  # representations that do not support removal
+WITHOUT_REMOVAL = ("brie", "btree", "eqrel")  # representations that do not support removal
 
 
 def dominations(source: syntax.SourceProgram) -> list[syntax.Clause]:
@@ -27,7 +26,7 @@ def dominations(source: syntax.SourceProgram) -> list[syntax.Clause]:
 
 
 def subsumption_problems(source: syntax.SourceProgram, relations) -> Iterator[Problem]:
-    """Report such clauses that compare two relations, and relations that cannot have them."""
+    """Report subsumptive clauses that compare two relations, and relations that cannot have subsumptive clauses."""
     clauses = dominations(source)
     names = dict.fromkeys(clause.heads[0].relation for clause in clauses)
     for clause in clauses:
@@ -40,11 +39,9 @@ def subsumption_problems(source: syntax.SourceProgram, relations) -> Iterator[Pr
             yield Problem(f'Subsumptive relation "{name}" must not be a nullary relation', declaration.span, hint)
     for name in (name for name in names if name in relations):
         declaration = relations[name]
-        if declaration.qualifiers.intersection(OWN):
+        if unsuitable := sorted(declaration.qualifiers.intersection(WITHOUT_REMOVAL)):
             what = 'has one or more subsumptive rules and relational representation "btree_delete" is missing'
-            hint = (
-                f"leave out {', '.join(sorted(declaration.qualifiers.intersection(OWN)))}, or write btree_delete in its place"
-            )
+            hint = f"leave out {', '.join(unsuitable)}, or write btree_delete in its place"
             yield Problem(f'Relation "{name}" {what}', declaration.span, hint)
 
 
@@ -63,39 +60,38 @@ def subsumed_lattices(
     """Return min or max for each relation whose one subsumptive clause keeps the least or the greatest value of each key.
 
     A relation with a use in recursion that is not monotone is left out, as the result depends on when tuples are removed. ops:
-    min or max by relation, from heads; group: the relations in recursion with one.
-    """
+    min or max by relation, from heads; group: returns the strongly connected component of a relation."""
     clauses: dict[str, list[syntax.Clause]] = {}
     for clause in dominations(source):
         clauses.setdefault(clause.heads[0].relation, []).append(clause)
-    alone = {name: some[0] for name, some in clauses.items() if len(some) == 1 and not relations[name].choice.keys}
-    found = {name: op for name, clause in alone.items() if (op := _kept_extreme(clause))}
+    only = {name: found[0] for name, found in clauses.items() if len(found) == 1 and not relations[name].choice.keys}
+    kept = {name: op for name, clause in only.items() if (op := _kept_extreme(clause))}
     for typing in typings:
         name = typing.single.head.relation
-        if name in found and typing.kind(typing.single.head.args[-1]) not in NUMERIC:
-            del found[name]
+        if name in kept and typing.kind(typing.single.head.args[-1]) not in NUMERIC:
+            del kept[name]
     while True:
-        left = {name: op for name, op in found.items() if not _hindered(name, typings, ops | found, found, group(name))}
-        if left == found:
-            return found
-        found = left
+        monotone = {name: op for name, op in kept.items() if _is_monotone(typings, ops | kept, kept, group(name))}
+        if monotone == kept:
+            return kept
+        kept = monotone
 
 
 def _kept_extreme(clause: syntax.Clause) -> str:
-    """Return min or max if the clause compares tuples that agree in all attributes but the last, by that one; else ""."""
-    worse, better = clause.heads[0].args, clause.dominating.args
-    names = [arg.name for arg in (*worse, *better[-1:]) if isinstance(arg, syntax.Variable)]
-    body = clause.body
-    if len(worse) != len(better) or len(set(names)) != len(worse) + 1 or worse[:-1] != better[:-1]:
+    """Return min or max if the clause compares two tuples by the last attribute, and they agree in all others; else ""."""
+    worse, better, body = clause.heads[0].args, clause.dominating.args, clause.body
+    names = {arg.name for arg in (*worse, *better[-1:]) if isinstance(arg, syntax.Variable)}
+    if len(worse) != len(better) or len(names) != len(worse) + 1 or worse[:-1] != better[:-1]:
         return ""
     if not isinstance(body, syntax.Constraint) or body.op not in MIRRORED:
         return ""
-    op = body.op if body.args == (better[-1], worse[-1]) else MIRRORED[body.op] if body.args == (worse[-1], better[-1]) else ""
+    op = {(better[-1], worse[-1]): body.op, (worse[-1], better[-1]): MIRRORED[body.op]}.get(body.args, "")
     return {"<": "min", ">": "max"}.get(op[:1], "")
 
 
-def _hindered(name: str, typings: list[Typing], ops, found, group: set[str]) -> bool:
-    """True if a rule in recursion with a relation uses best values in a way that is not monotone."""
+def _is_monotone(typings: list[Typing], ops, subsumed, group: set[str]) -> bool:
+    """True if the clauses of a strongly connected component use best values monotonically. ops: min or max by relation;
+    subsumed: relations whose subsumptive clauses do not count, as their heads get min or max."""
     own = [each for each in typings if each.single.head.relation in group]
-    own = [each for each in own if not (each.single.dominates and each.single.head.relation in found)]
-    return any(True for each in own for _ in uses(each, ops, group))
+    own = [each for each in own if not (each.single.dominates and each.single.head.relation in subsumed)]
+    return not any(True for each in own for _ in monotonicity_problems(each, ops, group))

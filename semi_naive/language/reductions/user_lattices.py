@@ -12,11 +12,12 @@ lower values. So in a body
                                                 and r(x) :- name(x), value(x, a), @glb(a, $Zero()) = $Bottom().
 
 as in Soufflé. A variable that is bound elsewhere is a given value, like $Zero(). In the body of an aggregate, and without
-`Bottom` or `Glb`, values are compared for equality.
-"""
+`Bottom` or `Glb`, values are compared for equality."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial, reduce
 from itertools import count
 
 from semi_naive.language import syntax
@@ -45,26 +46,28 @@ def lubs(source: syntax.SourceProgram) -> dict[str, str]:
 
 
 def used_lubs(relations, bounds: dict) -> set[str]:
-    """Return the functors that relations call to join their own tuples."""
-    types = {node.attributes[at][1] for node in relations.values() for at in node.lattices}
+    """Return the functors, without the @, that compute the least upper bounds of values in relations."""
+    attributes = ((node, *each) for node in relations.values() for each in enumerate(node.attributes))
+    types = {type_ for node, place, (_, type_) in attributes if place in node.lattices}
     return {bounds[name]["Lub"].name[1:] for name in types & bounds.keys()}
 
 
 def lattice_bounds(source: syntax.SourceProgram, env: TypeEnvironment, problems: list[Problem]) -> dict[str, dict]:
-    """Return the bounds of each lattice without problems, by its type: expressions by their words."""
-    found: dict[str, dict] = {}
+    """Return the bounds of each lattice without problems: {type: {word of `WORDS`: expression}}. Append the problems of the
+    others to `problems`."""
+    bounds: dict[str, dict] = {}
     seen: dict[str, syntax.Lattice] = {}
     for node in declared_lattices(source):
         node = replace(node, bounds=tuple((word, rebuilt(value, fold_sign)) for word, value in node.bounds))
-        wrong = list(_lattice_problems(node, env))
+        found = list(_lattice_problems(node, env))
         if node.name in seen:
             notes = [("Previous definition", seen[node.name].span)]
-            wrong.append(Problem(f"Redefinition of lattice {node.name}<>", node.span, notes=notes))
+            found.append(Problem(f"Redefinition of lattice {node.name}<>", node.span, notes=notes))
         seen.setdefault(node.name, node)
-        problems += wrong
-        if not wrong:
-            found[node.name] = dict(node.bounds)
-    return found
+        problems += found
+        if not found:
+            bounds[node.name] = dict(node.bounds)
+    return bounds
 
 
 def _lattice_problems(node: syntax.Lattice, env: TypeEnvironment) -> Iterator[Problem]:
@@ -90,9 +93,9 @@ def _lattice_problems(node: syntax.Lattice, env: TypeEnvironment) -> Iterator[Pr
 
 
 def _functor_problems(name: str, word: str, value, env: TypeEnvironment) -> Iterator[Problem]:
-    """Report a functor that is not declared as f(a: T, b: T): T, or f(a: T, b: T): number for Leq."""
-    blank = isinstance(value, syntax.Functor) and value.name.startswith("@") and len(value.args) == 2
-    if not blank or not all(isinstance(arg, syntax.Underscore) for arg in value.args):
+    """Report a bound that is not written as @f(_, _), with f declared as f(a: T, b: T): T, or f(a: T, b: T): number for Leq."""
+    is_functor = isinstance(value, syntax.Functor) and value.name.startswith("@") and len(value.args) == 2
+    if not is_functor or not all(isinstance(arg, syntax.Underscore) for arg in value.args):
         yield Problem(f"{word} of lattice {name}<> is no functor", value.span, f"write {word} -> @{word.lower()}(_, _)")
         return
     result, functor = "number" if word == "Leq" else name, value.name[1:]
@@ -118,25 +121,25 @@ def _value_problems(name: str, word: str, value, env: TypeEnvironment) -> Iterat
 
 
 def attribute_problems(source: syntax.SourceProgram, relations) -> Iterator[Problem]:
-    """Report attributes of lattices that are not declared, or that have a key after them."""
+    """Report attributes of lattices that are not declared, and other attributes after one of a lattice."""
     known = {node.name for node in declared_lattices(source)}
     for node in (node for node in relations.values() if node.lattices):
-        for at in node.lattices:
-            attribute, type_ = node.attributes[at]
-            if type_ not in known:
-                span = node.spans[at] if node.spans else node.span
+        spans = node.spans or [node.span] * len(node.attributes)
+        columns = list(enumerate(zip(node.attributes, spans, strict=False)))
+        for column, ((_, type_), span) in columns:
+            if column in node.lattices and type_ not in known:
                 yield Problem(f"There is no lattice {type_}<>", span, "write " + FORM.format(type_))
-        for at in range(node.lattices[0], len(node.attributes)):
-            if at not in node.lattices:
-                attribute, span = node.attributes[at][0], node.spans[at] if node.spans else node.span
+        for column, ((attribute, _), span) in columns[node.lattices[0] :]:
+            if column not in node.lattices:
                 yield Problem(f"Attribute {attribute} comes after one of a lattice", span, "attributes of lattices come last")
 
 
 def with_bounds(single: Single, relations, bounds: dict, problems: list[Problem]) -> list[Single]:
-    """Translate a clause that reads attributes of lattices into one clause or several."""
+    """Translate a clause that reads attributes of lattices into one clause or several. bounds: see `lattice_bounds`; problems:
+    the problems of the clause are appended."""
     if single.dominates or not any(_lattice_places(literal, relations, bounds) for literal in single.body):
         return [single]
-    return list(_Meaning(single, relations, bounds, problems).clauses())
+    return list(_Translation(single, relations, bounds, problems).clauses())
 
 
 def lattice_warnings(source: syntax.SourceProgram) -> Iterator[Problem]:
@@ -149,58 +152,59 @@ def lattice_warnings(source: syntax.SourceProgram) -> Iterator[Problem]:
 
 
 def _lattice_places(literal, relations, bounds: dict) -> dict[int, str]:
-    """Return the places of a literal's arguments, wildcards left out, that are of a lattice in which values meet, with its
-    type."""
+    """Return the type of each argument of an atom or a negated atom that is a value of a lattice with `MEETING`, by place.
+    Wildcards are left out."""
     atom = literal.body if isinstance(literal, syntax.Negation) else literal
     node = relations.get(atom.relation) if isinstance(atom, syntax.Atom) else None
     if node is None or len(node.attributes) != len(atom.args):
         return {}
-    places = {at: name for at in node.lattices if bounds.get(name := node.attributes[at][1], {}).keys() >= {*MEETING}}
-    return {at: name for at, name in places.items() if not isinstance(atom.args[at], syntax.Underscore)}
+    found = {}
+    for place, (arg, (_, type_)) in enumerate(zip(atom.args, node.attributes, strict=True)):
+        if place in node.lattices and not isinstance(arg, syntax.Underscore) and bounds.get(type_, {}).keys() >= {*MEETING}:
+            found[place] = type_
+    return found
 
 
 @dataclass
-class _Meaning:
-    """The translation of one clause. met: for each variable that only lattices bind, its type and the values whose meet it
-    is.
-    """
+class _Translation:
+    """The translation of one clause. meets: for each variable that several values of lattices bind, (type, these values): it is
+    their greatest lower bound."""
 
     single: Single
     relations: dict
     bounds: dict
     problems: list[Problem]
-    met: dict[str, tuple[str, list]] = field(default_factory=dict)
+    meets: dict[str, tuple[str, list]] = field(default_factory=dict)
 
     def __post_init__(self):
-        """Count the occurrences of each variable in places of lattices."""
+        """Find the variables that other literals ground, and count the occurrences of each variable in places of lattices."""
         self._numbers = count(1)
-        self.ground = grounded([self._bare(literal) for literal in self.single.body])
-        self.times: dict[str, int] = {}
-        for literal in self.single.body:
-            for at in _lattice_places(literal, self.relations, self.bounds) if isinstance(literal, syntax.Atom) else ():
-                if isinstance(arg := literal.args[at], syntax.Variable):
-                    self.times[arg.name] = self.times.get(arg.name, 0) + 1
+        atoms = [literal for literal in self.single.body if isinstance(literal, syntax.Atom)]
+        args = [atom.args[place] for atom in atoms for place in _lattice_places(atom, self.relations, self.bounds)]
+        self.occurrences = Counter(arg.name for arg in args if isinstance(arg, syntax.Variable))
+        self.ground = grounded([self._without_values(literal) for literal in self.single.body])
 
     def clauses(self) -> Iterator[Single]:
         """Yield the clauses that the clause becomes."""
-        ways: list[list] = [[]]
+        bodies: list[list] = [[]]
         for literal in self.single.body:
-            found = self._meant(literal)
-            ways = [[*way, *other] for way in ways for other in found]
-        shared = [part for name, (type_, values) in self.met.items() for part in self._meeting(name, type_, values)]
-        for way in ways:
-            body = tuple(rebuilt(part, lambda _: None) for part in (*way, *shared))  # the ways share no nodes
+            alternatives = self._translated(literal)
+            bodies = [[*body, *alternative] for body in bodies for alternative in alternatives]
+        shared = [part for name, (type_, values) in self.meets.items() for part in self._meeting(name, type_, values)]
+        for literals in bodies:
+            body = tuple(rebuilt(part, lambda _: None) for part in (*literals, *shared))  # clauses share no nodes
             yield replace(self.single, head=rebuilt(self.single.head, lambda _: None), body=body)
 
-    def _bare(self, literal):
-        """Replace the values of lattices in a literal by wildcards."""
+    def _without_values(self, literal):
+        """Replace the values of lattices in a positive atom by wildcards."""
         places = _lattice_places(literal, self.relations, self.bounds)
         if not places or not isinstance(literal, syntax.Atom):
             return literal
-        return self._other(literal, {at: syntax.Underscore(span=literal.args[at].span) for at in places})
+        return self._with_args(literal, {place: syntax.Underscore(span=literal.args[place].span) for place in places})
 
-    def _other(self, atom: syntax.Atom, args: dict) -> syntax.Atom:
-        return replace(atom, args=tuple(args.get(at, arg) for at, arg in enumerate(atom.args)))
+    def _with_args(self, atom: syntax.Atom, args: dict) -> syntax.Atom:
+        """Replace some arguments of an atom, given by place."""
+        return replace(atom, args=tuple(args.get(place, arg) for place, arg in enumerate(atom.args)))
 
     def _fresh(self, span) -> syntax.Variable:
         return syntax.Variable(f"lattice.@{next(self._numbers)}", span=span)  # no variable that is written has a dot
@@ -208,26 +212,27 @@ class _Meaning:
     def _glb(self, type_: str, one, other) -> syntax.Functor:
         return syntax.Functor(self.bounds[type_]["Glb"].name, (one, other), span=other.span)
 
-    def _meant(self, literal) -> list[list]:
-        """Return the conjunctions of which any one makes a literal true."""
+    def _translated(self, literal) -> list[list]:
+        """Return the conjunctions whose disjunction replaces a literal."""
         places = _lattice_places(literal, self.relations, self.bounds)
         if not places:
             return [[literal]]
         if isinstance(literal, syntax.Negation):
             return self._absent(literal, places)
         args, tests = {}, []
-        for at, type_ in places.items():
-            arg = literal.args[at]
+        for place, type_ in places.items():
+            arg = literal.args[place]
             if not isinstance(arg, syntax.Variable) or arg.name in self.ground:
-                self._check(arg)
-                args[at] = self._fresh(arg.span)
-                tests.append(syntax.Constraint("=", (self._glb(type_, args[at], arg), arg), span=arg.span))
-            elif self.times[arg.name] > 1:
-                args[at] = self._fresh(arg.span)
-                self.met.setdefault(arg.name, (type_, []))[1].append(args[at])
-        return [[self._other(literal, args), *tests]]
+                self._check_grounded(arg)
+                args[place] = self._fresh(arg.span)
+                tests.append(syntax.Constraint("=", (self._glb(type_, args[place], arg), arg), span=arg.span))
+            elif self.occurrences[arg.name] > 1:
+                args[place] = self._fresh(arg.span)
+                _, values = self.meets.setdefault(arg.name, (type_, []))
+                values.append(args[place])
+        return [[self._with_args(literal, args), *tests]]
 
-    def _check(self, arg) -> None:
+    def _check_grounded(self, arg) -> None:
         """Report an argument of a lattice that is neither a variable nor grounded."""
         missing = variable_names(arg) - self.ground
         if missing or any(isinstance(node, syntax.Underscore) for node in walk_all([arg])):
@@ -237,20 +242,19 @@ class _Meaning:
     def _absent(self, literal: syntax.Negation, places: dict[int, str]) -> list[list]:
         """Translate a negation: no tuple has the key, or its value meets the given one in Bottom."""
         atom = literal.body
-        none = {at: syntax.Underscore(span=atom.args[at].span) for at in places}
-        ways: list[list] = [[replace(literal, body=self._other(atom, none))]]
-        for at, type_ in places.items():
-            value = self._fresh(atom.args[at].span)
-            meet = self._glb(type_, value, atom.args[at])
+        wildcards = {place: syntax.Underscore(span=atom.args[place].span) for place in places}
+        alternatives: list[list] = [[replace(literal, body=self._with_args(atom, wildcards))]]
+        for place, type_ in places.items():
+            value = self._fresh(atom.args[place].span)
+            meet = self._glb(type_, value, atom.args[place])
             test = syntax.Constraint("=", (meet, self.bounds[type_]["Bottom"]), span=literal.span)
-            ways.append([self._other(atom, none | {at: value}), test])
-        return ways
+            alternatives.append([self._with_args(atom, wildcards | {place: value}), test])
+        return alternatives
 
     def _meeting(self, name: str, type_: str, values: list) -> Iterator[syntax.Constraint]:
         """Yield the literals that bind a variable to the meet of its values, and require that it is not Bottom."""
-        meet = values[0]
-        for value in values[1:]:
-            meet = self._glb(type_, meet, value)
-        variable = syntax.Variable(name, span=values[0].span)
-        yield syntax.Constraint("=", (variable, meet), span=values[0].span)
-        yield syntax.Constraint("!=", (variable, self.bounds[type_]["Bottom"]), span=values[0].span)
+        span = values[0].span
+        meet = reduce(partial(self._glb, type_), values)
+        variable = syntax.Variable(name, span=span)
+        yield syntax.Constraint("=", (variable, meet), span=span)
+        yield syntax.Constraint("!=", (variable, self.bounds[type_]["Bottom"]), span=span)

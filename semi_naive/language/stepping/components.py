@@ -11,21 +11,22 @@ from semi_naive.language.trees import walk
 
 @dataclass
 class StepRule:
-    """A clause of a component: its atoms of the component, each with the number of steps that it is before the head (None if
-    that is unknown); `starts`: no positive atom of the component is among its literals."""
+    """A clause of a component. atoms: those of relations of the component, each with the way in which the rule reads it: "",
+    "negation" or "aggregation"."""
 
     single: Single
     offsets: Offsets
-    atoms: list[tuple[syntax.Atom, str]]  # with how the rule reads it: "", "negation", "aggregation"
+    atoms: list[tuple[syntax.Atom, str]]
 
     @property
     def starts(self) -> bool:
+        """True if no positive atom of the component is in the body, so that the rule may make the first tuples."""
         return all(via for _, via in self.atoms)
 
 
 @dataclass
 class StepComponent:
-    """A component in steps. `columns`: the place of the step in each relation, in the order of declaration."""
+    """A component in steps. columns: the column of the step in each relation, in the order of declaration."""
 
     columns: dict[str, int]
     rules: list[StepRule] = field(default_factory=list)
@@ -36,20 +37,21 @@ class StepComponent:
         return next(iter(self.columns))
 
     def step(self, atom: syntax.Atom):
+        """Return the argument of an atom that is its step."""
         return atom.args[self.columns[atom.relation]]
 
     def before(self, rule: StepRule, atom: syntax.Atom) -> int | None:
-        """How many steps an atom is before the head of its rule; None if that is unknown."""
+        """Return the number of steps that an atom is before the head of its rule; None if that is unknown."""
         return rule.offsets.between(self.step(rule.single.head), self.step(atom))
 
     @property
     def oldest(self) -> int:
-        """How many steps back the rules read."""
+        """The number of steps before its own that a rule reads at most."""
         return max((self.before(rule, atom) or 0 for rule in self.rules for atom, _ in rule.atoms), default=1)
 
 
 def step_rule(single: Single, group: Iterable[str]) -> StepRule:
-    """A clause with its atoms of a component."""
+    """Find the atoms of a component in a clause. group: the relations of the component."""
     atoms: list[tuple[syntax.Atom, str]] = []
     for literal in single.body:
         negated = {id(node.body) for node in walk(literal) if isinstance(node, syntax.Negation)}

@@ -3,11 +3,11 @@
 from semi_naive.language import syntax
 from semi_naive.language.single import Single
 
-Step = tuple[str | None, int]  # a variable, or None for a constant, and what is added to it
+Step = tuple[str | None, int]  # the sum of a variable and a number; of a constant, None and its value
 
 
 def as_step(term) -> Step | None:
-    """A term as a variable and a number, or as a number alone; None if it is anything else.
+    """Return a term in the form (variable, number to be added), or (None, number); None if it has another form.
 
     >>> k, one = syntax.Variable("k"), syntax.Number(1)
     >>> as_step(k), as_step(syntax.Functor("+", (k, one))), as_step(syntax.Functor("-", (k, one))), as_step(one)
@@ -20,9 +20,12 @@ def as_step(term) -> Step | None:
     if not isinstance(term, syntax.Functor) or term.name not in ("+", "-") or len(term.args) != 2:
         return None
     left, right = map(as_step, term.args)
-    if left is None or right is None or right[0] is not None and (left[0] is not None or term.name == "-"):
+    if left is None or right is None:
         return None
-    return left[0] or right[0], left[1] + right[1] * (1 if term.name == "+" else -1)
+    (left_name, left_number), (right_name, right_number) = left, right
+    if right_name is not None and (left_name is not None or term.name == "-"):
+        return None
+    return left_name or right_name, left_number + right_number * (1 if term.name == "+" else -1)
 
 
 class Offsets:
@@ -36,40 +39,47 @@ class Offsets:
     """
 
     def __init__(self, single: Single):
-        self._above: dict[str, Step] = {}
+        self._parents: dict[str, Step] = {}  # for a variable, another one from which it differs by a constant
         for literal in single.body:
             if isinstance(literal, syntax.Constraint) and literal.op == "=":
                 sides = [self.of(side) for side in literal.args]
                 if None not in sides:
-                    self._join(*sides)
+                    self._equate(*sides)
 
-    def _join(self, one: Step, other: Step) -> None:
+    def _equate(self, one: Step, other: Step) -> None:
+        """Record that two sums are equal, if one has a variable that the other does not have."""
         if one[0] is None:
             one, other = other, one
-        if one[0] is not None and one[0] != other[0]:
-            self._above[one[0]] = other[0], other[1] - one[1]
+        (name, number), (parent, parent_number) = one, other
+        if name is not None and name != parent:
+            self._parents[name] = parent, parent_number - number
 
     def of(self, term) -> Step | None:
-        """A term as the first of its variables and a number."""
-        found = as_step(term)
-        while found is not None and found[0] in self._above:
-            name, more = self._above[found[0]]
-            found = name, found[1] + more
-        return found
+        """Return a term as the sum of a number and the root of its variable: one variable, or None, for all that differ by
+        constants. None for a term of another form."""
+        step = as_step(term)
+        while step is not None and step[0] in self._parents:
+            name, number = step
+            parent, difference = self._parents[name]
+            step = parent, number + difference
+        return step
 
     def between(self, later, earlier) -> int | None:
-        """How many steps one term is after another; None if that is unknown."""
-        one, other = self.of(later), self.of(earlier)
-        return one[1] - other[1] if one is not None and other is not None and one[0] == other[0] else None
+        """Return the number of steps that one term is after another; None if that is unknown."""
+        steps = self.of(later), self.of(earlier)
+        if None in steps:
+            return None
+        (later_root, later_number), (earlier_root, earlier_number) = steps
+        return later_number - earlier_number if later_root == earlier_root else None
 
-    def says(self, literal, root: str) -> bool:
-        """True if a literal only says what is known of variables that differ from one by constants."""
+    def is_redundant(self, literal, root: str) -> bool:
+        """True if a literal is an equation of variables with this root: it is among the offsets."""
         if not isinstance(literal, syntax.Constraint) or literal.op != "=":
             return False
         left, right = map(self.of, literal.args)
         return left is not None and left == right and left[0] == root
 
     def names(self, root: str | None) -> set[str]:
-        """The variables that differ from one by constants."""
-        found = {name for name in self._above if (step := self.of(syntax.Variable(name))) and step[0] == root}
+        """Return the variables with this root, which differ by constants."""
+        found = {name for name in self._parents if (step := self.of(syntax.Variable(name))) and step[0] == root}
         return found | ({root} if root is not None else set())

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
-from semi_naive.language.reductions.heads import is_aggregate, is_lattice
+from semi_naive.language.reductions.heads import is_aggregate
 from semi_naive.language.single import Single
 from semi_naive.language.stepping.components import StepComponent, StepRule, step_rule
-from semi_naive.language.stepping.violations import Violations
+from semi_naive.language.stepping.violations import Violations, sums
 from semi_naive.language.trees import walk
 from semi_naive.language.types.types import TypeEnvironment
 from semi_naive.planning.strata import Edge
@@ -26,88 +26,85 @@ NUMERIC = (*STEPS, Kind.FLOAT)  # a step of floats is recognised, to be refused
 
 
 def find_components(
-    found: list[Single], relations, groups: list[tuple[str, ...]], edges: list[Edge], env: TypeEnvironment, source,
+    singles: list[Single], relations, groups: list[tuple[str, ...]], edges: list[Edge], env: TypeEnvironment, source,
     not_monotone: Callable[[list[Single], set[str]], bool],
 ) -> tuple[list[StepComponent], dict[str, Problem]]:  # fmt: skip
-    """Return the components to be evaluated in steps, in the order of `groups`, and the problems of those that are nearly in
-    steps, by their relations. not_monotone: whether clauses use the best values of a group in another way than best values in
-    recursion allow."""
+    """Return (the components to be evaluated in steps, in the order of `groups`; by relation, the problem of a component that
+    breaks a condition of steps and cannot be evaluated otherwise).
+
+    groups: the strongly connected components; not_monotone: returns True if clauses use the best values of a group in a way
+    that best values in recursion do not allow."""
     number_of = {name: number for number, group in enumerate(groups) for name in group}
     clauses: list[list[Single]] = [[] for _ in groups]
-    for single in found:
+    for single in singles:
         if single.head.relation in number_of:
             clauses[number_of[single.head.relation]].append(single)
-    ordered = {number_of[edge.head] for edge in edges  # groups that negate or aggregate their own relations
-               if edge.via and edge.head in number_of and number_of[edge.head] == number_of.get(edge.body)}  # fmt: skip
+    inner_edges = [edge for edge in edges if edge.head in number_of and number_of[edge.head] == number_of.get(edge.body)]
+    unstratified = {number_of[edge.head] for edge in inner_edges if edge.via}
     components: list[StepComponent] = []
     nearly: dict[str, Problem] = {}
-    for number, (group, singles) in enumerate(zip(groups, clauses, strict=True)):
-        if number not in ordered and not any(is_aggregate(arg) for single in singles for arg in single.head.args):
+    for number, (group, own) in enumerate(zip(groups, clauses, strict=True)):
+        if number not in unstratified and not any(is_aggregate(arg) for single in own for arg in single.head.args):
             continue
-        if not singles or not _well_formed(singles, group, relations, env):
+        if not own or not _may_have_steps(own, group, relations, env):
             continue
-        refused = number in ordered or not_monotone(singles, set(group))
-        if not refused and not any(_sums(single) for single in singles):
+        needs_steps = number in unstratified or not_monotone(own, set(group))
+        if not needs_steps and not any(sums(single) for single in own):
             continue
-        component, violations = _best(singles, group, relations, env, source)
+        component, violations = _best(own, group, relations, env, source)
         if component and not violations:
             components.append(component)
-        elif component and refused:
+        elif component and needs_steps:
             nearly |= dict.fromkeys(group, violations[0])
     return components, nearly
 
 
-def _well_formed(singles: list[Single], group, relations, env: TypeEnvironment) -> bool:
-    """True if all atoms of a group have the declared arity, of types that are known, and the group may be in steps."""
+def _may_have_steps(singles: list[Single], group, relations, env: TypeEnvironment) -> bool:
+    """True if the declarations and clauses of a group have no errors, and nothing that steps do not support."""
     declared, recorded = [relations[name] for name in group], {node.born_of for node in relations.values()}
     if any({"eqrel", "inline"} & node.qualifiers or node.lattices or node.born_of for node in declared):
         return False
-    if not recorded.isdisjoint(group):
+    if not recorded.isdisjoint(group) or any(single.dominates for single in singles):
         return False
     if any(type_name not in env for node in declared for _, type_name in node.attributes):
         return False
-    atoms = [node for single in singles for literal in single.literals for node in walk(literal)]
-    members = frozenset(group)
-    arities = (len(node.args) == len(relations[node.relation].attributes)
-               for node in atoms if isinstance(node, syntax.Atom) and node.relation in members)  # fmt: skip
-    return not any(single.dominates for single in singles) and all(arities)
-
-
-def _sums(single: Single) -> bool:
-    """True if a head aggregates, other than by the least or the greatest value of its last attribute."""
-    ops = {at: arg.name for at, arg in enumerate(single.head.args) if is_aggregate(arg)}
-    return bool(ops) and not is_lattice(ops, len(single.head.args))
+    arities = {node.name: len(node.attributes) for node in declared}
+    nodes = (node for single in singles for literal in single.literals for node in walk(literal))
+    atoms = (node for node in nodes if isinstance(node, syntax.Atom) and node.relation in arities)
+    return all(len(atom.args) == arities[atom.relation] for atom in atoms)
 
 
 def _best(singles, group, relations, env, source) -> tuple[StepComponent | None, list[Problem]]:
-    """The first choice of steps without a violation, or else the first one with its violations; no component if no rule goes
-    from one step to a later one."""
-    members, best = frozenset(group), None
+    """Return (component, violations) for the first choice of columns without a violation, else for the first choice. Only
+    choices with which some rule reads an earlier or later step count; (None, []) if there is none."""
+    members, first = frozenset(group), None
     rules = [step_rule(single, members) for single in singles]
     for columns in _choices(rules, group, relations, env):
         component = StepComponent(columns, rules)
-        moves = (component.before(rule, atom) for rule in rules for atom, _ in rule.atoms)
-        if not any(moves):
+        if not any(component.before(rule, atom) for rule in rules for atom, _ in rule.atoms):
             continue
         violations = list(Violations(component, relations, env, source).all())
-        if best is None or not violations:
-            best = component, violations
         if not violations:
-            break
-    return best or (None, [])
+            return component, []
+        first = first or (component, violations)
+    return first or (None, [])
 
 
 def _choices(rules: list[StepRule], group, relations, env: TypeEnvironment) -> Iterator[dict[str, int]]:
-    """Choose the step of the first relation in each possible way, and those of the others as the rules connect them."""
-    numeric = {name: [at for at, (_, type_name) in enumerate(relations[name].attributes) if env.kind(type_name) in NUMERIC]
-               for name in group}  # fmt: skip
-    for at in numeric[group[0]]:
-        columns, grows = {group[0]: at}, True
+    """Yield choices of the step's column in each relation: every numeric column of the first relation, and the columns of the
+    others that rules connect with it; a relation without such a column gets its first numeric one."""
+    numeric = {
+        name: [column for column, (_, type_name) in enumerate(relations[name].attributes) if env.kind(type_name) in NUMERIC]
+        for name in group
+    }
+    for first_column in numeric[group[0]]:
+        columns, grows = {group[0]: first_column}, True
         while grows:
             grows = False
             for rule in rules:
-                for name, place in _connected(rule, columns, numeric):
-                    columns[name] = place
+                if connected := _connected(rule, columns, numeric):
+                    name, column = connected
+                    columns[name] = column
                     grows = True
         for name in group:
             if name not in columns and numeric[name]:
@@ -116,14 +113,14 @@ def _choices(rules: list[StepRule], group, relations, env: TypeEnvironment) -> I
             yield {name: columns[name] for name in group}
 
 
-def _connected(rule: StepRule, columns: dict[str, int], numeric: dict[str, list[int]]) -> Iterator[tuple[str, int]]:
-    """Yield relations without a step in `columns`, each with the attribute that the rule relates to a known step."""
+def _connected(rule: StepRule, columns: dict[str, int], numeric: dict[str, list[int]]) -> tuple[str, int] | None:
+    """Return (relation, column) for a relation that is not in `columns`, if a rule relates a numeric column of it to a known
+    step."""
     atoms = [rule.single.head, *(atom for atom, _ in rule.atoms)]
     steps = [rule.offsets.of(atom.args[columns[atom.relation]]) for atom in atoms if atom.relation in columns]
     roots = {step[0] for step in steps if step is not None and step[0] is not None}
     for atom in atoms:
-        if atom.relation not in columns:
-            found = [at for at in numeric[atom.relation] if (step := rule.offsets.of(atom.args[at])) and step[0] in roots]
-            if found:
-                yield atom.relation, found[0]
-                return
+        for column in numeric[atom.relation] if atom.relation not in columns else ():
+            if (step := rule.offsets.of(atom.args[column])) and step[0] in roots:
+                return atom.relation, column
+    return None

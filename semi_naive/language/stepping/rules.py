@@ -22,11 +22,11 @@ from semi_naive.language.stepping.violations import outside
 from semi_naive.language.trees import rebuilt, variable_names
 from semi_naive.ra import ir
 
-STEP = "step."  # a variable that nobody can write
+STEP = "step."  # the name of a variable that a program cannot have
 
 
-def held(name: str, before: int) -> str:
-    """The relation that holds a relation's tuples of a number of steps before."""
+def one_step_of(name: str, before: int) -> str:
+    """Return the relation with one step of a relation: the step that is a number of steps before the evaluated one."""
     return f"{name}@{('this', 'last')[before] if before < 2 else f'older{before}'}"
 
 
@@ -39,31 +39,36 @@ def begin_of(component: StepComponent) -> str:
 
 
 def given_of(name: str) -> str:
-    """The relation of the facts in the program's text, with their steps."""
+    """Return the relation of the facts in the program's text, with their steps."""
     return f"{name}@given"
 
 
 def declarations(component: StepComponent, relations) -> dict[str, syntax.RelationDecl]:
-    """The declarations of the relations that hold steps."""
+    """Return the declarations of the relations that hold steps."""
     found, first = {}, relations[component.name]
     step = first.attributes[component.columns[component.name]]
-    for name, at in component.columns.items():
-        node, bare = relations[name], dict(qualifiers=frozenset(), choice=syntax.NO_CHOICE)
-        left = (*node.attributes[:at], *node.attributes[at + 1 :])
-        keys = tuple(tuple(each for each in key if each != node.attributes[at][0]) for key in node.choice.keys)
-        one = replace(node, attributes=left, spans=(), qualifiers=frozenset())
-        found[held(name, 0)] = replace(one, name=held(name, 0), choice=replace(node.choice, keys=keys))
-        for before in range(1, component.oldest + 1):
-            found[held(name, before)] = replace(one, name=held(name, before), choice=syntax.NO_CHOICE)
+    for name, column in component.columns.items():
+        node = replace(relations[name], qualifiers=frozenset(), choice=syntax.NO_CHOICE)
+        attribute, _ = node.attributes[column]
+        without_step = replace(node, attributes=_without(node.attributes, column), spans=())
+        for before in range(component.oldest + 1):
+            found[one_step_of(name, before)] = replace(without_step, name=one_step_of(name, before))
+        choice = relations[name].choice
+        keys = tuple(tuple(each for each in key if each != attribute) for key in choice.keys)
+        found[one_step_of(name, 0)] = replace(found[one_step_of(name, 0)], choice=replace(choice, keys=keys))
         if any(rule.single.fact for rule in component.rules if rule.single.head.relation == name):
-            found[given_of(name)] = replace(node, name=given_of(name), **bare)
+            found[given_of(name)] = replace(node, name=given_of(name))
     for name in (step_of(component), begin_of(component)):
         found[name] = syntax.RelationDecl(name, (step,), span=first.span)
     return found
 
 
-def clauses(component: StepComponent, relations) -> Iterator[Single]:
-    """The clauses of a component over relations that hold steps, and those that say at which steps they may begin."""
+def _without(items: tuple, place: int) -> tuple:
+    return (*items[:place], *items[place + 1 :])
+
+
+def clauses(component: StepComponent) -> Iterator[Single]:
+    """Yield the clauses of a component over relations that hold steps, and those of the steps at which it may begin."""
     given = {}
     for rule in component.rules:
         head = rule.single.head
@@ -79,92 +84,90 @@ def clauses(component: StepComponent, relations) -> Iterator[Single]:
 
 
 def _single(rule: StepRule, head: syntax.Atom, body: Iterable) -> Single:
+    """Return a clause that is made from a rule."""
     clause = rule.single.clause
     return Single(head, tuple(body), replace(clause, heads=(head,), beside=()))
 
 
 def _within(component: StepComponent, rule: StepRule) -> Single:
-    """A clause over the relations of its step and of those before."""
+    """Return a clause over the relations of its step and of those before."""
 
     def change(node):
         if isinstance(node, syntax.Atom) and node.relation in component.columns:
-            name = held(node.relation, component.before(rule, node) or 0)
-            at = component.columns[node.relation]
-            return replace(
-                node, relation=name, args=tuple(rebuilt(each, change) for place, each in enumerate(node.args) if place != at)
-            )
+            name = one_step_of(node.relation, component.before(rule, node) or 0)
+            args = _without(node.args, component.columns[node.relation])
+            return replace(node, relation=name, args=tuple(rebuilt(arg, change) for arg in args))
         return None
 
     root, _ = rule.offsets.of(component.step(rule.single.head))  # type: ignore[misc]  # of a component without violations
-    literals = [each for each in rule.single.body if root is None or not rule.offsets.says(each, root)]
+    literals = [each for each in rule.single.body if root is None or not rule.offsets.is_redundant(each, root)]
     head, *body = (rebuilt(part, change) for part in (rule.single.head, *literals))
     return _single(rule, head, (*body, *_step_literals(component, rule, [head, *body])))
 
 
 def _step_literals(component: StepComponent, rule: StepRule, parts: list) -> list:
-    """The literals that give a clause the number of its step and of those before: none, if it does not need them."""
+    """Return the literals that bind the variables of a clause that are numbers of steps; none, if it has no such variables.
+    parts: the head and the body of the clause."""
     term = component.step(rule.single.head)
-    root, more = rule.offsets.of(term)  # type: ignore[misc]
-    span, name = term.span, step_of(component)
+    root, number = rule.offsets.of(term)  # type: ignore[misc]
+    span, relation = term.span, step_of(component)
     if root is None:
-        return [syntax.Atom(name, (syntax.Number(more, span=span),), span=span)]
+        return [syntax.Atom(relation, (syntax.Number(number, span=span),), span=span)]
     used = sorted(set().union(*map(variable_names, parts)) & rule.offsets.names(root))
-    before = {each: rule.offsets.between(term, syntax.Variable(each)) or 0 for each in used}
-    step = syntax.Variable(next((each for each in used if before[each] == 0), STEP), span=span)
-    found: list = [syntax.Atom(name, (step,), span=span)] * bool(used)
-    for each in used:
-        if each != step.name:
-            moved = syntax.Functor(
-                "-" if before[each] > 0 else "+", (step, syntax.Number(abs(before[each]), span=span)), span=span
-            )
-            found.append(syntax.Constraint("=", (syntax.Variable(each, span=span), moved), span=span))
-    return found
+    before = {name: rule.offsets.between(term, syntax.Variable(name)) or 0 for name in used}
+    step = syntax.Variable(next((name for name in used if before[name] == 0), STEP), span=span)
+    literals: list = [syntax.Atom(relation, (step,), span=span)] * bool(used)
+    for name in used:
+        if name != step.name:
+            difference = syntax.Number(abs(before[name]), span=span)
+            value = syntax.Functor("-" if before[name] > 0 else "+", (step, difference), span=span)
+            literals.append(syntax.Constraint("=", (syntax.Variable(name, span=span), value), span=span))
+    return literals
 
 
 def _beginning(component: StepComponent, rule: StepRule) -> Single:
-    """The clause of the steps at which a clause without an atom of the component may make tuples."""
+    """Return the clause of the steps at which a clause without an atom of the component may make tuples."""
     step = component.step(rule.single.head)
-    root, more = rule.offsets.of(step)  # type: ignore[misc]
-    name, span = begin_of(component), step.span
+    root, number = rule.offsets.of(step)  # type: ignore[misc]
+    relation, span = begin_of(component), step.span
     if root is None:
-        return _single(rule, syntax.Atom(name, (syntax.Number(more, span=span),), span=span), ())
-    return _single(
-        rule, syntax.Atom(name, (step,), span=span), _needed(outside(rule, component.columns), {*variable_names(step)})
-    )
+        return _single(rule, syntax.Atom(relation, (syntax.Number(number, span=span),), span=span), ())
+    body = _connected_literals(outside(rule, component.columns), variable_names(step))
+    return _single(rule, syntax.Atom(relation, (step,), span=span), body)
 
 
-def _needed(literals: list, names: set[str]) -> list:
-    """The literals that bind some variables, directly or by equations, and the comparisons of what these bind."""
-    atoms = [each for each in literals if isinstance(each, syntax.Atom)]
-    equal = [each for each in literals if isinstance(each, syntax.Constraint) and each.op == "="]
-    grows = True
-    while grows:
-        more = set().union(*(variable_names(each) for each in equal if variable_names(each) & names)) - names
-        names, grows = names | more, bool(more)
-    found = [each for each in atoms if variable_names(each) & names]
-    known = names.union(*map(variable_names, found))
-    return found + [each for each in literals if each not in atoms and variable_names(each) <= known]
+def _connected_literals(literals: list, names: set[str]) -> list:
+    """Return the atoms that have some variables, or variables that equations connect with these, and the constraints of the
+    variables that are bound so."""
+    atoms = [literal for literal in literals if isinstance(literal, syntax.Atom)]
+    constraints = [literal for literal in literals if not isinstance(literal, syntax.Atom)]
+    equations = [variable_names(literal) for literal in constraints if literal.op == "="]
+    while new := set().union(*(equated for equated in equations if equated & names)) - names:
+        names = names | new
+    kept = [atom for atom in atoms if variable_names(atom) & names]
+    bound = names.union(*map(variable_names, kept))
+    return kept + [literal for literal in constraints if variable_names(literal) <= bound]
 
 
 def _reading_facts(component: StepComponent, name: str, rule: StepRule) -> Iterator[Single]:
-    """The clauses that read the facts of a relation, at their steps."""
-    head, at = rule.single.head, component.columns[name]
-    args = [syntax.Variable(f"x{place}.", span=head.span) for place in range(len(head.args))]
-    args[at] = syntax.Variable(STEP, span=head.span)
-    read = syntax.Atom(given_of(name), tuple(args), span=head.span)
-    step = syntax.Atom(step_of(component), (args[at],), span=head.span)
-    left = (*args[:at], *args[at + 1 :])
-    yield _single(rule, syntax.Atom(held(name, 0), left, span=head.span), (read, step))
-    wild = (arg if place == at else syntax.Underscore(span=head.span) for place, arg in enumerate(args))
-    yield _single(rule, syntax.Atom(begin_of(component), (args[at],), span=head.span), (replace(read, args=tuple(wild)),))
+    """Yield the clauses that read the facts of a relation, at their steps."""
+    column, arity, span = component.columns[name], len(rule.single.head.args), rule.single.head.span
+    step = syntax.Variable(STEP, span=span)
+    args = [syntax.Variable(f"x{place}.", span=span) for place in range(arity)]
+    args[column] = step
+    given = syntax.Atom(given_of(name), tuple(args), span=span)
+    head = syntax.Atom(one_step_of(name, 0), _without(given.args, column), span=span)
+    yield _single(rule, head, (given, syntax.Atom(step_of(component), (step,), span=span)))
+    only_step = (step if place == column else syntax.Underscore(span=span) for place in range(arity))
+    yield _single(rule, syntax.Atom(begin_of(component), (step,), span=span), (replace(given, args=tuple(only_step)),))
 
 
-def said(problems: Iterable[Problem], components: list[StepComponent]) -> list[Problem]:
-    """Problems with relations named as they were declared."""
-    made = [held(name, before) for each in components for name in each.columns for before in range(each.oldest + 1)]
+def with_declared_names(problems: Iterable[Problem], components: list[StepComponent]) -> list[Problem]:
+    """Replace the names of relations that hold steps by the declared names, in the texts of problems."""
+    names = [one_step_of(name, before) for each in components for name in each.columns for before in range(each.oldest + 1)]
 
     def written(text: str) -> str:
-        for name in made:
+        for name in names:
             text = text.replace(name, name.partition("@")[0])
         return text
 
@@ -178,21 +181,24 @@ def said(problems: Iterable[Problem], components: list[StepComponent]) -> list[P
 
 
 def with_loops(program: ir.Program, components: list[StepComponent]) -> ir.Program:
-    """The program with the loop of each component, and the rules that collect its steps."""
+    """Return the program with the loop of each component, and the rules that collect its steps."""
     relations, rules = dict(program.relations), list(program.rules)
     for component in components:
-        for name, at in component.columns.items():
+        for name, column in component.columns.items():
             relations[name] = replace(relations[name], summed=True, choice=())
-            args = [ir.Var(attribute, type_.kind) for attribute, type_ in relations[name].attributes]
-            body = ir.Atom(step_of(component), (args[at],)), ir.Atom(held(name, 0), (*args[:at], *args[at + 1 :]))
+            args = tuple(ir.Var(attribute, type_.kind) for attribute, type_ in relations[name].attributes)
+            body = ir.Atom(step_of(component), (args[column],)), ir.Atom(one_step_of(name, 0), _without(args, column))
             text = f"{name}: the tuples of each step"
-            rules.append(ir.Rule(ir.Atom(name, tuple(args)), body, span=relations[name].span, text=text))
+            rules.append(ir.Rule(ir.Atom(name, args), body, span=relations[name].span, text=text))
     loops = tuple(map(_loop, components))
     return replace(program, relations=relations, rules=rules, loops=(*program.loops, *loops))
 
 
 def _loop(component: StepComponent) -> ir.Loop:
-    pairs = [(held(name, before), held(name, before - 1))
-             for before in range(component.oldest, 0, -1) for name in component.columns]  # fmt: skip
+    pairs = [
+        (one_step_of(name, before), one_step_of(name, before - 1))
+        for before in range(component.oldest, 0, -1)
+        for name in component.columns
+    ]
     steps = ir.Steps(step_of(component), begin_of(component), tuple(component.columns.items()), component.oldest)
     return ir.Loop(tuple(pairs), steps=steps)

@@ -7,6 +7,7 @@ from semi_naive.language.checks import COUNTING
 from semi_naive.language.errors import Problem
 from semi_naive.language.grounded import grounded
 from semi_naive.language.reductions.heads import is_aggregate, is_lattice
+from semi_naive.language.single import Single
 from semi_naive.language.stepping.components import StepComponent, StepRule
 from semi_naive.language.trees import variable_names, walk, written_name
 from semi_naive.planning.strata import Edge, strong_components
@@ -20,20 +21,24 @@ class Violations:
         self.component, self.relations, self.env, self.source = component, relations, env, source
 
     def all(self) -> Iterator[Problem]:
+        """Yield a problem for each violation."""
         yield from self._declarations()
         for rule in self.component.rules:
             yield from self._counting(rule)
-            yield from self._aggregated(rule)
+            step = self.component.step(rule.single.head)
+            if is_aggregate(step):
+                yield self._problem("a step is aggregated", step.span, "aggregate another attribute, for each step")
             yield from self._rule(rule)
         yield from self._own_step()
 
     # -- declarations
 
     def _declarations(self) -> Iterator[Problem]:
+        """Report steps of floats or of different types, choices among several steps, and relations that are read."""
         kinds = {}
-        for name, at in self.component.columns.items():
+        for name, column in self.component.columns.items():
             node = self.relations[name]
-            attribute, type_name = node.attributes[at]
+            attribute, type_name = node.attributes[column]
             kinds[name] = kind = self.env.kind(type_name)
             if kind == Kind.FLOAT:
                 hint = f"declare {attribute}: number, and compute the float from it: to_float({attribute})"
@@ -60,79 +65,78 @@ class Violations:
                 if isinstance(node, syntax.Functor) and node.name in COUNTING:
                     yield self._problem(f"{node.name}() is in a rule", node.span, "use the number of the step")
 
-    def _aggregated(self, rule: "StepRule") -> Iterator[Problem]:
-        step = self.component.step(rule.single.head)
-        if is_aggregate(step):
-            yield self._problem("a step is aggregated", step.span, "aggregate another attribute, for each step")
-
     def _rule(self, rule: "StepRule") -> Iterator[Problem]:
-        head, own = rule.single.head, []
-        for atom, _ in rule.atoms:
-            before, shown = self.component.before(rule, atom), atom.relation
-            own.append(before)
+        """Report atoms whose step is not that of the head or a number before it, and a step of the head that nothing binds."""
+        head, distances = rule.single.head, [self.component.before(rule, atom) for atom, _ in rule.atoms]
+        for (atom, _), before in zip(rule.atoms, distances, strict=True):
+            name = atom.relation
             if before is None and isinstance(self.component.step(atom), syntax.Underscore):
-                hint = f"write the step: {shown}(k, …) with {head.relation}(k + 1, …) in the head"
-                yield self._problem(f"the rule reads {shown} at all steps", atom.span, hint)
+                hint = f"write the step: {name}(k, …) with {head.relation}(k + 1, …) in the head"
+                yield self._problem(f"the rule reads {name} at all steps", atom.span, hint)
             elif before is None:
-                message = f"the step of {shown} is neither that of the head {head.relation} nor a whole number less"
-                hint = f"write {head.relation}(k, …) or {head.relation}(k + 1, …) :- {shown}(k, …)"
+                message = f"the step of {name} is neither that of the head {head.relation} nor a whole number less"
+                hint = f"write {head.relation}(k, …) or {head.relation}(k + 1, …) :- {name}(k, …)"
                 yield self._problem(message, atom.span, hint)
             elif before < 0:
-                hint = f"write {head.relation}(k, …) or {head.relation}(k + 1, …) :- {shown}(k, …)"
-                yield self._problem(f"the rule reads a later step of {shown} than it makes of {head.relation}", atom.span, hint)
-        if None not in own and own and min(own) > 1:
-            atom = min(rule.atoms, key=lambda each: self.component.before(rule, each[0]) or 0)[0]
+                hint = f"write {head.relation}(k, …) or {head.relation}(k + 1, …) :- {name}(k, …)"
+                yield self._problem(f"the rule reads a later step of {name} than it makes of {head.relation}", atom.span, hint)
+        if None not in distances and distances and min(distances) > 1:
+            atom, _ = rule.atoms[distances.index(min(distances))]
             hint = f"write {head.relation}(k + 1, …) :- {atom.relation}(k, …); a rule may read older steps besides"
-            message = f"the rule skips from a step of {atom.relation} to the step of {head.relation} that is {min(own)} later"
+            message = (
+                f"the rule skips from a step of {atom.relation} to the step of {head.relation} that is {min(distances)} later"
+            )
             yield self._problem(message, atom.span, hint)
-        if rule.starts and not rule.single.fact and not self._bound(rule):
+        if rule.starts and not rule.single.fact and not self._binds_step(rule):
             names = sorted(map(written_name, variable_names(self.component.step(head))))
             hint = f"bind {' and '.join(names)} by an atom of {head.relation}, or of a relation outside of the recursion"
             yield self._problem(f"nothing binds the step of {head.relation}", head.span, hint)
 
-    def _bound(self, rule: "StepRule") -> bool:
+    def _binds_step(self, rule: "StepRule") -> bool:
         """True if literals outside of the component bind the step of the head."""
-        step = rule.offsets.of(self.component.step(rule.single.head))
-        ground = grounded(outside(rule, self.component.columns))
-        return step is not None and (step[0] is None or bool(rule.offsets.names(step[0]) & ground))
+        if (step := rule.offsets.of(self.component.step(rule.single.head))) is None:
+            return False
+        root, _ = step
+        return root is None or bool(rule.offsets.names(root) & grounded(outside(rule, self.component.columns)))
 
     # -- within a step
 
     def _own_step(self) -> Iterator[Problem]:
         """Report a relation that depends on a negation or an aggregate of itself within one step."""
-        sums = {rule.single.head.relation: ops for rule in self.component.rules
-                if (ops := {at: arg.name for at, arg in enumerate(rule.single.head.args) if is_aggregate(arg)})
-                and not is_lattice(ops, len(rule.single.head.args))}  # fmt: skip
-        edges, places = [], []
+        summed = {rule.single.head.relation for rule in self.component.rules if sums(rule.single)}
+        edges = []
         for rule in self.component.rules:
             for atom, via in rule.atoms:
                 if self.component.before(rule, atom) == 0:
                     name = rule.single.head.relation
-                    edges.append(Edge(name, atom.relation, via or "aggregation" * (name in sums), atom.span))
-                    places.append((rule, atom))
+                    edges.append(Edge(name, atom.relation, via or "aggregation" * (name in summed), atom.span))
         group_of = {name: set(group) for group in strong_components(self.component.columns, edges) for name in group}
-        for edge, (rule, atom) in zip(edges, places, strict=True):
+        for edge in edges:
             if edge.via and edge.body in group_of[edge.head]:
-                done = "negates" if edge.via == "negation" else "aggregates over"
-                head = rule.single.head.relation
-                hint = f"read the step before: {head}(k + 1, …) :- {'!' * (done == 'negates')}{atom.relation}(k, …)"
-                hint += ", or write .semantics wellfounded" * (done == "negates")
-                message = f"{head} {done} {atom.relation} of its own step, which depends on it"
-                yield self._problem(message, atom.span, hint)
+                negates = edge.via == "negation"
+                hint = f"read the step before: {edge.head}(k + 1, …) :- {'!' * negates}{edge.body}(k, …)"
+                hint += ", or write .semantics wellfounded" * negates
+                verb = "negates" if negates else "aggregates over"
+                message = f"{edge.head} {verb} {edge.body} of its own step, which depends on it"
+                yield self._problem(message, edge.span, hint)
 
     def _problem(self, message: str, span, hint: str) -> Problem:
+        """Return a problem whose message names the relations of the component, and the attributes of their steps."""
         names = ", ".join(self.component.columns)
-        steps = dict.fromkeys(self.relations[name].attributes[at][0] for name, at in self.component.columns.items())
+        attributes = (self.relations[name].attributes[column] for name, column in self.component.columns.items())
+        steps = dict.fromkeys(attribute for attribute, _ in attributes)
         return Problem(f"Unable to evaluate {names} in steps of {' and '.join(steps)}: {message}", span, hint)
 
 
 def outside(rule: "StepRule", group) -> list:
-    """The literals of a rule that bind or test its step before the component is evaluated: positive atoms of other relations,
-    and equations and comparisons without aggregates."""
-    found = [literal for literal in rule.single.body if isinstance(literal, syntax.Atom) and literal.relation not in group]
-    plain = [each for each in rule.single.body if isinstance(each, syntax.Constraint) and not _aggregates(each)]
-    return found + plain
+    """Return the literals of a rule that bind or test its step before the component is evaluated: positive atoms of other
+    relations, and equations and comparisons without aggregates."""
+    atoms = [literal for literal in rule.single.body if isinstance(literal, syntax.Atom) and literal.relation not in group]
+    constraints = [literal for literal in rule.single.body if isinstance(literal, syntax.Constraint)]
+    return atoms + [each for each in constraints if not any(isinstance(node, syntax.Aggregate) for node in walk(each))]
 
 
-def _aggregates(literal) -> bool:
-    return any(isinstance(node, syntax.Aggregate) for node in walk(literal))
+def sums(single: Single) -> bool:
+    """True if a head aggregates, other than by the least or the greatest value of its last attribute."""
+    ops = {column: arg.name for column, arg in enumerate(single.head.args) if is_aggregate(arg)}
+    return bool(ops) and not is_lattice(ops, len(single.head.args))

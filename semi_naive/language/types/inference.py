@@ -30,31 +30,34 @@ _OF_HEADS = {
 
 
 def key(node):
+    """Return the key of an expression in sets of facts about a clause: the name of a variable, the identity of another node."""
     return node.name if isinstance(node, syntax.Variable) else id(node)
 
 
 def typed(single: Single, environment: TypeEnvironment, relations: dict[str, syntax.RelationDecl]) -> "Typing":
-    """Return the types of a clause, inferred together with the other heads that it was written with; separately if they
-    disagree."""
+    """Infer the types of a clause, together with the other heads of the clause as written; separately if they clash."""
     heads = single.clause.beside or single.clause.heads
     if len(heads) > 1:
-        together = Typing(
-            single, environment, relations, [syntax.Negation(_without_aggregates(head), span=head.span) for head in heads]
-        )
+        others = [syntax.Negation(_without_aggregates(head), span=head.span) for head in heads]
+        together = Typing(single, environment, relations, others)
         if not together.clashes:
             return together
     return Typing(single, environment, relations)
 
 
 def _without_aggregates(head: syntax.Atom) -> syntax.Atom:
-    """The head without aggregated arguments, whose variables are not the clause's."""
-    plain = (syntax.Underscore(span=arg.span) if any(isinstance(n, syntax.Aggregate) for n in walk(arg)) else arg
-             for arg in head.args)  # fmt: skip
-    return replace(head, args=tuple(plain))
+    """Replace aggregates among a head's arguments by wildcards: their variables are not those of the clause."""
+    args = (
+        syntax.Underscore(span=arg.span) if any(isinstance(node, syntax.Aggregate) for node in walk(arg)) else arg
+        for arg in head.args
+    )
+    return replace(head, args=tuple(args))
 
 
 class Typing:
-    """The inferred types of one clause. beside: further literals that constrain its variables."""
+    """The inferred types of one clause. beside: further literals that constrain its variables.
+
+    possible: the names of the possible types of an expression, by its `key`; ANY if it is missing; empty for a clash."""
 
     def __init__(
         self, single: Single, environment: TypeEnvironment, relations: dict[str, syntax.RelationDecl], beside: Sequence = ()
@@ -63,15 +66,14 @@ class Typing:
         self.nodes = [node for literal in single.literals for node in walk(literal)]
         self._all = self.nodes + [node for literal in beside for node in walk(literal)]
         self.negated = {id(node.body) for node in self._all if isinstance(node, syntax.Negation)}
-        self.sets: dict = {}  # for each expression's key, the possible types by name; ANY if it is missing
+        self.possible: dict = {}
         self.overloads: dict[int, Overload] = {}  # the chosen overload of each functor, by id
         self.numbers: dict[int, Kind] = {}  # the chosen kind of each numeric constant, by id
-        constraining = [
-            node for node in self._all if node.__class__ is not syntax.Variable
-        ]  # these nodes constrain nothing by themselves
-        constraints = [constraint for node in constraining for constraint in self._constraints(node)]
+        # Skip variables, which are most nodes and constrain nothing by themselves.
+        nodes = (node for node in self._all if node.__class__ is not syntax.Variable)
+        constraints = [constraint for node in nodes for constraint in self._constraints(node)]
         while constraints:
-            self._settle(constraints)
+            self._propagate(constraints)
             if not (added := self._choose()):
                 break
             constraints += added
@@ -81,13 +83,14 @@ class Typing:
     @property
     def clashes(self) -> bool:
         """True if an expression has no possible type."""
-        return frozenset() in self.sets.values()
+        return frozenset() in self.possible.values()
 
-    def types(self, node):
-        return self.sets.get(key(node), ANY)
+    def types(self, node) -> frozenset[str] | None:
+        """Return the names of an expression's possible types; ANY if they are undetermined."""
+        return self.possible.get(key(node), ANY)
 
     def kind(self, node) -> Kind | None:
-        """The kind of an expression; None if it is undetermined."""
+        """Return the kind of an expression; None if it is undetermined."""
         if isinstance(node, syntax.Functor) and id(node) in self.overloads:
             return self.overloads[id(node)].result
         if isinstance(node, syntax.Number):
@@ -97,29 +100,28 @@ class Typing:
         return kinds.pop() if len(kinds) == 1 else None
 
     def is_kind(self, node, kind: Kind) -> bool:
+        """True if all possible types of an expression have this kind."""
         types = self.types(node)
         return bool(types) and all(self.env.kind(name) == kind for name in types)
 
     def attributes(self, atom: syntax.Atom):
-        """Return (argument, attribute name, type name) for an atom whose relation, arity and types are valid."""
+        """Return (argument, attribute name, type name) for each attribute of a declared type; [] if the atom's relation or its
+        number of arguments is wrong."""
         relation = self.relations.get(atom.relation)
         if relation is None or len(relation.attributes) != len(atom.args):
             return []
         pairs = zip(atom.args, relation.attributes, strict=True)
         return [(arg, name, type_name) for arg, (name, type_name) in pairs if type_name in self.env]
 
-    # -- constraints: functions without arguments that say whether they changed anything
+    # -- constraints: functions without arguments that narrow sets of types, and return True if they did
 
-    def _settle(self, constraints):
+    def _propagate(self, constraints):
         """Apply constraints until no set of types changes."""
-        changed = True
-        while changed:
-            changed = False
-            for constraint in constraints:
-                changed |= constraint()
+        while any([constraint() for constraint in constraints]):
+            pass
 
     def _constraints(self, node):
-        """Return the constraints that a node implies: functions that narrow sets of types, and return True if they did."""
+        """Return the constraints that a node implies."""
         if isinstance(node, syntax.Atom):
             return self._atom(node)
         if isinstance(node, syntax.Constraint) and node.args:
@@ -127,7 +129,7 @@ class Typing:
         if isinstance(node, syntax.Functor):
             return self._functor(node)
         if isinstance(node, syntax.RecordInit):
-            return [partial(self._field, key(arg), key(node), at) for at, arg in enumerate(node.args)]
+            return [partial(self._has_field_type, key(arg), key(node), place) for place, arg in enumerate(node.args)]
         if isinstance(node, syntax.BranchInit):
             return self._branch(node)
         if isinstance(node, syntax.Aggregate) and node.init is not None:
@@ -149,23 +151,24 @@ class Typing:
         return []
 
     def _atom(self, atom):
-        """Return the constraints of an atom: its arguments have the types of the attributes; loosely, if it is negated."""
-        if id(atom) not in self.negated:
-            return [self._is(arg, type_name) for arg, _, type_name in self.attributes(atom)]
-        found = [(arg, type_name) for arg, _, type_name in self.attributes(atom) if not self.env.branches(type_name)]
-        return [self._is(arg, self._loosely(type_name)) for arg, type_name in found]
+        """Return the constraints of an atom: its arguments have the types of the attributes. An argument of a head or a negated
+        atom has only the kind of the attribute, or its record type, and no constraint if that has branches."""
+        attributes = [(arg, type_name) for arg, _, type_name in self.attributes(atom)]
+        if id(atom) in self.negated:
+            attributes = [(arg, self._widest(name)) for arg, name in attributes if not self.env.branches(name)]
+        return [self._is(arg, type_name) for arg, type_name in attributes]
 
     def _branch(self, node):
         """Return the constraints of a branch: it has the type that declares its name; its arguments have the types of its
         fields."""
-        if (found := self.env.branch(node.name)) is None:
+        if (declared := self.env.branch(node.name)) is None:
             return []
-        name, branch = found
+        name, branch = declared
         pairs = zip(node.args, branch.fields, strict=False) if len(node.args) == len(branch.fields) else ()
-        return [self._is(node, name), *(self._is(arg, of) for arg, (_, of) in pairs if of in self.env)]
+        return [self._is(node, name), *(self._is(arg, type_name) for arg, (_, type_name) in pairs if type_name in self.env)]
 
-    def _loosely(self, name) -> str:
-        """Constrain an argument of a head or a negated atom to the kind or the record type. A branch is not constrained."""
+    def _widest(self, name) -> str:
+        """Return the type that all types of a kind are subtypes of; a record type itself."""
         kind = self.env.kind(name)
         return name if kind == Kind.RECORD else CONSTANT[kind]
 
@@ -201,96 +204,99 @@ class Typing:
         return [self._is(part, type_) for part, type_ in pairs if type_ in self.env]
 
     def _is(self, node, name):
-        """node <: name."""
+        """Return the constraint that an expression has a subtype of a type."""
         return partial(self._narrow, key(node), frozenset([self.env.skip_aliases(name)]))
 
-    def _alike(self, a, b):
-        """a <: b and b <: a."""
-        return [partial(self._below, key(a), key(b)), partial(self._below, key(b), key(a))]
+    def _alike(self, one, other):
+        """Return the constraints that each of two expressions has a subtype of the other's type."""
+        return [partial(self._below, key(one), key(other)), partial(self._below, key(other), key(one))]
 
     def _of_kinds(self, node, kinds):
         return partial(self._one_of, key(node), frozenset(kinds), frozenset(CONSTANT[kind] for kind in kinds))
 
-    # -- how they narrow the set under a key
+    # -- narrow the possible types of expressions, given by their keys; True if the types changed
 
     def _set(self, at, types) -> bool:
-        """Set the possible types of an expression, given by its key; True if they changed."""
-        changed = self.sets.get(at, ANY) != types
-        self.sets[at] = types
+        changed = self.possible.get(at, ANY) != types
+        self.possible[at] = types
         return changed
 
     def _narrow(self, at, names) -> bool:
-        types = self.sets.get(at, ANY)
+        types = self.possible.get(at, ANY)
         return types != names and self._set(at, self._meet(types, names))
 
-    def _below(self, a, b) -> bool:
-        types = self.sets.get(b, ANY)
-        return types is not ANY and self._narrow(a, types)
+    def _below(self, at, other) -> bool:
+        types = self.possible.get(other, ANY)
+        return types is not ANY and self._narrow(at, types)
 
-    def _meet(self, a, b):
-        """Return the possible types of an expression that must be in two sets of types."""
-        if a is ANY or b is ANY:
-            return b if a is ANY else a
-        return frozenset(chain.from_iterable(self.env.meet(x, y) for x in a for y in b))
+    def _meet(self, types, others):
+        """Return the greatest types that are subtypes of a type in each of two sets."""
+        if types is ANY or others is ANY:
+            return others if types is ANY else types
+        return frozenset(chain.from_iterable(self.env.meet(one, other) for one in types for other in others))
 
     def _one_of(self, at, kinds, names) -> bool:
-        """Restrict an expression to types of some kinds; True if its types changed. names: all these types."""
-        types = self.sets.get(at, ANY)
+        """Restrict an expression to types of some kinds. names: all these types."""
+        types = self.possible.get(at, ANY)
         if types is ANY:
             return self._set(at, names)
         return self._set(at, frozenset(name for name in types if self.env.kind(name) in kinds))
 
-    def _same_base(self, a, b) -> bool:
-        """Constrain an operand and the result of arithmetic: they may have different subtypes of one predefined type. a, b:
-        their keys; True if a type changed."""
-        left, right = self.sets.get(a, ANY), self.sets.get(b, ANY)
-        if left is ANY or right is ANY:
-            at, known = (a, right) if left is ANY else (b, left)
+    def _same_base(self, operand, result) -> bool:
+        """Restrict an operand and the result of arithmetic: they may have different subtypes of one predefined type."""
+        operand_types, result_types = self.possible.get(operand, ANY), self.possible.get(result, ANY)
+        if operand_types is ANY or result_types is ANY:
+            at, known = (operand, result_types) if operand_types is ANY else (result, operand_types)
             return known is not ANY and self._set(at, frozenset(CONSTANT[kind] for kind in self._kinds(known)))
-        common = self._kinds(left) & self._kinds(right)
-        keep = [frozenset(name for name in types if self.env.kind(name) in common) for types in (left, right)]
-        return self._set(a, keep[0]) | self._set(b, keep[1])
+        common = self._kinds(operand_types) & self._kinds(result_types)
+        changed = False
+        for at, types in ((operand, operand_types), (result, result_types)):
+            changed |= self._set(at, frozenset(name for name in types if self.env.kind(name) in common))
+        return changed
 
     def _kinds(self, types) -> set[Kind]:
         return {self.env.kind(name) for name in types} - {Kind.RECORD}
 
     def _overload(self, node) -> bool:
-        """Apply the overloads that still fit: the last one determines the types of a functor and its arguments; its result may
-        be determined earlier. True if a type changed."""
+        """Apply the overloads that still fit. A single one restricts the arguments and the result of a functor; several, if
+        they agree, only the result."""
         fitting = self._fitting(node)
         if not fitting:
             return self._set(key(node), frozenset())
+        overload, *others = fitting
         changed = False
-        if node.name not in INFIX and self.types(node) is ANY and len({overload.result for overload in fitting}) == 1:
-            changed = self._set(key(node), frozenset([CONSTANT[fitting[0].result]]))
-        if len(fitting) > 1:
+        if node.name not in INFIX and self.types(node) is ANY and all(other.result == overload.result for other in others):
+            changed = self._set(key(node), frozenset([CONSTANT[overload.result]]))
+        if others:
             return changed
         if node.name != "ord":
-            for at, arg in enumerate(node.args):
-                changed |= self._only(arg, fitting[0].param(at))
-        return self._only(node, fitting[0].result) | changed
+            for place, arg in enumerate(node.args):
+                changed |= self._only(arg, overload.param(place))
+        return self._only(node, overload.result) | changed
 
     def _only(self, node, kind) -> bool:
+        """Restrict an expression whose types are known to those of a kind."""
         types = self.types(node)
         return types is not ANY and self._set(key(node), frozenset(name for name in types if self.env.kind(name) == kind))
 
     def _fitting(self, node) -> list[Overload]:
         """Return the overloads of a functor that fit the possible types of its arguments and result."""
-        candidates = [overload for overload in OVERLOADS[node.name] if overload.takes(len(node.args))]
-        for at, part in enumerate([*node.args, node]):
+        fitting = [overload for overload in OVERLOADS[node.name] if overload.takes(len(node.args))]
+        for place, part in enumerate([*node.args, node]):
             if (types := self.types(part)) is not ANY:
                 kinds = {self.env.kind(name) for name in types}
-                candidates = [c for c in candidates if (c.result if part is node else c.param(at)) in kinds]
-        return candidates
+                fitting = [each for each in fitting if (each.result if part is node else each.param(place)) in kinds]
+        return fitting
 
-    def _field(self, element, record, at) -> bool:
-        """The element at a position of a record has the type of that field."""
-        types = self.sets.get(record, ANY)
+    def _has_field_type(self, element, record, place) -> bool:
+        """Restrict an element of a record to the types of the field at its place, and the record to types that have one."""
+        types = self.possible.get(record, ANY)
         if types is ANY:
             return False
-        wide = [t for t in types if self.env.kind(t) == Kind.RECORD and len(self.env.fields(t)) > at]
-        fields = frozenset(self.env.skip_aliases(f) for t in wide if (f := self.env.fields(t)[at][1]) in self.env)
-        return self._set(record, frozenset(wide)) | self._set(element, self._meet(self.sets.get(element, ANY), fields))
+        records = [name for name in types if self.env.kind(name) == Kind.RECORD and len(self.env.fields(name)) > place]
+        field_types = (type_name for name in records for _, type_name in self.env.fields(name)[place : place + 1])
+        fields = frozenset(self.env.skip_aliases(name) for name in field_types if name in self.env)
+        return self._set(record, frozenset(records)) | self._set(element, self._meet(self.possible.get(element, ANY), fields))
 
     # -- choices
 
@@ -313,8 +319,8 @@ class Typing:
             self.overloads[id(node)] = overload
             if node.name not in INFIX:
                 yield self._is(node, CONSTANT[overload.result])
-                for at, arg in enumerate(node.args if node.name != "ord" else ()):
-                    yield self._is(arg, CONSTANT[overload.param(at)])
+                for place, arg in enumerate(node.args if node.name != "ord" else ()):
+                    yield self._is(arg, CONSTANT[overload.param(place)])
             else:
                 yield partial(self._only, node, overload.result)
 
@@ -327,7 +333,7 @@ class Typing:
 
 
 def literal_kinds(node: syntax.Number) -> tuple[Kind, ...]:
-    """The possible kinds of a numeric literal: any number for 1; one kind for 1u, 1f and 1.5."""
+    """Return the possible kinds of a numeric literal: any number for 1; one kind for 1u, 1f and 1.5."""
     if node.suffix:
         return (Kind.UNSIGNED,) if node.suffix == "u" else (Kind.FLOAT,)
     return (Kind.FLOAT,) if isinstance(node.value, float) else NUMERIC

@@ -17,10 +17,12 @@ class Overload:
     variadic: bool = False  # one or more arguments, all of the first parameter's kind
 
     def takes(self, count: int) -> bool:
+        """True if the functor may have this number of arguments."""
         return count >= 1 if self.variadic else count == len(self.params)
 
-    def param(self, at: int) -> Kind:
-        return self.params[0 if self.variadic else at]
+    def param(self, place: int) -> Kind:
+        """Return the kind of the argument at a place."""
+        return self.params[0 if self.variadic else place]
 
 
 def _homogeneous(kinds, arity=2, variadic=False) -> list[Overload]:
@@ -52,4 +54,5 @@ OVERLOADS: dict[str, list[Overload]] = {
 
 
 def overload_preference(overload: Overload):
+    """Return a sort key: the preferred overload comes first."""
     return PREFERENCE[overload.result], overload.variadic, [PREFERENCE[kind] for kind in overload.params]

@@ -13,7 +13,10 @@ BOUNDS = {Kind.NUMBER: (-(2**63), 2**63 - 1), Kind.UNSIGNED: (0, 2**64 - 1)}
 NO_SUBTYPE = "Atom's argument type is not a subtype of its declared type"
 _ORDERED = ("<", "<=", ">", ">=")
 _TEXT = ("match", "contains")
-_COMPARABLE = (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL)
+_OPERAND_KINDS = {
+    **dict.fromkeys(_TEXT, (Kind.SYMBOL,)),
+    **dict.fromkeys(_ORDERED, (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT, Kind.SYMBOL)),
+}
 
 
 def type_problems(typing: Typing, legacy: bool = False) -> list[Problem]:
@@ -44,32 +47,37 @@ def _clash(typing: Typing, variable) -> Problem:
 
 def _atom(typing: Typing, atom):
     """Yield the problems of an atom's arguments."""
+    negated = id(atom) in typing.negated and atom is not typing.single.head  # the head is among the negated literals
     for arg, name, type_name in typing.attributes(atom):
         types = typing.types(arg)
-        if types is ANY or not types or _is_compatible(typing, types, type_name, id(atom) in typing.negated, atom):
+        if types is ANY or not types or _is_compatible(typing, types, type_name, negated):
             continue
         declared = typing.relations[atom.relation]
         notes = [(f"The argument's declared type is {type_name} (attribute {name})", declared.span)]
-        if id(atom) in typing.negated and atom is not typing.single.head:
+        if negated:
             message = "The kind of atom's argument doesn't match the declared type kind"
         else:
             message = NO_SUBTYPE
-        hint = f"it is of type {' or '.join(sorted(t.removeprefix('__') for t in types))}; as(…, {type_name}) converts it"
+        found = " or ".join(sorted(found.removeprefix("__") for found in types))
+        hint = f"it is of type {found}; as(…, {type_name}) converts it"
         yield Problem(message, arg.span, hint, notes=notes)
 
 
-def _is_compatible(typing, types, type_name, negated, atom) -> bool:
-    """True if an argument with some possible types is allowed in an attribute of a type."""
+def _is_compatible(typing, types, type_name, negated) -> bool:
+    """True if an argument with some possible types is allowed in an attribute of a type. In a negated atom, they must have the
+    same kind, or record type. In other atoms, each possible type must be a subtype, or a type of constants or records above."""
     env = typing.env
-    if negated and atom is not typing.single.head:
-        same_kind = env.base(type_name) in KIND or env.is_union(type_name)
+    if negated:
+        any_of_kind = env.base(type_name) in KIND or env.is_union(type_name)
         return all(
-            (env.subtype(t, type_name) and env.subtype(type_name, t)) or same_kind and env.kind(t) == env.kind(type_name)
-            for t in types
+            (env.subtype(name, type_name) and env.subtype(type_name, name))
+            or any_of_kind
+            and env.kind(name) == env.kind(type_name)
+            for name in types
         )
     return all(
-        env.subtype(t, type_name) or env.subtype(type_name, t) and (t in KIND or env.is_record(env.skip_aliases(t)))
-        for t in types
+        env.subtype(name, type_name) or env.subtype(type_name, name) and (name in KIND or env.is_record(env.skip_aliases(name)))
+        for name in types
     )
 
 
@@ -93,7 +101,7 @@ def _number(typing, node):
 
 
 def _expected_type(typing, node) -> str:
-    """The type that an atom requires at the place of a constant."""
+    """Return the type that an atom requires at the place of a constant."""
     for atom in typing.nodes:
         if isinstance(atom, syntax.Atom):
             for arg, name, type_name in typing.attributes(atom):
@@ -167,7 +175,7 @@ def _functor(typing, node):
     elif node.name == "count" and not typing.types(node):
         hint = f"{_expected_type(typing, node)}; count into a number, and convert it in another rule"
         yield Problem("count in a head is a number or an unsigned", node.span, hint)
-    elif node.name not in OVERLOADS and node.name not in ("sum", "count", "mean"):  # `lattices` checks these
+    elif node.name not in OVERLOADS and node.name not in ("sum", "count", "mean"):  # `best_values` checks these
         yield Problem(f"Undefined functor {node.name}", node.span, "functors are: " + ", ".join(sorted(OVERLOADS)))
 
 
@@ -185,8 +193,8 @@ def _user_functor(typing, node):
         yield Problem(f"Invalid conversion of return type {declared.result} to {next(iter(types))}", node.span)
     if (count := len(declared.parameters)) != len(node.args):
         yield Problem(f"Functor arity mismatch: Got {len(node.args)} arguments, expecting {count}", node.span)
-    for at, (arg, (parameter, type_)) in enumerate(zip(node.args, declared.parameters, strict=False)):
-        place = f"positional parameter {at}" + (f" ('{parameter}')" if parameter else "")
+    for number, (arg, (parameter, type_)) in enumerate(zip(node.args, declared.parameters, strict=False)):
+        place = f"positional parameter {number}" + (f" ('{parameter}')" if parameter else "")
         if not (types := typing.types(arg)) or len(types) != 1:
             yield Problem(f"Unable to determine type for {place}", arg.span)
         elif not env.subtype(found := next(iter(types)), type_):
@@ -206,11 +214,12 @@ def _constraint(typing, node):
     left, right = (typing.types(side) for side in node.args)
     if not left or not right or len(left) != 1 or len(right) != 1:
         return
-    (a,), (b,) = left, right
-    if node.op in _ORDERED and not (typing.env.subtype(a, b) and typing.env.subtype(b, a)):
+    (left_type,), (right_type,) = left, right
+    is_same = typing.env.subtype(left_type, right_type) and typing.env.subtype(right_type, left_type)
+    if node.op in _ORDERED and not is_same:
         yield Problem("Cannot compare different types", node.span)
         return
-    kinds = (Kind.SYMBOL,) if node.op in _TEXT else _COMPARABLE if node.op in _ORDERED else None
+    kinds = _OPERAND_KINDS.get(node.op, ())
     for side in node.args:
         if kinds and not any(typing.is_kind(side, kind) for kind in kinds):
             listed = " or ".join(f"`{kind}`" for kind in kinds)

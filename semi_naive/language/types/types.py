@@ -2,8 +2,7 @@
 
 The lattice is Soufflé's. Above each predefined type is the type of its constants: `1` is a __number, of which `number` is a
 subtype, and all types declared `<: number` are subtypes of `number`. So a constant is allowed at any place of its kind, while a
-variable of one subtype is not allowed in an attribute of another.
-"""
+variable of one subtype is not allowed in an attribute of another."""
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
@@ -17,7 +16,7 @@ SHORTER = f"define it by a type that is nearer: {MAX_DEFINITION_DEPTH} are the m
 
 
 class TypeEnvironment:
-    """The types of a program, by name. It has only valid declarations; errors are in `problems`."""
+    """The types of a program, by name. problems: the errors of declarations; queries know only the types without errors."""
 
     def __init__(self, source: syntax.SourceProgram):
         self.problems: list[Problem] = []
@@ -25,7 +24,7 @@ class TypeEnvironment:
         self._subtypes: dict[tuple[str, str], bool] = {}
         self._meets: dict[tuple[str, str], frozenset[str]] = {}
         self._kinds: dict[str, Kind] = {}
-        self._sorted_branches: dict[str, tuple[Constructor, ...]] = {}  # of each type that was asked for
+        self._sorted_branches: dict[str, tuple[Constructor, ...]] = {}  # a cache, by type
         self._tags: dict[str, int] = {}
         self._branches: dict[str, tuple[str, syntax.BranchDecl]] = {}  # the type of each branch, by the branch's name
         for declaration in source.statements:
@@ -49,33 +48,31 @@ class TypeEnvironment:
         else:
             self._declared[name] = declaration
 
-    def _problem(self, message, declaration, hint="", at=None):
+    def _problem(self, message, declaration, hint="", field=None):
+        """Report a problem of a declaration. field: the number of the field that shows it."""
         spans = getattr(declaration, "spans", ())
-        self.problems.append(Problem(message, spans[at] if spans and at is not None else declaration.span, hint))
+        self.problems.append(Problem(message, spans[field] if spans and field is not None else declaration.span, hint))
 
     def _sound(self) -> list[str]:
-        """The types defined by predefined types and records through at most `MAX_DEFINITION_DEPTH` definitions, without
-        undefined types and cycles."""
+        """Return the types whose definitions lead to predefined types and records, through at most `MAX_DEFINITION_DEPTH`
+        definitions, without undefined types and cycles. Report the types that are one definition further."""
         missing = {name: set(_component_types(declaration)) - set(PREDEFINED) for name, declaration in self._declared.items()}
-        users: dict[str, list[str]] = {}
+        users: dict[str, list[str]] = {}  # the types in whose definitions a type is
         for name, parts in missing.items():
             for part in parts:
                 users.setdefault(part, []).append(name)
         found, level = [], [name for name, parts in missing.items() if not parts]
         for _ in range(MAX_DEFINITION_DEPTH):
             found += level
+            reached = {}
             for name in level:
                 for user in users.get(name, ()):
                     missing[user].discard(name)
-            level = [
-                user for user in dict.fromkeys(user for name in level for user in users.get(name, ())) if not missing[user]
-            ]
+                    reached[user] = None
+            level = [user for user in reached if not missing[user]]
         for name in level:
-            self._problem(
-                f"Type {name} is {MAX_DEFINITION_DEPTH + 1} definitions away from a predefined type",
-                self._declared[name],
-                SHORTER,
-            )
+            message = f"Type {name} is {MAX_DEFINITION_DEPTH + 1} definitions away from a predefined type"
+            self._problem(message, self._declared[name], SHORTER)
         return found
 
     def _cyclic(self, name) -> bool:
@@ -110,20 +107,20 @@ class TypeEnvironment:
     def _check_record(self, declaration: syntax.RecordDecl):
         """Report undefined types and repeated names of a record's fields."""
         names = set()
-        for at, (name, type_name) in enumerate(declaration.fields):
+        for number, (name, type_name) in enumerate(declaration.fields):
             if type_name not in self._known:
-                self._problem(f"Undefined type {type_name} in definition of field {name}", declaration, at=at)
+                self._problem(f"Undefined type {type_name} in definition of field {name}", declaration, field=number)
             if name in names:
                 message = f"Doubly defined field name {name} in definition of type {declaration.name}"
-                self._problem(message, declaration, at=at)
+                self._problem(message, declaration, field=number)
             names.add(name)
 
     def _check_sum(self, declaration: syntax.SumDecl):
         """Report undefined types in the branches of an algebraic data type."""
         for branch in declaration.branches:
-            for at, (_, type_name) in enumerate(branch.fields):
+            for number, (_, type_name) in enumerate(branch.fields):
                 if type_name not in self._known:
-                    self._problem(f"Undefined type {type_name} in definition of branch {branch.name}", branch, at=at)
+                    self._problem(f"Undefined type {type_name} in definition of branch {branch.name}", branch, field=number)
 
     def _check_branch_names(self):
         """Report branch names that several types declare, as `$name(…)` gives no type."""
@@ -158,20 +155,14 @@ class TypeEnvironment:
     def _check_union(self, declaration: syntax.UnionDecl):
         """Report members of a union that are undefined, not primitive, or of different kinds."""
         for member in sorted(declaration.members):
-            if not self._exists(member):
+            if member not in PREDEFINED and member not in self._declared:
                 self._problem(f"Undefined type {member} in definition of union type {declaration.name}", declaration)
             elif isinstance(self._declared.get(member), (syntax.RecordDecl, syntax.SumDecl)):
                 self._problem(f"Union type {declaration.name} contains the non-primitive type {member}", declaration)
-        below = sorted({kind.value for member in declaration.members if (kind := self._primitive(member))})
-        if len(below) > 1:
-            over = f"Union type {declaration.name} is defined over {{{', '.join(below)}}}"
-            self._problem(f"{over} (multiple primitive types in union)", declaration)
-
-    def _primitive(self, name) -> Kind | None:
-        return self.kind(name) if name in self._known and self.kind(name) != Kind.RECORD else None
-
-    def _exists(self, name) -> bool:
-        return name in PREDEFINED or name in self._declared
+        kinds = sorted({self.kind(member) for member in declaration.members if member in self._known} - {Kind.RECORD})
+        if len(kinds) > 1:
+            message = f"Union type {declaration.name} is defined over {{{', '.join(kinds)}}}"
+            self._problem(f"{message} (multiple primitive types in union)", declaration)
 
     # -- queries
 
@@ -192,7 +183,7 @@ class TypeEnvironment:
         return name
 
     def declared_as(self, name: str) -> str:
-        """The first declared name of a type, unless it is that of a predefined type."""
+        """Return the first declared name of a type, unless it is that of a predefined type."""
         first = self.skip_aliases(name)
         return name if first in PREDEFINED else first
 
@@ -201,7 +192,7 @@ class TypeEnvironment:
         return declaration.members if isinstance(declaration, syntax.UnionDecl) else ()
 
     def base(self, name: str) -> str:
-        """The root of a type: a type of constants, a record, a union, or an algebraic data type.
+        """Return the root of a type: a type of constants, a record, a union, or an algebraic data type.
 
         >>> TypeEnvironment(syntax.SourceProgram([syntax.SubtypeDecl("T", "number")])).base("T")
         '__number'
@@ -213,12 +204,12 @@ class TypeEnvironment:
         return self.base(declaration.base) if isinstance(declaration, syntax.SubtypeDecl) else name
 
     def fields(self, name: str) -> tuple[tuple[str, str], ...]:
-        """The fields of a record type; an algebraic data type has none itself."""
+        """Return the fields of a record type; an algebraic data type has none itself."""
         declaration = self._declared[self.base(name)]
         return declaration.fields if isinstance(declaration, syntax.RecordDecl) else ()
 
     def branch(self, name: str) -> tuple[str, syntax.BranchDecl] | None:
-        """The algebraic data type that has a branch of that name, and the branch."""
+        """Return (name of the algebraic data type, branch) for the name of a branch; None if no type has it."""
         return self._branches.get(name)
 
     @property
@@ -226,7 +217,7 @@ class TypeEnvironment:
         return list(self._branches)
 
     def branches(self, name: str) -> tuple[Constructor, ...]:
-        """The branches of an algebraic data type, sorted by name; none for other types."""
+        """Return the branches of an algebraic data type, sorted by name; none for other types."""
         base = self.base(name)
         if base not in self._sorted_branches:
             declaration = self._declared.get(base)
@@ -237,8 +228,9 @@ class TypeEnvironment:
         return self._sorted_branches[base]
 
     def tag(self, branch: str) -> int:
-        """The place of a declared branch among the branches of its type, sorted by name."""
-        self.branches(self._branches[branch][0])
+        """Return the place of a declared branch among the branches of its type, sorted by name."""
+        type_name, _ = self._branches[branch]
+        self.branches(type_name)
         return self._tags[branch]
 
     def kind(self, name: str) -> Kind:
@@ -262,7 +254,7 @@ class TypeEnvironment:
         return self._subtypes[a, b]
 
     def _subtype(self, a, b) -> bool:
-        """True if type a is b, or a subtype of it."""
+        """Compute `subtype` for types that are no aliases."""
         if a == b:
             return True
         if self.is_union(a):
@@ -275,13 +267,13 @@ class TypeEnvironment:
         return isinstance(declaration, syntax.SubtypeDecl) and self.subtype(declaration.base, b)
 
     def meet(self, a: str, b: str) -> frozenset[str]:
-        """The greatest types that are subtypes of both."""
+        """Return the greatest types that are subtypes of both."""
         if (a, b) not in self._meets:
             self._meets[a, b] = self._meet(self.skip_aliases(a), self.skip_aliases(b))
         return self._meets[a, b]
 
     def _meet(self, a, b) -> frozenset[str]:
-        """Return the greatest common subtypes of two types."""
+        """Compute `meet` for types that are no aliases."""
         if self.subtype(a, b):
             return frozenset([a])
         if self.subtype(b, a):
@@ -291,7 +283,7 @@ class TypeEnvironment:
         return frozenset()
 
     def _common(self, a, b) -> frozenset[str]:
-        """Return the members of type a that are subtypes of b."""
+        """Return the members of type a, members of members included, that are subtypes of b."""
         a = self.skip_aliases(a)
         if self.subtype(a, b):
             return frozenset([a])
@@ -304,7 +296,8 @@ class TypeEnvironment:
 
 
 def _component_types(declaration) -> tuple[str, ...]:
-    """The types in a type's definition, without a record's fields, which may refer to the record."""
+    """Return the types by which a subtype or union is defined; none for other types. A record's field may have the type of the
+    record itself."""
     if isinstance(declaration, syntax.SubtypeDecl):
         return (declaration.base,)
     return declaration.members if isinstance(declaration, syntax.UnionDecl) else ()

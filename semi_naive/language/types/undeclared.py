@@ -18,23 +18,23 @@ USUAL = Kind.NUMBER.value  # the default for types that nothing determines
 
 
 def with_declarations(source: syntax.SourceProgram, columns: Mapping[str, list[tuple[str, str]]]) -> syntax.SourceProgram:
-    """The program with a .decl for every undeclared relation, and an .output if it has none.
+    """Return the program with a .decl for every undeclared relation, and an .output if it has none.
 
     columns: the (name, type) of the columns of relations that get facts. The types of other relations are inferred from their
     rules, starting with rules over known relations; the default is number. The outputs are the relations with rules that no
     other relation's rules read; if all are read, the relation of the last rule. Raises ProgramError for a relation with neither
-    rules nor facts.
-    """
+    rules nor facts."""
     uses = _uses(source)
     _check(source, uses, columns)
-    made = {name: _declaration(atom, columns.get(name, ())) for name, atom in uses.items()}
-    _type(source, made)
-    outputs = _outputs(source) if not any(_shows(node) for node in source.statements) else []
-    return replace(source, statements=[*made.values(), *source.statements, *outputs])
+    inferred = {name: _declaration(atom, columns.get(name, ())) for name, atom in uses.items()}
+    _infer_types(source, inferred)
+    directives = (node.kind for node in source.statements if isinstance(node, syntax.Directive))
+    outputs = _outputs(source) if {"output", "printsize"}.isdisjoint(directives) else []
+    return replace(source, statements=[*inferred.values(), *source.statements, *outputs])
 
 
 def undeclared(source: syntax.SourceProgram) -> dict[str, bool]:
-    """The relations that a program uses without a declaration, and whether each has rules."""
+    """Return {name: True if it has rules} for the relations that a program uses without a declaration."""
     return {name: name in _heads(source) for name in _uses(source)}
 
 
@@ -48,7 +48,7 @@ def _uses(source: syntax.SourceProgram) -> dict[str, syntax.Atom]:
 
 
 def _heads(source: syntax.SourceProgram) -> dict[str, syntax.Atom]:
-    """The first head of each relation with rules."""
+    """Return the first head of each relation with rules."""
     return {head.relation: head for clause in reversed(_clauses(source)) for head in reversed(clause.heads)}
 
 
@@ -56,21 +56,17 @@ def _clauses(source: syntax.SourceProgram) -> list[syntax.Clause]:
     return [node for node in source.statements if isinstance(node, syntax.Clause)]
 
 
-def _shows(node) -> bool:
-    return isinstance(node, syntax.Directive) and node.kind in ("output", "printsize")
-
-
 def _check(source: syntax.SourceProgram, uses: dict[str, syntax.Atom], columns: Mapping) -> None:
     """Raise ProgramError for relations without rules or facts, and for files with another number of columns."""
     problems, heads = [], _heads(source)
     for name, atom in uses.items():
-        given, wanted = columns.get(name), len(atom.args)
+        given, arity = columns.get(name), len(atom.args)
         if given is None and name not in heads:
             hint = f"name a file with its facts, -F {name}=FILE, or declare it"
             problems.append(Problem(f"Relation {name} has neither rules nor facts", atom.span, hint))
-        if given is not None and len(given) != wanted:
-            names = ", ".join(column or f"column {at}" for at, (column, _) in enumerate(given, 1))
-            message = f"{name} has {quantity(wanted, 'attribute')} here, and its file {quantity(len(given), 'column')}: {names}"
+        if given is not None and len(given) != arity:
+            names = ", ".join(column or f"column {number}" for number, (column, _) in enumerate(given, 1))
+            message = f"{name} has {quantity(arity, 'attribute')} here, and its file {quantity(len(given), 'column')}: {names}"
             problems.append(Problem(message, atom.span, f"declare those that you want: .decl {name}(…), by their names"))
     if problems:
         raise ProgramError(problems, source.texts)
@@ -80,45 +76,46 @@ def _declaration(atom: syntax.Atom, columns) -> syntax.RelationDecl:
     """Return a declaration with the names of the file's columns, else those of an atom's variables and functors. Column names
     are not changed, as the file is read by them."""
     names_in_atom = [node.name if isinstance(node, syntax.Variable | syntax.Functor) else "" for node in atom.args]
-    names, taken = [name for name, _ in columns] or [""] * len(names_in_atom), []
-    for at, (column, candidate) in enumerate(zip(names, names_in_atom, strict=True), 1):
-        usable = candidate.isidentifier() and candidate not in taken and not candidate.startswith("_")
-        taken.append(column or (candidate if usable else f"column{at}"))
-    types = [type_ for _, type_ in columns] if columns else [UNKNOWN] * len(names_in_atom)
-    return syntax.RelationDecl(atom.relation, tuple(zip(taken, types, strict=True)), span=atom.span)
+    names: list[str] = []
+    columns = columns or [("", UNKNOWN)] * len(names_in_atom)
+    for number, ((column, _), candidate) in enumerate(zip(columns, names_in_atom, strict=True), 1):
+        usable = candidate.isidentifier() and candidate not in names and not candidate.startswith("_")
+        names.append(column or (candidate if usable else f"column{number}"))
+    attributes = tuple((name, type_) for name, (_, type_) in zip(names, columns, strict=True))
+    return syntax.RelationDecl(atom.relation, attributes, span=atom.span)
 
 
-def _type(source: syntax.SourceProgram, made: dict[str, syntax.RelationDecl]) -> None:
-    """Replace the unknown types of inferred declarations, by the types that rules require. made: the inferred declarations, by
-    relation."""
+def _infer_types(source: syntax.SourceProgram, inferred: dict[str, syntax.RelationDecl]) -> None:
+    """Replace the unknown types in inferred declarations by the types that rules require. Rules of which all types are known
+    come first."""
     env = TypeEnvironment(source)
-    relations = {node.name: node for node in source.statements if isinstance(node, syntax.RelationDecl)} | made
+    relations = {node.name: node for node in source.statements if isinstance(node, syntax.RelationDecl)} | inferred
     rules = [resolve_scopes(single).single for single in single_clauses(source, [])]
-    while any(type_ == UNKNOWN for name in made for _, type_ in relations[name].attributes):
-        ready = [rule for rule in rules if not _unknown(rule, relations)]
-        if not any(_learn(rule, env, relations) for rule in (*ready, *(each for each in rules if each not in ready))):
-            for name in made:
-                _fill_unknown_types(relations, name, [USUAL] * len(made[name].attributes))
-    made.update((name, relations[name]) for name in made)
+    while any(type_ == UNKNOWN for name in inferred for _, type_ in relations[name].attributes):
+        ordered = sorted(rules, key=lambda rule: _reads_unknown(rule, relations))
+        if not any(_infer_head_types(rule, env, relations) for rule in ordered):
+            for name in inferred:
+                _fill_unknown_types(relations, name, [USUAL] * len(inferred[name].attributes))
+    inferred.update((name, relations[name]) for name in inferred)
 
 
-def _unknown(rule: Single, relations: dict) -> bool:
+def _reads_unknown(rule: Single, relations: dict) -> bool:
     """True if a rule reads an attribute of an unknown type."""
     read = [node.relation for literal in rule.body for node in walk(literal) if isinstance(node, syntax.Atom)]
     return any(type_ == UNKNOWN for name in read if name in relations for _, type_ in relations[name].attributes)
 
 
-def _learn(rule: Single, env: TypeEnvironment, relations: dict) -> bool:
+def _infer_head_types(rule: Single, env: TypeEnvironment, relations: dict) -> bool:
     """Infer types of a rule's head, and store them in `relations`; True if an unknown one was found."""
     head = relations.get(rule.head.relation)
     if head is None or all(type_ != UNKNOWN for _, type_ in head.attributes) or len(head.attributes) != len(rule.head.args):
         return False
     typing = typed(rule, env, relations)
-    return _fill_unknown_types(relations, head.name, [_name(typing, arg) for arg in rule.head.args])
+    return _fill_unknown_types(relations, head.name, [_type_name(typing, arg) for arg in rule.head.args])
 
 
-def _name(typing: Typing, node) -> str:
-    """The declared type of an expression; for a constant the predefined type of its kind."""
+def _type_name(typing: Typing, node) -> str:
+    """Return the declared type of an expression; the predefined type of its kind for a constant; UNKNOWN if there is none."""
     types, kind = typing.types(node) or (), typing.kind(node)
     named = [name for name in types if name not in CONSTANT.values()]
     if len(named) == 1:
@@ -136,7 +133,7 @@ def _fill_unknown_types(relations: dict, name: str, types: list[str]) -> bool:
 
 
 def _outputs(source: syntax.SourceProgram) -> list[syntax.Directive]:
-    """The relations that a program without .output writes."""
+    """Return an .output for each relation that a program without .output writes: see `with_declarations`."""
     clauses = _clauses(source)
     heads = list(dict.fromkeys(head.relation for clause in clauses for head in clause.heads))
     read = {

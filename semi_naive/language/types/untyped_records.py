@@ -16,31 +16,34 @@ from semi_naive.language.types.inference import ANY, Typing
 
 
 def without_untyped_records(single: Single, env, relations) -> list[Single]:
-    """The clauses that a clause becomes if each variable without a declared type that equals a record, as in `p = [x, y]`, is
-    replaced by the record."""
+    """Return the clauses that a clause becomes if each variable without a declared type that equals a record, as in `p = [x,
+    y]`, is replaced by the record."""
     if not any(_record_binding(literal) for literal in single.body):
         return [single]
     typing = Typing(single, env, relations)
     for literal in single.body:
-        if (pair := _record_binding(literal)) and typing.types(pair[0]) is ANY and pair[0].name not in variable_names(pair[1]):
+        if (binding := _record_binding(literal)) is None:
+            continue
+        variable, record = binding
+        if typing.types(variable) is ANY and variable.name not in variable_names(record):
             rest = tuple(other for other in single.body if other is not literal)
-            return [
-                done for clause in _replaced(single, rest, *pair) for done in without_untyped_records(clause, env, relations)
-            ]
+            clauses = _replaced(single, rest, variable, record)
+            return [final for clause in clauses for final in without_untyped_records(clause, env, relations)]
     return [single]
 
 
 def _record_binding(literal):
     """Return (variable, record) of an equality of a variable and a record; None for other literals."""
     if isinstance(literal, syntax.Constraint) and literal.op == "=":
-        for one, other in (literal.args, literal.args[::-1]):
-            if isinstance(one, syntax.Variable) and isinstance(other, syntax.RecordInit):
-                return one, other
+        for side, other in (literal.args, literal.args[::-1]):
+            if isinstance(side, syntax.Variable) and isinstance(other, syntax.RecordInit):
+                return side, other
     return None
 
 
 def _replaced(single, body, variable, record) -> list[Single]:
-    """Return the clauses in which a record replaces a variable; equalities of records become disjunctions of their fields."""
+    """Return the clauses that a clause becomes if a record replaces a variable in its head and in `body`, the rest of its body:
+    `!=` of two records becomes a disjunction of their fields."""
 
     def change(node):
         if isinstance(node, syntax.Variable) and node.name == variable.name:
@@ -49,10 +52,9 @@ def _replaced(single, body, variable, record) -> list[Single]:
 
     head = rebuilt(single.head, change)
     bodies = disjuncts(syntax.And(tuple(rebuilt(literal, change) for literal in body)))
-    return [
-        replace(single, head=_copy(head), body=tuple(map(_copy, literals))) for literals in bodies
-    ]  # the disjuncts share no nodes
+    return [replace(single, head=_copy(head), body=tuple(map(_copy, literals))) for literals in bodies]
 
 
 def _copy(node):
+    """Return a copy that shares no nodes with others, as types are stored by the identity of nodes."""
     return rebuilt(node, lambda _: None)

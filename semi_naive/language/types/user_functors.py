@@ -48,20 +48,20 @@ def function_problems(env: TypeEnvironment, functors: Mapping, used: set[str]):
         elif not callable(function := functors[name]):
             yield Problem(f"{function!r} is given for functor {name}, and is no function", declared.span)
         elif hasattr(function, "typed"):
-            yield from _plain_problems(env, declared)
-        elif (takes := _takes(function, len(declared.parameters))) is not None:
+            yield from _record_problems(env, declared)
+        elif (takes := _other_parameters(function, len(declared.parameters))) is not None:
             message = f"Functor {name} has {quantity(len(declared.parameters), 'argument')}, its function takes {takes}"
             yield Problem(message, declared.span)
 
 
 def used_functors(singles: list[Single]) -> set[str]:
-    """The names of the functors that rules call."""
+    """Return the names of the functors that rules call."""
     nodes = [node for single in singles for node in walk_all(single.literals)]
     called = {node.name[1:] for node in nodes if isinstance(node, syntax.Functor) and node.name.startswith("@")}
     return called | {node.op[2:] for node in nodes if isinstance(node, syntax.Aggregate) and node.init is not None}
 
 
-def _plain_problems(env: TypeEnvironment, declared: syntax.FunctorDecl):
+def _record_problems(env: TypeEnvironment, declared: syntax.FunctorDecl):
     """Report records, which functions of C do not support."""
     for type_, span in zip([*(type_ for _, type_ in declared.parameters), declared.result], declared.spans, strict=True):
         if type_ in env and env.kind(type_) == Kind.RECORD:
@@ -69,8 +69,8 @@ def _plain_problems(env: TypeEnvironment, declared: syntax.FunctorDecl):
             yield Problem("Functors of a shared library cannot use records or branches", span, hint)
 
 
-def _takes(function, count: int) -> str | None:
-    """The parameters of a function that does not take `count` arguments, in words."""
+def _other_parameters(function, count: int) -> str | None:
+    """Return the parameters of a function as text if it cannot take `count` arguments; None if it can, or may."""
     if isinstance(number := getattr(function, "nin", None), int):  # a ufunc
         return None if number == count else str(number)
     try:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from semi_naive.host.numbers import quantity
-from semi_naive.planning.joins.body import Chosen, PlannedBody
+from semi_naive.planning.joins.body import ChosenAtom, PlannedBody
 from semi_naive.planning.rewrite import substitute
 from semi_naive.planning.spoken import spoken, spoken_name, spoken_variable
 from semi_naive.ra import ir
@@ -26,8 +26,7 @@ def describe_body(body: PlannedBody, program: Program) -> list[str]:
     """Return the description of a body's steps, in their order.
 
     The line of an atom says how it is joined: which part of the relation, by which attributes, by which index; the expected
-    number of bindings; and why the atom has this place in the order.
-    """
+    number of bindings; and why the atom has this place in the order."""
     lines = [body.note] * bool(body.note) + list(_Words(program).lines(body.derivation.steps, iter(body.atoms)))
     width = max([line.index(TAB) for line in lines if TAB in line], default=0)
     padded = [f"{line.partition(TAB)[0]:{width}}  {line.partition(TAB)[2]}" if TAB in line else line for line in lines]
@@ -35,7 +34,7 @@ def describe_body(body: PlannedBody, program: Program) -> list[str]:
 
 
 def estimated(number: float, noun: str) -> str:
-    """Return a number of things, possibly an estimate, as text.
+    """Return an estimated number with a noun as text.
 
     >>> estimated(1234.4, "rule"), estimated(0.3, "rule"), estimated(1.0, "rule")
     ('1,234 rules', 'less than 1 rule', '1 rule')
@@ -59,21 +58,21 @@ class _Words:
         self.program, self.number = program, 0
         self.alias: dict[str, str] = {}
 
-    def lines(self, steps_, chosen: Iterator[Chosen], depth: int = 0) -> Iterator[str]:
-        """Yield the lines of some steps and of the steps inside them. chosen: the atoms of the steps, with their estimates;
-        depth: indentation."""
-        waiting: list[Iterator[Chosen]] = []
+    def lines(self, steps_, chosen: Iterator[ChosenAtom], depth: int = 0) -> Iterator[str]:
+        """Yield the lines of some steps and of the steps inside them. chosen: the join order, which gives each join of an atom
+        its estimate; there is none for steps in an aggregate; depth: indentation."""
+        outer: list[Iterator[ChosenAtom]] = []  # the join orders to continue after a `Gather`
         for step in steps_:
             if isinstance(step, Gather):
-                chosen, depth = waiting.pop(), depth - 2
+                chosen, depth = outer.pop(), depth - 2
             yield from (INDENT * depth + line for line in self._step(step, chosen))
             if (inner := getattr(step, "steps", None)) and not isinstance(step, Propose | Intersect | Streamed):
                 yield from self.lines(inner, iter(()), depth + 2)
             if isinstance(step, Hold):
-                waiting.append(chosen)
+                outer.append(chosen)
                 chosen, depth = iter(()), depth + 2
 
-    def _step(self, step, chosen: Iterator[Chosen]) -> Iterator[str]:
+    def _step(self, step, chosen: Iterator[ChosenAtom]) -> Iterator[str]:
         """Yield the lines of one step, without the steps inside it."""
         match step:
             case steps.Join():
@@ -126,11 +125,12 @@ class _Words:
                 sent = f"exchange: to the partition of {enumerated(map(self._name, step.outer))}, and " if step.outer else ""
                 yield f"   {sent}wait for what all partitions have"
 
-    def _join(self, step: steps.Join, chosen: Chosen | None) -> Iterator[str]:
+    def _join(self, step: steps.Join, chosen: ChosenAtom | None) -> Iterator[str]:
         """Yield the line of a join, and a second one if it is fused with the projection after it."""
+        attributes = attribute_names(self.program, step.relation, step.order)
         for place, name in step.binds:
             if name[0].isdigit():
-                self.alias[name] = f"{spoken_name(step.relation)}.{self._attributes(step.relation, step.order)[place]}"
+                self.alias[name] = f"{spoken_name(step.relation)}.{attributes[place]}"
         if chosen is None:
             yield f"   each {self._atom(step, step.binds)}{self._found(step)}"
             return
@@ -142,7 +142,7 @@ class _Words:
             key, carried, new = map(self._name, step.composed)
             yield f"   fused: {key} is not needed any more, so {carried} and {new} come out once each"
 
-    def _multiway(self, step: Multiway, chosen: Chosen | None) -> Iterator[str]:
+    def _multiway(self, step: Multiway, chosen: ChosenAtom | None) -> Iterator[str]:
         """Yield the lines of a multiway join."""
         atoms = ", ".join(map(str, map(spoken, step.atoms)))
         if chosen is None:
@@ -157,7 +157,7 @@ class _Words:
         if step.steps:
             yield f"   by binary joins as long as they are expected to make few bindings, {step.each:,.0f} of each"
 
-    def _propose(self, step: Propose, chosen: Chosen | None) -> str:
+    def _propose(self, step: Propose, chosen: ChosenAtom | None) -> str:
         """Return the line of a step in which the atom with the fewest tuples proposes values."""
         self.number += 1
         atoms = enumerated((str(self._atom(one, one.binds)) for one in step.steps), "or")
@@ -166,13 +166,11 @@ class _Words:
         return f"{self.number}. {atoms}{TAB}whichever has the fewest tuples proposes {proposed}{rows}"
 
     def _bucket(self, step: steps.Exchange) -> str:
-        """Return the bucket to which bindings are sent."""
-        where = self._attributes(step.relation, step.order[: len(step.keys)])
-        return (
-            f"{spoken_name(step.relation)}'s bucket by {enumerated(where)}"
-            if where
-            else f"every bucket of {spoken_name(step.relation)}"
-        )
+        """Return as text to which bucket bindings are sent."""
+        if not step.keys:
+            return f"every bucket of {spoken_name(step.relation)}"
+        columns = attribute_names(self.program, step.relation, step.order[: len(step.keys)])
+        return f"{spoken_name(step.relation)}'s bucket by {enumerated(columns)}"
 
     def _aggregate(self, literal: ir.Aggregate, outer: tuple[str, ...], bound: bool) -> str:
         """Return the line of an aggregate. bound: the result is compared with a bound variable."""
@@ -183,18 +181,15 @@ class _Words:
     # -- parts of lines
 
     def _found(self, step) -> str:
-        """Return text: the attributes and the index by which a step searches."""
-        order = self._attributes(step.relation, step.order)
+        """Return as text by which attributes and in which index a step searches; "" if it reads all."""
         if not step.keys:
             return ""
-        return f", by {enumerated(order[: len(step.keys)])} in index ({', '.join(order)})"
-
-    def _attributes(self, relation: str, order) -> list[str]:
-        names = [name for name, _ in self.program.relations[relation].attributes]
-        return [names[column] for column in order]
+        names = attribute_names(self.program, step.relation, step.order)
+        return f", by {enumerated(names[: len(step.keys)])} in index ({', '.join(names)})"
 
     def _atom(self, step, binds) -> Atom:
-        """The atom that a join was made from."""
+        """Return the atom that a join was made from, as it is shown. binds: (place in the order, variable) of the columns whose
+        variables are shown."""
         args: list[ir.Term] = [Wild()] * len(step.order)
         for place, term in enumerate(step.keys):
             args[step.order[place]] = self._renamed(term)
@@ -203,7 +198,7 @@ class _Words:
         return spoken(Atom(step.relation, tuple(args)))
 
     def _renamed(self, node):
-        return substitute(node, {made: Var(shown, ir.Kind.NUMBER) for made, shown in self.alias.items()})
+        return substitute(node, {name: Var(alias, ir.Kind.NUMBER) for name, alias in self.alias.items()})
 
     def _shown(self, node) -> str:
         return str(spoken(self._renamed(node)))
@@ -212,7 +207,7 @@ class _Words:
         return self.alias.get(name) or spoken_variable(name)
 
 
-def attributes_of(program: Program, relation: str, order) -> str:
-    """Columns by their names, as an index is shown."""
+def attribute_names(program: Program, relation: str, columns) -> list[str]:
+    """Return the names of some columns of a relation."""
     names = [name for name, _ in program.relations[relation].attributes]
-    return f"({', '.join(names[column] for column in order)})"
+    return [names[column] for column in columns]

@@ -5,24 +5,24 @@ from itertools import groupby
 from semi_naive.host.account import as_sum
 from semi_naive.host.numbers import quantity
 from semi_naive.planning.explain.bodies import enumerated
-from semi_naive.planning.explain.strata import Telling, all_versions
+from semi_naive.planning.explain.strata import Explanation, all_versions
 from semi_naive.planning.spoken import spoken_name
 
 
 def explain_run(run, trace: dict) -> str:
     """Return the text of `Result.explain`. The expected numbers of bindings are those of a rule's last planning."""
-    return _Record(run, trace).text()
+    return _RunExplanation(run, trace).text()
 
 
-class _Record(Telling):
-    """The explanation of a finished run."""
+class _RunExplanation(Explanation):
+    """The explanation of a finished run. entries: those of its trace, by the number of the stratum."""
 
     def __init__(self, run, trace: dict):
         super().__init__(run)
         self.strata = run.strata  # without the static joins that were left out
         self.trace, self.entries = trace, {entry["number"]: entry for entry in trace["strata"]}
 
-    def more(self) -> str:
+    def cost(self) -> str:
         return f", {as_sum(self.trace)}"
 
     def facts(self):
@@ -31,9 +31,10 @@ class _Record(Telling):
             if name in self.given and name not in self.carried:
                 yield f"{self.named(name)}: {quantity(self.run.database.count(name), 'tuple')}{self.pushed(name)}"
 
-    def steps_done(self, places: list[int]) -> str:
-        numbered = [number for number, stratum in enumerate(self.strata) if stratum.rules]
-        return f", {quantity(max(self.entries[numbered[at - 1]].get('rounds', 1) for at in places), 'step')} done"
+    def steps_done(self, shown: list[int]) -> str:
+        with_rules = [number for number, stratum in enumerate(self.strata) if stratum.rules]
+        steps = max(self.entries[with_rules[number - 1]].get("rounds", 1) for number in shown)
+        return f", {quantity(steps, 'step')} done"
 
     def stratum(self, number: int, stratum):
         """Yield the lines about one stratum."""
@@ -41,9 +42,9 @@ class _Record(Telling):
         yield f"plan {entry['plan']}: {entry['reason']}"
         yield from self.lattices(stratum)
         once, again = all_versions(stratum)
-        for rule, group in groupby([*once, *again], key=lambda rule_version: rule_version[0]):
-            versions = [(version, bodies.get((id(rule), version[3]))) for version in group] if bodies else []
-            yield from self.rule(rule, versions, self._cost(rule))
+        for rule, group in groupby([*once, *again], key=lambda version: version.rule):
+            versions = [(version, bodies.get((id(rule), version.number))) for version in group] if bodies else []
+            yield from self.rule(rule, versions, self._cost_of(rule))
         yield from self.indexes(bodies.values(), self._placed(entry.get("trace", {})))
         sizes = ((self.run.database.count(name), spoken_name(name)) for name in stratum.relations)
         counts = enumerated([f"{quantity(size, 'tuple')} in {name}" for size, name in sizes])
@@ -51,13 +52,13 @@ class _Record(Telling):
 
     @staticmethod
     def _placed(trace: dict):
-        """Return a function that looks up where the trace has an index placed, and why."""
+        """Return a function that returns where an index of a stratum was, and why, as text. trace: of the stratum."""
         events = [event for event in trace.get("events", ()) if event["event"] == "placed"]
-        found = {(event["relation"], tuple(event["order"])): event["why"] for event in events}
-        return lambda relation, order: found.get((relation, order), "")
+        reasons = {(event["relation"], tuple(event["order"])): event["why"] for event in events}
+        return lambda relation, order: reasons.get((relation, order), "")
 
-    def _cost(self, rule) -> str:
-        """Return text: how often a rule ran, its time and its heads."""
+    def _cost_of(self, rule) -> str:
+        """Return as text how often a rule ran, how long, and how many tuples it made."""
         entry = self.run.profile.rules.get(id(rule))
         if entry is None:
             return ""

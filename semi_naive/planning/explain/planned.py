@@ -1,14 +1,13 @@
 """Explain before a run: what a run of the program would do and why, as text: strata, plans, join orders, indexes.
 
 The decisions are made by the same code as in a run. Unknown before a run are the sizes of derived relations: they are estimated
-from the facts, those of a recursive relation from its first iteration.
-"""
+from the facts, those of a recursive relation from its first iteration."""
 
 from itertools import groupby
 
 from semi_naive.config import Config
 from semi_naive.planning.explain.bodies import enumerated, estimated
-from semi_naive.planning.explain.strata import Telling, all_versions, rule_text
+from semi_naive.planning.explain.strata import Explanation, all_versions, rule_text
 from semi_naive.planning.joins.order import plan_all, plan_body
 from semi_naive.planning.joins.placing import Placing
 from semi_naive.planning.rewriting.static_joins import bound_of, is_static
@@ -19,7 +18,7 @@ from semi_naive.running.run import ProgramRun
 
 
 def explained(program, facts=None, only_outputs: bool = False, config: Config | None = None, plan="auto") -> str:
-    """The text of `Program.explain`. `facts` are loaded, nothing is evaluated."""
+    """Return the text of `Program.explain`. The facts are loaded, but no rule is evaluated."""
     config = config or Config()
     run = ProgramRun(program, program.compile(facts, only_outputs, config.max_iterations is not None), config, plan=plan)
     if facts is None:
@@ -29,12 +28,12 @@ def explained(program, facts=None, only_outputs: bool = False, config: Config | 
     try:
         for table in run.database.tables.values():
             table.settle()
-        return _Expectation(run, known=facts is not None).text()
+        return _PlannedExplanation(run, known=facts is not None).text()
     finally:
         run.cluster.release()
 
 
-class _Expectation(Telling):
+class _PlannedExplanation(Explanation):
     """The explanation of a run whose facts are loaded. known: True if there will be no further facts."""
 
     def __init__(self, run, known: bool):
@@ -70,15 +69,14 @@ class _Expectation(Telling):
         yield from self.lattices(stratum)
         followed = choice.plan == "decomposed" and choice.groups and choice.groups.following
         yield from self._followed(stratum) if followed else self._rules(stratum, choice.plan == "balanced")
-        sizes = enumerated(
-            [f"{estimated(self.sizes.count(name), 'tuple')} in {spoken_name(name)}" for name in stratum.relations]
-        )
-        yield from ("", f"expected: {sizes}{', before it recurs' * stratum.recursive}")
+        sizes = ((self.sizes.count(name), spoken_name(name)) for name in stratum.relations)
+        counts = enumerated([f"{estimated(size, 'tuple')} in {name}" for size, name in sizes])
+        yield from ("", f"expected: {counts}{', before it recurs' * stratum.recursive}")
         if choice.plan != "local":
             self.sizes.on_partitions |= set(stratum.relations)
 
     def _plan(self, choice):
-        """Yield the lines about the plan of a stratum."""
+        """Yield the lines about the plan of a stratum, and about the plan to which it changes if it turns out too large."""
         most = self.run.config.local_tuples
         yield f"plan {choice.plan}: {choice.reason}"
         if choice.plan == "local" and choice.reason.startswith("it reads"):
@@ -88,10 +86,11 @@ class _Expectation(Telling):
             yield f"  should it make more than {most:,} in an iteration: {other}"
 
     def _followed(self, stratum):
-        """Yield the rules of a stratum that follows edges, which is evaluated without its recursive rules. Its base is the
-        estimate of its size."""
+        """Yield the rules of a stratum that follows edges, which is evaluated without its recursive rules. The estimate of its
+        size is that of its base."""
         yield from ("", *map(rule_text, stratum.rules))
-        self._made(self._planned(all_versions(stratum)[0], Placing()))
+        once, _ = all_versions(stratum)
+        self._suppose_sizes(self._planned(once, Placing()))
 
     def _rules(self, stratum, balanced: bool):
         """Yield the lines about a stratum's rules and indexes."""
@@ -101,29 +100,29 @@ class _Expectation(Telling):
             placing = Placing(own, self.run.config.replicate_bytes, self.sizes.bytes)
         once, again = all_versions(stratum)
         bodies = self._planned(once, placing, balanced)
-        self._made(bodies)
+        self._suppose_sizes(bodies)
         bodies |= self._planned([*once, *again], placing, balanced)
-        for rule, group in groupby([*once, *again], key=lambda rule_version: rule_version[0]):
-            yield from self.rule(rule, [(version, bodies[id(rule), version[3]]) for version in group])
-        yield from self.indexes(bodies.values(), placing.told if balanced else None)
+        for rule, group in groupby([*once, *again], key=lambda version: version.rule):
+            yield from self.rule(rule, [(version, bodies[id(rule), version.number]) for version in group])
+        yield from self.indexes(bodies.values(), placing.described if balanced else None)
 
-    def _planned(self, every, placing: Placing, balanced: bool = False) -> dict:
-        """Bodies as a run compiles them."""
+    def _planned(self, rule_versions, placing: Placing, balanced: bool = False) -> dict:
+        """Return the bodies of rule versions as a run compiles them, by (id of the rule, number of the version)."""
         bodies, multiway = {}, self.run.config.multiway
 
-        def plan(rule, at, parts, number):
+        def plan(rule, delta, parts, number):
             if (id(rule), number) not in bodies:
-                deal = balanced and at is None
+                deal = balanced and delta is None
                 bodies[id(rule), number] = plan_body(
-                    rule, self.sizes, self.run.indexes, parts, at, number, placing, deal, multiway, folds=not balanced,
+                    rule, self.sizes, self.run.indexes, parts, delta, number, placing, deal, multiway, folds=not balanced,
                     lattice=self.program.lattice(rule.head.relation),
                 )  # fmt: skip
             return bodies[id(rule), number]
 
-        plan_all(plan, every, bodies, self.run.indexes, placing)
+        plan_all(plan, rule_versions, bodies, self.run.indexes, placing)
         return bodies
 
-    def _made(self, bodies: dict) -> None:
+    def _suppose_sizes(self, bodies: dict) -> None:
         """Record the expected sizes of the heads of some bodies."""
         for body in bodies.values():
             head = body.rule.head

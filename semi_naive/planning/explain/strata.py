@@ -1,31 +1,45 @@
 """The parts of explanations that are equal before and after a run: a program's strata, rules, indexes and passes, as text."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 from semi_naive.host.numbers import quantity
-from semi_naive.planning.explain.bodies import attributes_of, describe_body, enumerated
+from semi_naive.planning.explain.bodies import attribute_names, describe_body, enumerated
+from semi_naive.planning.joins.body import PlannedBody
 from semi_naive.planning.joins.order import versions
 from semi_naive.planning.rewrite import rules_by_head
 from semi_naive.planning.rewriting.classes import CLASS
 from semi_naive.planning.rewriting.whole_bodies import is_partial
 from semi_naive.planning.spoken import spoken, spoken_name
 from semi_naive.planning.strata import is_fact
-from semi_naive.ra.ir import Const, Program, Steps
+from semi_naive.ra.ir import Const, Program, Rule, Steps
 
 
-class Telling:
+class RuleVersion(NamedTuple):
+    """A rule, or a delta version of it. delta: the place of the atom that reads the delta; parts: by place of an atom, the part
+    of its relation that it reads; number: of the version."""
+
+    rule: Rule
+    delta: int | None
+    parts: dict[int, str]
+    number: int
+
+
+class Explanation:
     """The lines that explain the strata of `run`, a `semi_naive.running.run.ProgramRun`. Subclasses provide the lines of one
-    stratum.
-    """
+    stratum, and of the facts.
+
+    written: (head, body) of the rules of the program; given: relations without rules; carried: for relations that a component
+    in steps carries from step to step, 1.0 if they have one tuple, else 0.0; inputs: relations with an .input."""
 
     def __init__(self, run):
         self.run, self.program = run, run.program
         self.written = {(rule.head, rule.body) for rule in run.asked.checked.rules}
-        every = run.compiled.strata
-        self.strata = [replace(s, rules=[rule for rule in s.rules if not is_fact(rule)]) for s in every]
+        self.strata = [replace(s, rules=[rule for rule in s.rules if not is_fact(rule)]) for s in run.compiled.strata]
         self.given = {name for stratum in self.strata if not stratum.rules for name in stratum.relations}
-        self.given = {name for name in self.given if not HALF.fullmatch(name)}  # a half of rules that are joined beforehand
+        self.given = {name for name in self.given if not HALF.fullmatch(name)}  # a half that only the unjoined form reads
         loops = [loop.of for loop in run.compiled.loops.values() if loop.of.steps]
         self.carried = {name: float(name in loop.agenda) for loop in loops for name in loop.carried}  # 1.0 if it has one tuple
         self.inputs = {directive.relation for directive in self.program.directives if directive.kind == "input"}
@@ -37,57 +51,63 @@ class Telling:
         """Yield all lines of the explanation."""
         rules = sum(len(stratum.rules) for stratum in self.strata)
         relations = quantity(len(self.program.relations), "relation")
-        yield f"{self.run.asked.name}: {relations}, {quantity(rules, 'rule')} besides facts{self.more()}"
-        if made := describe_changes(self.run.asked.checked, self.program):
-            yield from ("", "What was done to the rules", *(f"  {line}" for line in made))
+        yield f"{self.run.asked.name}: {relations}, {quantity(rules, 'rule')} besides facts{self.cost()}"
+        if changes := describe_changes(self.run.asked.checked, self.program):
+            yield from ("", "What was done to the rules", *(f"  {line}" for line in changes))
         yield from ("", "Facts", *(f"  {line}" for line in self.facts()))
-        numbered = [(n, stratum) for n, stratum in enumerate(self.strata) if stratum.rules]
-        places = {number: at for at, (number, _) in enumerate(numbered, 1)}
-        for at, (number, stratum) in enumerate(numbered, 1):
+        with_rules = [number for number, stratum in enumerate(self.strata) if stratum.rules]
+        shown_numbers = {number: shown for shown, number in enumerate(with_rules, 1)}
+        for number, shown in shown_numbers.items():
+            stratum = self.strata[number]
             if (loop := self.run.compiled.loops.get(number)) and loop.of.steps:
-                inside = [places[each] for each in loop.numbers if each in places]
+                inside = [shown_numbers[each] for each in loop.numbers if each in shown_numbers]
                 yield from ("", *self.in_steps(loop.of.steps, inside))
             recursive = ", recursive" * stratum.recursive
-            yield from ("", f"Stratum {at} of {len(numbered)}: {', '.join(map(spoken_name, stratum.relations))}{recursive}")
+            names = ", ".join(map(spoken_name, stratum.relations))
+            yield from ("", f"Stratum {shown} of {len(with_rules)}: {names}{recursive}")
             yield from (f"  {line}" if line else "" for line in self.stratum(number, stratum))
 
-    def more(self) -> str:
+    def cost(self) -> str:
+        """Return the cost of the run as text, if it has run."""
         return ""
 
     def facts(self):
         raise NotImplementedError
 
     def pushed(self, name: str) -> str:
-        """Text: what is not read of a relation's facts."""
+        """Return as text which attributes and rows of a relation's facts are read; "" if all are."""
         pushed = self.run.compiled.pushdown.get(name)
         return f", read {pushed.text()}" if pushed else ""
 
     def stratum(self, number: int, stratum):
         raise NotImplementedError
 
-    def in_steps(self, steps: Steps, places: list[int]):
-        """Yield lines about a component in steps. places: the numbers of the strata that a step evaluates, in their order."""
-        yield f"In steps: {', '.join(name for name, _ in steps.columns)}{self.steps_done(places)}"
-        strata = f"strata {places[0]} to {places[-1]}, in this order" if len(places) > 1 else f"stratum {places[0]}"
+    def in_steps(self, steps: Steps, shown: list[int]):
+        """Yield lines about a component in steps. shown: the numbers of the strata that a step evaluates, as they are shown."""
+        yield f"In steps: {', '.join(name for name, _ in steps.columns)}{self.steps_done(shown)}"
+        strata = f"strata {shown[0]} to {shown[-1]}, in this order" if len(shown) > 1 else f"stratum {shown[0]}"
         yield f"  each step evaluates {strata}; it reads {quantity(steps.lookback, 'step')} before it"
         rules = rules_by_head(self.program)
-        for name, at in steps.columns:
-            read = [rule.head.args[at] for rule in rules.get(name, ())]
-            which = "its last step" if name in steps.last else "all its steps"
-            if read and all(isinstance(step, Const) for step in read):
-                which = f"step {enumerated([str(step) for step in read])}"
-            yield f"  kept of {name}: {which if read else 'the steps that are read by the next ones'}"
+        for name, column in steps.columns:
+            collected = [rule.head.args[column] for rule in rules.get(name, ())]
+            kept = "its last step" if name in steps.last else "all its steps"
+            if not collected:
+                kept = "the steps that are read by the next ones"
+            elif all(isinstance(step, Const) for step in collected):
+                kept = f"step {enumerated([str(step) for step in collected])}"
+            yield f"  kept of {name}: {kept}"
         yield "  on demand: no, as a step is evaluated whole; in a session: a change of what it reads computes all steps anew"
 
-    def steps_done(self, places: list[int]) -> str:
-        """The number of steps that a run has done."""
+    def steps_done(self, shown: list[int]) -> str:
+        """Return as text how many steps a run has done, if it has run. shown: see `in_steps`."""
         return ""
 
-    # -- what strata are told with
+    # -- parts of the lines of a stratum
 
     def named(self, relation: str) -> str:
         """Return a relation's name with its attributes."""
-        return spoken_name(relation) + attributes_of(self.program, relation, range(self.program.relations[relation].arity))
+        names = attribute_names(self.program, relation, range(self.program.relations[relation].arity))
+        return f"{spoken_name(relation)}({', '.join(names)})"
 
     def lattices(self, stratum):
         """Yield a line for each relation that keeps only the least or the greatest value of each key."""
@@ -98,46 +118,45 @@ class Telling:
                 each = enumerated([n for n, _ in key]) if key else "relation"
                 yield f"{spoken_name(name)}: of each {each} the {best} {value}"
 
-    def rule(self, rule, found, note: str = ""):
-        """Yield the lines of a rule. found: for each version ((rule, place of the atom that reads the delta, parts, number),
-        body); the body is None if it did not run."""
+    def rule(self, rule: Rule, bodies: list[tuple[RuleVersion, PlannedBody | None]], note: str = ""):
+        """Yield the lines of a rule. bodies: of its versions; None for a version that did not run."""
         yield from ("", rule_text(rule))
         if (rule.head, rule.body) not in self.written:
             yield f"  as {spoken(rule)}"
         if note:
             yield f"  {note}"
-        for (_, at, _, number), body in found:
-            version = f", version {number}" * (len(found) > 1)
-            yield "  once" if at is None else f"  from what is new in {spoken(rule.body[at])}{version}"
+        for version, body in bodies:
+            number = f", version {version.number}" * (len(bodies) > 1)
+            yield "  once" if version.delta is None else f"  from what is new in {spoken(rule.body[version.delta])}{number}"
             yield from (f"    {line}" for line in (describe_body(body, self.program) if body else ["nothing was new"]))
 
     def indexes(self, bodies, placed=None):
         """Yield the lines about the indexes that the bodies search, and by which columns. placed: returns where an index is, if
         the stratum is on the partitions."""
-        uses: dict[tuple, set] = {}
+        searches: dict[tuple, set] = {}
         for body in bodies:
             for relation, order, keys in index_searches(body.derivation.steps):
-                uses.setdefault((relation, order), set()).add(keys)
-        if uses:
+                searches.setdefault((relation, order), set()).add(keys)
+        if searches:
             yield from ("", "indexes")
-        for relation, order in sorted(uses, key=str):
-            attributes = [enumerated(self._names(relation, order[:keys])) for keys in sorted(uses[relation, order]) if keys]
-            how = f"searched by {'; by '.join(attributes)}" if attributes else "read from beginning to end"
+        for relation, order in sorted(searches, key=str):
+            names = attribute_names(self.program, relation, order)
+            by = [enumerated(names[:keys]) for keys in sorted(searches[relation, order]) if keys]
+            how = f"searched by {'; by '.join(by)}" if by else "read from beginning to end"
             if not order and self.program.relations[relation].arity:
                 how = "whether it has a tuple"
-            yield f"  {spoken_name(relation)}{attributes_of(self.program, relation, order)}: {how}"
+            yield f"  {spoken_name(relation)}({', '.join(names)}): {how}"
             if placed and (placement := placed(relation, order)):
                 yield f"    {placement}"
 
-    def _names(self, relation: str, columns) -> list[str]:
-        return [self.program.relations[relation].attributes[column][0] for column in columns]
 
-
-def all_versions(stratum) -> tuple[list, list]:
-    """Return the rule versions (rule, delta, parts, number) that are evaluated once, and those evaluated in every iteration."""
-    recursive = set(stratum.relations) if stratum.recursive else set()
-    once: list[tuple] = [(rule, None, {}, 0) for rule in stratum.rules if not versions(rule, recursive)]
-    again = [(rule, at, parts, n) for rule in stratum.rules for n, (at, parts) in enumerate(versions(rule, recursive))]
+def all_versions(stratum) -> tuple[list[RuleVersion], list[RuleVersion]]:
+    """Return (the rule versions that are evaluated once, those that are evaluated in every iteration)."""
+    once, again = [], []
+    for rule in stratum.rules:
+        deltas = versions(rule, set(stratum.relations) if stratum.recursive else set())
+        again += [RuleVersion(rule, delta, parts, number) for number, (delta, parts) in enumerate(deltas)]
+        once += [] if deltas else [RuleVersion(rule, None, {}, 0)]
     return once, again
 
 
@@ -157,35 +176,35 @@ def rule_text(rule) -> str:
 
 
 HALF, FACTOR, STATIC = (re.compile(rf"{name}@\d+") for name in ("half", "factor", "static"))
+SHARED = re.compile(r"shared\..*")
 
 
 def describe_changes(before: Program, after: Program) -> list[str]:
     """Return a line for each change that the passes have made to the program."""
-    made = [name for name in after.relations if name not in before.relations]
-    adorned = {name.partition("@")[0] for name in made if "@" in name}
+    new = [name for name in after.relations if name not in before.relations]
+    adorned = {name.partition("@")[0] for name in new if "@" in name}
     lines = [line for name in before.relations if (line := _inlining_note(name, before, after))]
-    lines += [f"on demand: {_demanded(name, after)}" for name in made if "@" in name and name + ".demand" in after.relations]
-    shared = [name for name in made if name.startswith("shared.")]
+    lines += [f"on demand: {_demanded(name, after)}" for name in new if "@" in name and name + ".demand" in after.relations]
     by_head = rules_by_head(after)
-    lines += [f"shared: {rule}" for name in shared for rule in by_head[name]]
-    lines += [f"joined beforehand: {rule}" for name in made if STATIC.fullmatch(name) for rule in by_head[name]]
-    lines += [f"halved: {rule}" for name in made if HALF.fullmatch(name) for rule in by_head[name]]
-    lines += [f"factored: {rule}" for name in made if FACTOR.fullmatch(name) for rule in by_head[name]]
-    lines += [f"aggregated before it is joined: {rule}" for name in made if is_partial(name) for rule in by_head[name]]
-    lines += [
-        f"closed: {name} is an equivalence" for name, r in after.relations.items() if r.eqrel and name in before.relations
-    ]
+    kinds: list[tuple[str, Callable]] = [
+        ("shared", SHARED.fullmatch), ("joined beforehand", STATIC.fullmatch), ("halved", HALF.fullmatch),
+        ("factored", FACTOR.fullmatch), ("aggregated before it is joined", is_partial),
+    ]  # fmt: skip
+    for change, is_kind in kinds:
+        lines += [f"{change}: {rule}" for name in new if is_kind(name) for rule in by_head[name]]
+    equivalences = (name for name, relation in after.relations.items() if relation.eqrel and name in before.relations)
+    lines += [f"closed: {name} is an equivalence" for name in equivalences]
     classes = {name for name in before.relations if name + CLASS in after.relations}
     pairs = {name: "made at the end" if name in after.relations else "not made" for name in sorted(classes)}
     lines += [f"closed: {name} is an equivalence, kept as classes; its pairs are {made}" for name, made in pairs.items()]
-    gone = [name for name in before.relations if name not in after.relations and name not in adorned | classes]
-    gone = [name for name in gone if not _inlining_note(name, before, after)]
-    lines += [f"left out: {', '.join(gone)}, on which nothing that is wanted depends"] * bool(gone)
-    return lines + _left_out(before, after, set(gone))
+    removed = [name for name in before.relations if name not in after.relations and name not in adorned | classes]
+    removed = [name for name in removed if not _inlining_note(name, before, after)]
+    lines += [f"left out: {', '.join(removed)}, on which nothing that is wanted depends"] * bool(removed)
+    return lines + _left_out(before, after, set(removed))
 
 
 def _inlining_note(name: str, before: Program, after: Program) -> str:
-    """Return a line on a relation qualified `inline`: whether it was inlined. Empty for other relations."""
+    """Return a line that says whether a relation qualified `inline` was inlined; "" for other relations."""
     if "inline" not in before.relations[name].qualifiers:
         return ""
     if name in after.relations:
@@ -194,16 +213,16 @@ def _inlining_note(name: str, before: Program, after: Program) -> str:
 
 
 def _demanded(name: str, after: Program) -> str:
-    """Return text: which tuples of a relation are computed on demand."""
+    """Return as text which tuples of a relation are computed on demand. name: of the adorned relation."""
     relation, _, adornment = name.partition("@")
     known = [column for (column, _), mark in zip(after.relations[name].attributes, adornment, strict=True) if mark == "b"]
     return f"{relation} for those {', '.join(known)} that {name}.demand holds, as {name}"
 
 
-def _left_out(before: Program, after: Program, gone: set[str]) -> list[str]:
-    """Return lines about rules that were removed although their relation remains. gone: removed relations."""
+def _left_out(before: Program, after: Program, removed: set[str]) -> list[str]:
+    """Return lines about rules that were removed although their relation remains. removed: relations that do not."""
     kept = {rule.span for rule in after.rules}
-    rules = [rule for rule in before.rules if rule.body and rule.span not in kept and rule.head.relation not in gone]
+    rules = [rule for rule in before.rules if rule.body and rule.span not in kept and rule.head.relation not in removed]
     rules = [rule for rule in rules if "inline" not in before.relations[rule.head.relation].qualifiers]
     reason = "it can have no tuples, or says what another rule says"
     return [f"left out: {' '.join((rule.text or str(rule)).split())}  {place(rule)}: {reason}" for rule in rules]

@@ -3,8 +3,7 @@
 The average of a column says nothing about a constant in a rule: of 1,000 kinds, one may be nine tenths of all people. So all
 constants of an atom are searched for together in a sample. An index that begins with their columns has their tuples next to
 each other, sorted by the other columns. So it contains the unary relation of each frequent value that 3DF proposes against
-categorical skew (Göbel 2019, *Optimising Distributed Dataflows in Interactive Environments*), as a range.
-"""
+categorical skew (Göbel 2019, *Optimising Distributed Dataflows in Interactive Environments*), as a range."""
 
 import math
 from collections.abc import Iterable
@@ -40,12 +39,13 @@ def selection_size(sizes: Sizes, atom: Atom, part: str) -> tuple[float, tuple[tu
 
 
 def alone(sizes: Sizes, relation: str, places: Iterable[int]) -> float:
-    """Estimate the tuples of a relation with the given values of some columns, without other knowledge of the values."""
+    """Estimate the tuples of a relation for given values of some columns, as if all values were equally frequent."""
     return sizes.size(relation) / _keys(sizes, relation, places, "all")
 
 
 def fanout(sizes: Sizes, atom: Atom, part: str, bound: list[int]) -> float:
-    """Estimate the tuples of an atom's relation that a binding of some of its columns, constants among them, meets."""
+    """Estimate the tuples of an atom's relation that match one binding. bound: the columns with constants or bound variables;
+    part: the part of the relation that is read."""
     size, constants = selection_size(sizes, atom, part)
     if len(bound) == len(atom.args) and len(constants) in (0, len(bound)):
         return min(BOUND_ATOM_SELECTIVITY, size)
@@ -53,6 +53,7 @@ def fanout(sizes: Sizes, atom: Atom, part: str, bound: list[int]) -> float:
 
 
 def _keys(sizes: Sizes, relation: str, places: Iterable[int], part: str) -> float:
-    """Estimate the distinct values of some columns together, if they are independent: no more than tuples."""
+    """Estimate the number of distinct combinations of values of some columns, as if these were independent: at most one for
+    each tuple."""
     keys = math.prod(max(1.0, sizes.distinct(relation, place)) for place in places)
     return min(keys, max(1.0, sizes.size(relation, part)))

@@ -2,8 +2,7 @@
 
 A search that binds a set of columns is served by any index that begins with these columns. So one order of columns serves a
 chain of sets, each contained in the next. The fewest orders are the fewest chains, a matching in a bipartite graph (Dilworth;
-Subotić, Jordan, Chang, Fekete, Scholz 2018, "Automatic index selection for large-scale Datalog computation").
-"""
+Subotić, Jordan, Chang, Fekete, Scholz 2018, "Automatic index selection for large-scale Datalog computation")."""
 
 from dataclasses import dataclass, field
 
@@ -13,32 +12,33 @@ Search = frozenset[int]
 
 
 def chains(searches: set[Search]) -> list[list[Search]]:
-    """The fewest chains of sets, ascending, that hold all of them.
+    """Partition sets into the fewest chains: lists in which each set contains the one before.
 
     >>> found = chains({frozenset({0}), frozenset({1}), frozenset({0, 1}), frozenset({0, 2})})
     >>> sorted(sorted(map(sorted, chain)) for chain in found)
     [[[0], [0, 2]], [[0, 1], [1]]]
     """
-    nodes = sorted(searches, key=lambda s: (len(s), sorted(s)))
-    larger = {node: [other for other in nodes if node < other] for node in nodes}
-    before: dict[Search, Search] = {}  # of a set, the one that precedes it in its chain
+    ascending = sorted(searches, key=lambda search: (len(search), sorted(search)))
+    supersets = {search: [other for other in ascending if search < other] for search in ascending}
+    before: dict[Search, Search] = {}  # for a set, the one that precedes it in its chain
 
-    def match(node, seen) -> bool:
-        for other in larger[node]:
+    def match(search, seen) -> bool:
+        """Find a successor for a set by an augmenting path of the bipartite matching; True if there is one."""
+        for other in supersets[search]:
             if other not in seen:
                 seen.add(other)
                 if other not in before or match(before[other], seen):
-                    before[other] = node
+                    before[other] = search
                     return True
         return False
 
-    for node in nodes:
-        match(node, set())
-    after = {low: high for high, low in before.items()}
+    for search in ascending:
+        match(search, set())
+    after = {smaller: larger for larger, smaller in before.items()}
     found = []
-    for node in nodes:
-        if node not in before:
-            chain = [node]
+    for search in ascending:
+        if search not in before:
+            chain = [search]
             while chain[-1] in after:
                 chain.append(after[chain[-1]])
             found.append(chain)
@@ -46,7 +46,7 @@ def chains(searches: set[Search]) -> list[list[Search]]:
 
 
 def order_of(chain: list[Search], arity: int) -> Order:
-    """The order of columns that begins with every set of a chain.
+    """Return the order of columns that begins with every set of a chain. arity: the number of columns.
 
     >>> order_of([frozenset({2}), frozenset({2, 0})], 4)
     (2, 0, 1, 3)

@@ -22,22 +22,23 @@ MIN_FANOUT = 0.01  # the least expected number of tuples for a value, as 0 would
 # For each hint on a rule: the mode, and the qualifier that requests it.
 HINTS = {"multiway": ("always", ".join"), "binary": ("never", ".join")}
 CYCLIC = "the body is cyclic; binary joins"
-MADE, FUSED = 25, 2  # nanoseconds a binding that a binary join makes, and one that the fused join makes
-# Bindings of binary joins, in all and for each binding, from which BiGJoin is worth its stages.
-SHIPPED, SPREADING = 1_000_000, 4
+# Costs in nanoseconds: of a binding that a binary join makes, or a fused join; of a tuple that the multiway plan reads, and of
+# an answer that it finds.
+BINARY_NS, FUSED_NS, READ_NS, ANSWER_NS = 25, 2, 150, 100
+MIN_BIGJOIN_BINDINGS = 1_000_000  # bindings of binary joins from which BiGJoin is worth its stages
+MIN_BIGJOIN_FANOUT = 4  # bindings that binary joins make of one binding, from which it is
 BIGJOIN_COST_RATIO = 2.5  # a binding sent by BiGJoin takes 330 ns, one of binary joins 130 ns
-READ, FOUND = 150, 100  # and those of the multiway plan: for each tuple that it reads, and each answer
 
 
 @dataclass(frozen=True)
 class CyclicCore:
     """Atoms of a body, by their places, that are joined together, and the reason.
 
-    each: the bindings that binary joins are expected to make of one binding; 0 if they are not to be used for few bindings.
+    each: the bindings that binary joins are expected to make of one binding; 0 if they are never used, not even for batches of
+    few bindings.
     apart: relations are partitioned, so BiGJoin joins them instead of loops over tries.
     indexed: BiGJoin searches the indexes that other joins use.
-    order: the order of variables for BiGJoin, if it is given.
-    """
+    order: the order of variables for BiGJoin, if it is given."""
 
     places: frozenset[int]
     reason: str
@@ -58,68 +59,74 @@ class CoreChoice:
 def choose_core(
     rule: Rule, sizes, parts: dict[int, str], delta: int | None, version: int, mode: str, placing, binary, indexed=False
 ) -> CoreChoice:  # fmt: skip
-    """Choose the atoms of a rule's body, or of a delta version, to be joined variable by variable. `mode`: Config.multiway, for
-    rules without .join; `placing`: which indexes are partitioned; `binary`: compiles the body as binary joins for a trial, or
-    None; `indexed`: a core that starts from a delta searches existing indexes."""
+    """Choose the atoms of a rule's body, or of a delta version, to be joined variable by variable.
+
+    `parts`, `delta`, `version`, `placing`: see `order.plan_body`; `mode`: Config.multiway, for rules without .join; `binary`:
+    compiles the body as binary joins for a trial, or None; `indexed`: a core that starts from a delta searches existing
+    indexes."""
     atoms = {n: literal for n, literal in enumerate(rule.body) if isinstance(literal, Atom)}
-    mode, asks = HINTS.get(rule.join, (mode, "Config.multiway"))
+    mode, requested_by = HINTS.get(rule.join, (mode, "Config.multiway"))
     if len(atoms) < (2 if mode == "always" else 3):  # a cycle has three
         return CoreChoice()
     places = core_of(atoms)
     if mode == "never" or version in (rule.plan or {}):
-        return CoreChoice(note=f"{CYCLIC} as {asks if mode == 'never' else '.plan'} asks" * bool(places))
+        note = f"{CYCLIC} as {requested_by if mode == 'never' else '.plan'} asks"
+        return CoreChoice(note=note if places else "")
     if mode == "always":
         kind = "the cyclic core" if places else "all atoms"
-        all_of = places or group_of({n: atom_variables(atom) for n, atom in atoms.items() if eligible(atom)})
-        apart, indexed = _is_partitioned(atoms, all_of - {delta}, placing), indexed and delta is not None
-        return CoreChoice(CyclicCore(all_of, f"{kind}, as {asks} asks", apart=apart, indexed=indexed))
+        joined = places or group_of({n: atom_variables(atom) for n, atom in atoms.items() if eligible(atom)})
+        apart, indexed = _is_partitioned(atoms, joined - {delta}, placing), indexed and delta is not None
+        return CoreChoice(CyclicCore(joined, f"{kind}, as {requested_by} asks", apart=apart, indexed=indexed))
     if indexed and delta is not None and places:
         return CoreChoice(CyclicCore(places, "the cyclic core, from what has changed", indexed=True))
     if _is_partitioned(atoms, (places or atoms.keys()) - {delta}, placing):
-        return _partitioned(atoms, places, sizes, parts, delta) if places else CoreChoice()
+        return _choose_partitioned(atoms, places, sizes, parts, delta) if places else CoreChoice()
     if not places:
-        return CoreChoice() if delta is not None else _beyond(atoms, sizes, binary)
-    return _cyclic(atoms, places, sizes, parts, delta)
+        return CoreChoice() if delta is not None else _choose_acyclic(atoms, sizes, binary)
+    return _choose_cyclic(atoms, places, sizes, parts, delta)
 
 
 def _is_partitioned(atoms, places, placing) -> bool:
-    """True if the relation of some atom is partitioned."""
+    """True if the relation of an atom at one of the places is partitioned."""
     return any(placing(atoms[n].relation, tuple(range(len(atoms[n].args)))) for n in places)
 
 
-def _partitioned(atoms, places, sizes, parts, delta) -> CoreChoice:
-    """Choose between BiGJoin and binary joins for a cyclic core over partitioned relations. If the skew is known, compare with
-    the bindings that BiGJoin ships. If it is not, only the bindings of binary joins count: at worst BiGJoin takes half as long
-    again."""
+def _choose_partitioned(atoms, places, sizes, parts, delta) -> CoreChoice:
+    """Choose between BiGJoin and binary joins for a cyclic core over partitioned relations. If the skew is known, compare the
+    bindings of binary joins with those that BiGJoin ships. Otherwise only the bindings of binary joins count: at worst BiGJoin
+    takes half as long again."""
     made, each = bindings_made(atoms, places, sizes, parts, delta)
     expected = f"expected to make {quantity(made, 'binding')}"
     starts = places if delta is None else {delta}
-    known = [found for start in starts if (found := _shipped(atoms, places, start, sizes)) is not None]
-    if made < max(SHIPPED, BIGJOIN_COST_RATIO * min(known, default=0.0)) or each < SPREADING:
-        shipped = f", and BiGJoin to ship {min(known):,.0f}" if known and made >= SHIPPED else ""
-        return CoreChoice(note=f"{CYCLIC} all the same: they are {expected}{shipped}")
+    shipped = [estimate for start in starts if (estimate := _shipped(atoms, places, start, sizes)) is not None]
+    if made < max(MIN_BIGJOIN_BINDINGS, BIGJOIN_COST_RATIO * min(shipped, default=0.0)) or each < MIN_BIGJOIN_FANOUT:
+        compared = f", and BiGJoin to ship {min(shipped):,.0f}" if shipped and made >= MIN_BIGJOIN_BINDINGS else ""
+        return CoreChoice(note=f"{CYCLIC} all the same: they are {expected}{compared}")
     return CoreChoice(CyclicCore(places, f"the cyclic core, partitioned: binary joins are {expected}", apart=True))
 
 
 def _shipped(atoms, places, start: int, sizes) -> float | None:
-    """Estimate the bindings that BiGJoin ships from one atom on: one for each atom that counts the next variable, and the
-    values proposed by the atom with the fewest tuples. None if the estimate does not exist."""
+    """Estimate the bindings that BiGJoin ships for the first variable that several atoms can propose, if it starts from the
+    atom at `start`: one for each of these atoms, which count it, and the values proposed by the atom with the fewest tuples.
+    None if the estimate does not exist."""
     relation, bound = atoms[start].relation, atom_variables(atoms[start])
     column = {term.name: place for place, term in enumerate(atoms[start].args) if isinstance(term, Var)}
-    for name in sorted(frozenset().union(*(atom_variables(atoms[n]) for n in places)) - bound):
-        met = [
-            n
-            for n in sorted(places - {start})
-            if name in atom_variables(atoms[n]) and len(atom_variables(atoms[n]) & bound) == 1
-        ]
-        if len(met) > 1:
-            found = [(n, c, term) for n in met for c, term in enumerate(atoms[n].args) if _bound(term, bound)]
-            fewest = sizes.fewest_fanout(relation, [(column[term.name], atoms[n].relation, c) for n, c, term in found])
-            return None if fewest is None else sizes.size(relation) * (len(met) + fewest)
+    variables = {n: atom_variables(atoms[n]) for n in places}
+    for name in sorted(frozenset().union(*variables.values()) - bound):
+        proposing = [n for n in sorted(places - {start}) if name in variables[n] and len(variables[n] & bound) == 1]
+        if len(proposing) > 1:
+            joins = [
+                (column[term.name], atoms[n].relation, place)
+                for n in proposing
+                for place, term in enumerate(atoms[n].args)
+                if _is_bound(term, bound)
+            ]
+            fewest = sizes.fewest_fanout(relation, joins)
+            return None if fewest is None else sizes.size(relation) * (len(proposing) + fewest)
     return None
 
 
-def _cyclic(atoms, places, sizes, parts, delta) -> CoreChoice:
+def _choose_cyclic(atoms, places, sizes, parts, delta) -> CoreChoice:
     """Choose the multiway plan for a cyclic core in one process, unless binary joins make few bindings or a relation grows."""
     growing = [atoms[n].relation for n in sorted(places & parts.keys()) if n != delta]
     if growing:
@@ -133,23 +140,21 @@ def _cyclic(atoms, places, sizes, parts, delta) -> CoreChoice:
 
 
 def choose_counted(rule: Rule, body: tuple, outer: set[str], sizes, mode: str, placing, binary) -> CyclicCore | None:
-    """Return the core of an aggregate's body, unless a variable is bound outside or several tuples can be one binding."""
-    choice = choose_core(replace(rule, body=body, plan=None), sizes, {}, None, 0, mode, placing, None if outer else binary)
-    atoms = [body[place] for place in choice.core.places] if choice.core else []
-    if any(atom_variables(atom) & outer or Wild() in atom.args for atom in atoms) or choice.core and choice.core.apart:
+    """Return the core of an aggregate's body; None if it is partitioned, if a variable of it is bound outside (`outer`), or if
+    several of its tuples can make one binding. Other arguments: see `choose_core`."""
+    core = choose_core(replace(rule, body=body, plan=None), sizes, {}, None, 0, mode, placing, None if outer else binary).core
+    if core is None or core.apart:
         return None
-    return choice.core
+    atoms = [body[place] for place in core.places]
+    return None if any(atom_variables(atom) & outer or Wild() in atom.args for atom in atoms) else core
 
 
-def _beyond(atoms, sizes, binary) -> CoreChoice:
+def _choose_acyclic(atoms, sizes, binary) -> CoreChoice:
     """Choose the multiway plan for an acyclic body if a trial of its binary joins makes many bindings of which few remain."""
-    tuples_read, names = _tuples_to_read(atoms, atoms, sizes, None), {n: atom_variables(atom) for n, atom in atoms.items()}
-    if (
-        tuples_read < MIN_ACYCLIC_TUPLES
-        or binary is None
-        or len(group_of(names)) < len(atoms)
-        or not all(map(eligible, atoms.values()))
-    ):
+    tuples_read = _tuples_to_read(atoms, atoms, sizes, None)
+    if binary is None or tuples_read < MIN_ACYCLIC_TUPLES or not all(map(eligible, atoms.values())):
+        return CoreChoice()
+    if len(group_of({n: atom_variables(atom) for n, atom in atoms.items()})) < len(atoms):
         return CoreChoice()
     from semi_naive.planning.joins.trial import tried  # few bodies need one
 
@@ -157,14 +162,16 @@ def _beyond(atoms, sizes, binary) -> CoreChoice:
     if trial is None or trial.total < MIN_TRIE_BINDINGS:
         return CoreChoice()
     results = min(trial.found, largest_result(atoms, sizes, {}))
-    if sum(made * (FUSED if fused else MADE) for made, fused in trial.made) < READ * tuples_read + FOUND * results:
+    binary_cost = sum(made * (FUSED_NS if fused else BINARY_NS) for made, fused in trial.made)
+    if binary_cost < READ_NS * tuples_read + ANSWER_NS * results:
         return CoreChoice()
     reason = f"binary joins are expected to make {quantity(trial.total, 'binding')}, of which {results:,.0f} last"
     return CoreChoice(CyclicCore(frozenset(atoms), reason))
 
 
 def largest_result(atoms: dict[int, Atom], sizes, parts: dict[int, str]) -> float:
-    """The AGM bound: the most bindings that some atoms can have together (Atserias, Grohe, Marx 2008)."""
+    """Return the AGM bound: the most bindings that some atoms can have together (Atserias, Grohe, Marx 2008). atoms, parts: by
+    place in the body."""
     from semi_naive.ra.multiway import query as joins
     from semi_naive.ra.multiway.agm import agm_bound
 
@@ -175,7 +182,7 @@ def largest_result(atoms: dict[int, Atom], sizes, parts: dict[int, str]) -> floa
 
 
 def _tuples_to_read(atoms, places, sizes, delta) -> float:
-    """The tuples that tries are made from."""
+    """Return the number of tuples from which tries are built: of the distinct relations of the atoms, without the delta."""
     return sum(sizes.size(name) for name in {atoms[n].relation for n in places if n != delta})
 
 
@@ -192,8 +199,8 @@ def eligible(atom: Atom) -> bool:
 
 
 def core_of(atoms: dict[int, Atom]) -> frozenset[int]:
-    """Return the places of the atoms that remain when ears are removed, with the atoms that only bind the same variables; of
-    several unconnected groups, the largest.
+    """Return the places of a body's cyclic core: the atoms that remain when ears are removed, and atoms of their variables
+    only. Of several unconnected cores, return the largest. atoms: by place.
 
     >>> x, y, z, t = (Var(name, Kind.NUMBER) for name in "xyzt")
     >>> body = [Atom("e", pair) for pair in ((x, y), (y, z), (z, t), (x, z))] + [Atom("good", (y,))]
@@ -207,86 +214,90 @@ def core_of(atoms: dict[int, Atom]) -> frozenset[int]:
 
 
 def group_of(edges: dict[int, frozenset[str]]) -> frozenset[int]:
-    """The largest group of edges that variables connect."""
-    groups: list[tuple[frozenset, frozenset]] = [(frozenset(), frozenset())]
+    """Return the places of the largest connected component of a hypergraph. edges: the variables of each edge, by place."""
+    components: list[tuple[frozenset[int], frozenset[str]]] = []
     for place, edge in edges.items():
-        met = [group for group in groups if group[1] & edge]
-        one = frozenset({place}).union(*(places for places, _ in met)), edge.union(*(names for _, names in met))
-        groups = [group for group in groups if group not in met] + [one]
-    return max(groups, key=lambda group: len(group[0]))[0]
+        touched = [(places, names) for places, names in components if names & edge]
+        components = [component for component in components if component not in touched]
+        places = frozenset({place}).union(*(places for places, _ in touched))
+        components.append((places, edge.union(*(names for _, names in touched))))
+    return max((places for places, _ in components), key=len, default=frozenset())
 
 
 def residue(edges: dict[int, frozenset[str]]) -> dict[int, frozenset[str]]:
-    """Remove variables of a single edge, and edges contained in another edge, until none is left."""
-    left = dict(edges)
+    """Reduce a hypergraph by GYO: remove variables of a single edge, and edges contained in another edge, until no more can be
+    removed. edges: the variables of each edge, by place."""
     while True:
-        edges_of = Counter(name for edge in left.values() for name in edge)
-        lonely = {name for name, met in edges_of.items() if met == 1}
-        smaller = {n: edge - lonely for n, edge in left.items()}
-        within = next((n for n, e in smaller.items() if not e or any(e <= o for m, o in smaller.items() if m != n)), None)
-        if within is None:
-            return smaller
-        left = {n: edge for n, edge in smaller.items() if n != within}
+        degrees = Counter(name for edge in edges.values() for name in edge)
+        edges = {n: frozenset(name for name in edge if degrees[name] > 1) for n, edge in edges.items()}
+        ear = next((n for n, edge in edges.items() if not edge or any(edge <= edges[m] for m in edges if m != n)), None)
+        if ear is None:
+            return edges
+        edges = {n: edge for n, edge in edges.items() if n != ear}
 
 
 # -- what binary joins would make
 
 
 def bindings_made(atoms: dict[int, Atom], core: frozenset[int], sizes, parts, delta) -> tuple[float, float]:
-    """Estimate (the bindings that binary joins of the core make, from the delta or the best start; those for each binding with
-    which they start)."""
+    """Estimate (the bindings that binary joins of the core make, from the delta or the best start; how many of these there are
+    for each binding with which the core starts)."""
     starts = [delta] if delta is not None else list(atoms)
     return min(_made_from(start, atoms, core, sizes, parts, delta) for start in starts)
 
 
 def _made_from(start: int, atoms, core, sizes, parts, delta) -> tuple[float, float]:
-    """Estimate the bindings that binary joins of the core make from one atom on, in all and for each binding to begin with."""
+    """Estimate the same as `bindings_made`, if the atom at `start` is joined first."""
     _, rows = _partners(atoms[start], [], frozenset(), sizes, parts.get(start, "all"))
-    total, began = (rows, 1.0) if start in core and start != delta else (0.0, rows)
+    total, rows_before_core = (rows, 1.0) if start in core and start != delta else (0.0, rows)
     joined, left = [start], set(atoms) - {start}
     while left:
-        offered = [atoms[m] for m in joined if m != delta]
-        bound = frozenset().union(*(atom_variables(atoms[m]) for m in joined))
-        met = {n: _partners(atoms[n], offered, bound, sizes, parts.get(n, "all")) for n in left}
-        place = min(met, key=lambda n: (*met[n], n))
-        began = rows if place in core and not total else began
-        rows *= met[place][1]
+        known = [atoms[n] for n in joined if n != delta]
+        bound = frozenset().union(*(atom_variables(atoms[n]) for n in joined))
+        partners = {n: _partners(atoms[n], known, bound, sizes, parts.get(n, "all")) for n in left}
+        place = min(partners, key=lambda n: (*partners[n], n))
+        rows_before_core = rows if place in core and not total else rows_before_core
+        _, fanout = partners[place]
+        rows *= fanout
         total += rows if place in core else 0.0
         joined.append(place)
         left.remove(place)
-    return total, total / began
+    return total, total / rows_before_core
 
 
 def _partners(atom: Atom, known: list[Atom], bound, sizes, part: str) -> tuple[bool, float]:
-    """Return (True if nothing joins the atom yet, tuples that match a binding). The estimate includes skew if both tables are
-    in this process. known: the atoms joined before; bound: their variables; part: the part of the relation that is read."""
-    places = [place for place, term in enumerate(atom.args) if isinstance(term, Const) or _bound(term, bound)]
-    rest, constants = selection_size(sizes, atom, part)
-    if len(places) == len(atom.args) and not constants:
+    """Return (True if the join would be a product, tuples of an atom that match a binding). The estimate includes skew if both
+    tables are in this process. known: the atoms joined before; bound: the bound variables; part: the part of the relation that
+    is read."""
+    columns = {column for column, term in enumerate(atom.args) if isinstance(term, Const) or _is_bound(term, bound)}
+    selected, constants = selection_size(sizes, atom, part)
+    if len(columns) == len(atom.args) and not constants:
         return False, BOUND_ATOM_SELECTIVITY
     size, keys = max(sizes.size(atom.relation, part), 1.0), 1.0
-    for place in set(places) - {place for place, _ in constants}:
-        keys *= max(1.0, size / max(_matching_tuples(atom, place, known, size, sizes), MIN_FANOUT))
-    return not places, max(rest, MIN_FANOUT) / min(keys, size)
+    for column in columns - {column for column, _ in constants}:
+        keys *= max(1.0, size / max(_tuples_of_value(atom, column, known, size, sizes), MIN_FANOUT))
+    return not columns, max(selected, MIN_FANOUT) / min(keys, size)
 
 
-def _bound(term, bound) -> bool:
+def _is_bound(term, bound) -> bool:
     return isinstance(term, Var) and term.name in bound
 
 
-def _matching_tuples(atom: Atom, place: int, known: list[Atom], size: float, sizes) -> float:
-    """Tuples that have a value in one column, as another atom offers it. place: the column; known: the atoms joined before;
-    size: tuples of the atom's relation."""
-    average = size / max(1.0, sizes.distinct(atom.relation, place))
-    offered = [(o.relation, c) for o in known for c, term in enumerate(o.args) if term == atom.args[place]]
-    if isinstance(atom.args[place], Const) or not hasattr(sizes, "join_fanout"):
+def _tuples_of_value(atom: Atom, column: int, known: list[Atom], size: float, sizes) -> float:
+    """Estimate the tuples that have a value in one column of an atom, for values from the atoms joined before (`known`). size:
+    tuples of the atom's relation."""
+    term = atom.args[column]
+    average = size / max(1.0, sizes.distinct(atom.relation, column))
+    if isinstance(term, Const) or not hasattr(sizes, "join_fanout"):
         return average
-    return min([sizes.join_fanout(name, (c,), atom.relation, (place,)) for name, c in offered], default=average)
+    sources = [(other.relation, c) for other in known for c, same in enumerate(other.args) if same == term]
+    return min([sizes.join_fanout(name, (c,), atom.relation, (column,)) for name, c in sources], default=average)
 
 
 def pushed(literal, atoms, sizes) -> bool:
-    """True if the loops over some atoms can test a literal: a comparison of signed numbers, or a negated atom, of constants and
-    variables that the loops bind. The trie of a negated atom must not be larger than those of the other relations together."""
+    """True if the loops of a multiway join over some atoms can test a literal: a comparison of signed numbers, or a negated
+    atom, of constants and variables that the loops bind. The trie of a negated atom must not be larger than those of the other
+    relations together."""
     bound = frozenset().union(*map(atom_variables, atoms))
     if isinstance(literal, Not):
         read = sum(sizes.size(name) for name in {atom.relation for atom in atoms})
@@ -294,4 +305,5 @@ def pushed(literal, atoms, sizes) -> bool:
     if not isinstance(literal, Compare) or literal.kind != Kind.NUMBER:
         return False
     sides = (literal.left, literal.right)
-    return all(isinstance(s, Const) or _bound(s, bound) for s in sides) and any(isinstance(s, Var) for s in sides)
+    is_known = all(isinstance(side, Const) or _is_bound(side, bound) for side in sides)
+    return is_known and any(isinstance(side, Var) for side in sides)

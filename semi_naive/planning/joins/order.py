@@ -1,15 +1,14 @@
 """The order of the joins in a body, chosen greedily: the atom that is expected to leave the fewest bindings comes next.
 
 The number of tuples that match a binding is estimated (see `fanout`) from the relation's size and the number of distinct values
-of its bound columns, at the start of the stratum, or when these turn out to have changed.
-"""
+of its bound columns, at the start of the stratum, or when these turn out to have changed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from semi_naive.host.account import part
-from semi_naive.planning.joins.body import Chosen, Compiler, DriverDatabase, PlannedBody, names_of_variables
+from semi_naive.planning.joins.body import ChosenAtom, Compiler, DriverDatabase, PlannedBody, names_of_variables
 from semi_naive.planning.joins.fanout import Sizes, fanout
 from semi_naive.planning.joins.folds import fold_steps
 from semi_naive.planning.joins.indexes import Indexes
@@ -17,32 +16,29 @@ from semi_naive.planning.joins.multiway import choose_core, choose_counted, larg
 from semi_naive.planning.joins.placing import NOWHERE, Placing
 from semi_naive.planning.maintaining.names import origin
 from semi_naive.planning.rewriting.whole_bodies import FoldedBody, fold_of
-from semi_naive.ra.ir import Atom, Call, Order, Rule, Var
+from semi_naive.ra.ir import Atom, Call, Order, Rule, Var, Wild
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.weighing import extreme_only
 
 NO_STREAMS: dict[str, Derivation] = {}
 MIN_SAMPLED_TUPLES = 256  # tuples of a relation from which its distribution of values is sampled
 MAX_FIRST_ATOMS = 24  # atoms of a body that are tried as the first one: the smallest
-FEWEST = "fewest tuples expected"
-GUARDED_COST_RATIO = 2  # of the bindings that tell which keys a partial aggregate needs: the groups of these are joined again
+GUARDED_COST_RATIO = 2  # cost of a partial aggregate without its guards, over that with them, up to which guards are left out
 INDEX_COST_RATIO = 2  # weight of the bindings of an atom that needs a new index
 
 
 def bound_places(atom: Atom, bound: set[str]) -> list[int]:
-    return [place for place, term in enumerate(atom.args) if _is_bound(term, bound)]
-
-
-def _is_bound(term, bound: set[str]) -> bool:
-    used = names_of_variables(term)
-    return not (isinstance(term, Var) and term.name not in bound) and used <= bound and str(term) != "_"
+    """Return the columns of an atom whose terms have a value. bound: the names of the bound variables."""
+    return [place for place, term in enumerate(atom.args) if not isinstance(term, Wild) and names_of_variables(term) <= bound]
 
 
 @dataclass
 class Greedy:
-    """Chooses the next atom of one body. first: the atom that must come first, the delta; given: the order of a .plan; made:
-    the existing indexes, if a further one costs too much for a few bindings.
-    """
+    """Chooses the next atom of one body, and keeps a log of the choices.
+
+    parts: by place of an atom in the body, the part of its relation that it reads, if not "all"; first: the place of the atom
+    that must come first, the delta; given: the places of the atoms in the order of a .plan; made: the existing indexes, if a
+    further one costs too much for a few bindings."""
 
     sizes: Sizes
     parts: dict[int, str]
@@ -51,68 +47,68 @@ class Greedy:
     made: dict[str, set[Order]] | None = None
 
     def __post_init__(self):
-        self.rows, self.log, self.taken = 1.0, [], 0
-        self.met: dict[str, tuple[str, int]] = {}  # by variable, the relation and the column that have bound it
+        self.rows, self.log, self.taken = 1.0, [], 0  # the expected bindings, the chosen atoms, and their number
+        self.bound_by: dict[str, tuple[str, int]] = {}  # by variable, the relation and the column that have bound it first
 
-    def __call__(self, atoms, bound):
-        """Choose the next of the (place, atom) pairs in `atoms`, if the variables in `bound` are bound."""
-        if len(atoms) == 1 and (self.taken or self.first is None) and not self.given:
-            chosen, reason = atoms[0], "the last atom" if self.taken else "the only atom"
-        elif self.taken == 0 and self.first is not None and any(n == self.first for n, _ in atoms) and not self.given:
-            chosen, reason = next((n, a) for n, a in atoms if n == self.first), "the delta comes first"
-        elif self.given:
-            wanted = next(n for n in self.given if any(n == other for other, _ in atoms))
-            chosen, reason = next((n, a) for n, a in atoms if n == wanted), "given by .plan"
-        elif self.taken == 0 and not bound and len(atoms) > 1:
-            few = len(atoms) <= MAX_FIRST_ATOMS
-            starts = (
-                atoms
-                if few
-                else sorted(atoms, key=lambda candidate: self.expected(candidate[0], candidate[1], set()))[:MAX_FIRST_ATOMS]
-            )
-            chosen, reason = min(starts, key=lambda candidate: self._cost_from(candidate, atoms)), "the cheapest start"
-        else:
-            chosen, reason = min(atoms, key=lambda candidate: self._rank(candidate, bound)), FEWEST
-        number, atom = chosen
+    def __call__(self, atoms: list[tuple[int, Atom]], bound: set[str]) -> tuple[int, Atom]:
+        """Choose and log the next of some (place, atom) pairs. bound: the names of the bound variables."""
+        (number, atom), reason = self._choose(atoms, bound)
         self.take(number, atom, bound, reason)
-        return chosen
+        return number, atom
+
+    def _choose(self, atoms: list[tuple[int, Atom]], bound: set[str]) -> tuple[tuple[int, Atom], str]:
+        """Return the next (place, atom), and the reason."""
+        by_place = dict(atoms)
+        if self.given:
+            place = next(place for place in self.given if place in by_place)
+            return (place, by_place[place]), "given by .plan"
+        if not self.taken and self.first is not None and self.first in by_place:
+            return (self.first, by_place[self.first]), "the delta comes first"
+        if len(atoms) == 1:
+            return atoms[0], "the last atom" if self.taken else "the only atom"
+        if not self.taken and not bound:
+            starts = atoms
+            if len(atoms) > MAX_FIRST_ATOMS:
+                starts = sorted(atoms, key=lambda candidate: self.expected(*candidate, set()))[:MAX_FIRST_ATOMS]
+            return min(starts, key=lambda candidate: self._cost_from(candidate, atoms)), "the cheapest start"
+        return min(atoms, key=lambda candidate: self._rank(candidate, bound)), "fewest tuples expected"
 
     def take(self, number: int, atom: Atom, bound, reason: str) -> None:
         """Record an atom as the next one, with the reason."""
         self.rows *= self.expected(number, atom, bound)
         self.taken += 1
-        self.log.append(Chosen(atom, self.parts.get(number, "all"), tuple(bound_places(atom, bound)), self.rows, reason))
+        self.log.append(ChosenAtom(atom, self.parts.get(number, "all"), tuple(bound_places(atom, bound)), self.rows, reason))
         self._bind(atom)
 
     def _bind(self, atom: Atom) -> None:
         """Record where each variable of an atom is first bound."""
         for place, term in enumerate(atom.args):
             if isinstance(term, Var):
-                self.met.setdefault(term.name, (origin(atom.relation), place))
+                self.bound_by.setdefault(term.name, (origin(atom.relation), place))
 
     def undo(self) -> None:
-        """The last choice is made in another way."""
+        """Remove the last choice from the log."""
         self.log.pop()
         self.rows = self.log[-1].expected if self.log else 1.0
         self.taken -= 1
 
     def together(self, left, atoms: dict[int, Atom], bound, reason: str) -> None:
-        """Replace the last choice, which was the first of several atoms, by all of them as one multiway join. atoms: by place;
-        bound: the variables bound before."""
-        bound, number = set(bound) | names_of_variables(atoms[next(iter(atoms))]), next(iter(atoms))
+        """Replace the last choice by one multiway join of several atoms. atoms: by place, the last choice first; bound: the
+        variables bound before."""
+        (number, first), *rest = atoms.items()
+        bound = bound | names_of_variables(first)
         before = self.log[-2].expected if len(self.log) > 1 else 1.0
-        rest = [candidate for candidate in atoms.items() if candidate[0] != number]
         while rest:
-            candidate = min(rest, key=lambda candidate: self._rank(candidate, bound))
-            self.rows *= self.expected(*candidate, bound)
-            self._bind(candidate[1])
-            bound |= names_of_variables(candidate[1])
-            rest.remove(candidate)
+            place, atom = min(rest, key=lambda candidate: self._rank(candidate, bound))
+            self.rows *= self.expected(place, atom, bound)
+            self._bind(atom)
+            bound = bound | names_of_variables(atom)
+            rest.remove((place, atom))
         self.rows = min(self.rows, before * largest_result(atoms, self.sizes, self.parts))
-        self.log[-1] = Chosen(atoms[number], self.parts.get(number, "all"), (), self.rows, reason)
+        self.log[-1] = ChosenAtom(first, self.parts.get(number, "all"), (), self.rows, reason)
 
     def cap(self, most: float, since: int) -> None:
-        """Expect no more bindings than `most` after each of the atoms that were taken last, from number `since` on."""
+        """Lower the expected bindings to `most`, now and in the log from entry `since` on."""
         self.rows = min(self.rows, most)
         for chosen in self.log[since:]:
             chosen.expected = min(chosen.expected, most)
@@ -121,59 +117,65 @@ class Greedy:
         """Return the chooser for the body of an aggregate, and for joins of a few bindings, which begin with the variables
         bound here."""
         inner = Greedy(self.sizes, {}, made=self.made)
-        inner.met = dict(self.met)
+        inner.bound_by = dict(self.bound_by)
         return inner
 
     def expected(self, number: int, atom: Atom, bound) -> float:
         """Estimate the number of tuples of an atom that match one binding. If the values of its bound columns all come from one
         large relation, the estimate includes skew: a value that is frequent in one relation often is in the other."""
         places, part = tuple(bound_places(atom, bound)), self.parts.get(number, "all")
-        partners_ = self._partners(atom, places) if 0 < len(places) < len(atom.args) and part != "delta" else None
-        return fanout(self.sizes, atom, part, list(places)) if partners_ is None else partners_
+        skewed = self._skewed_fanout(atom, places) if 0 < len(places) < len(atom.args) and part != "delta" else None
+        return fanout(self.sizes, atom, part, list(places)) if skewed is None else skewed
 
-    def _partners(self, atom: Atom, places: tuple[int, ...]) -> float | None:
-        """Estimate the tuples that the values of variables meet, if all are from one relation and the estimate exists."""
-        by = [self.met[term.name] for place in places if isinstance(term := atom.args[place], Var) and term.name in self.met]
-        relation = by[0][0] if by else ""
-        if len(by) < len(places) or any(name != relation for name, _ in by) or not hasattr(self.sizes, "join_fanout"):
+    def _skewed_fanout(self, atom: Atom, places: tuple[int, ...]) -> float | None:
+        """Estimate the tuples of an atom that match a binding of some columns, from samples of both relations; None unless one
+        relation, of which a sample exists, has bound all these columns."""
+        terms = [atom.args[place] for place in places]
+        sources = [self.bound_by[term.name] for term in terms if isinstance(term, Var) and term.name in self.bound_by]
+        relations = {relation for relation, _ in sources}
+        if len(sources) < len(places) or len(relations) != 1 or not hasattr(self.sizes, "join_fanout"):
             return None
+        (relation,) = relations
         if min(self.sizes.size(relation), self.sizes.size(atom.relation)) < MIN_SAMPLED_TUPLES:
             return None
-        return self.sizes.join_fanout(relation, tuple(column for _, column in by), atom.relation, places)
+        return self.sizes.join_fanout(relation, tuple(column for _, column in sources), atom.relation, places)
 
-    def _rank(self, one, bound):
-        """Rank atoms that share a bound variable before atoms that would make a product. A complete relation of at most one
-        tuple makes no product: its values are parameters, by which other atoms are filtered or searched."""
-        number, atom = one
+    def _rank(self, candidate: tuple[int, Atom], bound) -> tuple[bool, float, int]:
+        """Return (True if the atom would make a product, the expected tuples for a binding, its place): the least is joined
+        next. A complete relation of at most one tuple makes no product: its values are parameters, by which other atoms are
+        filtered or searched."""
+        number, atom = candidate
         product = not bound_places(atom, bound) and bool(atom.args) and bool(bound)
-        expected = self.expected(number, atom, bound)
         if product and number not in self.parts and self.sizes.size(atom.relation) <= 1:
             product = False
-        return product, expected * (1 if self._is_made(number, atom, bound) else INDEX_COST_RATIO), number
+        weight = 1 if self._has_index(number, atom, bound) else INDEX_COST_RATIO
+        return product, weight * self.expected(number, atom, bound), number
 
-    def _is_made(self, number: int, atom: Atom, bound) -> bool:
+    def _has_index(self, number: int, atom: Atom, bound) -> bool:
         """True if the search of an atom needs no new index."""
         if self.made is None or self.parts.get(number) == "delta":
             return True
         places = set(bound_places(atom, bound))
         return not places or any(places == set(order[: len(places)]) for order in self.made.get(atom.relation, ()))
 
-    def _cost_from(self, start, atoms) -> float:
-        """Estimate all bindings if this atom comes first and the others follow greedily."""
+    def _cost_from(self, start: tuple[int, Atom], atoms: list[tuple[int, Atom]]) -> float:
+        """Estimate the bindings that all joins make together, if `start` comes first and the others follow greedily."""
         variables = {number: names_of_variables(atom) for number, atom in atoms}
-        rows = total = self.expected(start[0], start[1], set())
-        bound = fresh = variables[start[0]]
-        remaining = {number: atom for number, atom in atoms if number != start[0]}
+        first, _ = start
+        rows = total = self.expected(*start, set())
+        bound = newly_bound = variables[first]
+        remaining = {number: atom for number, atom in atoms if number != first}
         ranks = {number: self._rank((number, atom), bound) for number, atom in remaining.items()}
         while remaining:
-            for number in [number for number in remaining if not fresh.isdisjoint(variables[number])]:
+            for number in [number for number in remaining if not newly_bound.isdisjoint(variables[number])]:
                 ranks[number] = self._rank((number, remaining[number]), bound)
             number = min(remaining, key=ranks.__getitem__)
             del remaining[number]
-            rows *= ranks[number][1]
+            _, expected, _ = ranks[number]
+            rows *= expected
             total += rows
-            fresh = variables[number] - bound
-            bound = bound | fresh
+            newly_bound = variables[number] - bound
+            bound = bound | newly_bound
         return total
 
 
@@ -184,11 +186,12 @@ def plan_body(
     indexed: bool = False, in_driver: DriverDatabase | None = None, folds: bool = False,
     streams: Mapping[str, Derivation] = NO_STREAMS, lattice: str | None = None,
 ) -> PlannedBody:  # fmt: skip
-    """Compile a rule's body in the best order known. `parts`: which part of a relation each atom reads, by its place in
-    the body; `delta`: the place of the atom that reads the delta; `placing`, `deal`, `in_driver`: see `Compiler`; `multiway`:
-    Config's; `made`: see `Greedy`; `indexed`: see `choose_core`. `folds`: it is evaluated in the driver, so a body that is
-    aggregated as a whole may be folded; `streams`: relations that have no table, see `Compiler`; `lattice`: "min" or
-    "max", if the head's table keeps the best value of each key."""
+    """Compile a rule's body in the best order known. `parts`: the part of a relation that an atom reads, by place in the body;
+    `delta`: the place of the atom that reads the delta; `version`: the number of the delta version, for its .plan; `placing`,
+    `deal`: see `Compiler`; `in_driver`: `sizes` there; `multiway`: Config's; `made`: see `Greedy`; `indexed`: see
+    `choose_core`; `folds`: the rule is evaluated in the driver, so a body that is aggregated as a whole may be folded;
+    `streams`: the derivations of relations without a table; `lattice`: "min" or "max", if the head's table keeps the best
+    value of each key."""
     fold = fold_of(rule) if folds and not parts and not rule.plan else None
     if fold is None or fold.guards:
         written = _plan_as_written(
@@ -207,21 +210,21 @@ def _cost(body: PlannedBody) -> float:
 
 
 def _plan_fold(rule: Rule, fold: FoldedBody, sizes, indexes: Indexes, multiway: str, made, streams) -> PlannedBody:
-    """Compile a rule that aggregates its whole body; its guards are left out."""
+    """Compile a rule that aggregates its whole body (`fold`), without its guards."""
     greedy = Greedy(sizes, {}, made=made)
     compiler, after = Compiler(rule, greedy, indexes.order_for, {}), Compiler(rule, greedy.inner(), indexes.order_for, {})
     compiler.streams = streams
     binary = partial(binary_steps, rule, sizes, indexes.arities, fold.body, every=True)
     compiler.core = choose_counted(rule, fold.body, set(), sizes, multiway, NOWHERE, binary)
     steps = fold_steps(rule, fold, compiler, after)
-    read = {atom.relation: sizes.size(atom.relation) for atom in (*fold.guards, *fold.body) if isinstance(atom, Atom)}
-    return PlannedBody(rule, Derivation(steps, rule.head.relation, rule.head.args), greedy.log, read)
+    planned = {atom.relation: sizes.size(atom.relation) for atom in (*fold.guards, *fold.body) if isinstance(atom, Atom)}
+    return PlannedBody(rule, Derivation(steps, rule.head.relation, rule.head.args), greedy.log, planned)
 
 
 def _plan_as_written(
     rule, sizes, indexes, parts, delta, version, placing, deal, multiway, made, indexed, in_driver, streams, lattice
 ) -> PlannedBody:
-    """Compile a rule's body as it is written: see `plan_body`."""
+    """Compile a rule's body without folding it: see `plan_body`."""
     atoms = [number for number, literal in enumerate(rule.body) if isinstance(literal, Atom)]
     given = tuple(atoms[place] for place in (rule.plan or {}).get(version, ()))
     if given and delta is not None and placing.own:  # each partition begins with its part of the delta
@@ -233,28 +236,28 @@ def _plan_as_written(
     binary = partial(binary_steps, rule, sizes, indexes.arities)
     choice = choose_core(rule, sizes, parts, delta, version, multiway, placing, partial(binary, rule.body), indexed)
     compiler.core = choice.core
-    compiler.core_of = lambda body, outer: choose_counted(
+    compiler.choose_inner_core = lambda body, outer: choose_counted(
         rule, body, outer, sizes, multiway, placing, partial(binary, body, every=True)
     )
     steps = compiler.compile(rule.body, outside=names_of_variables(rule.head))
     if lattice:
         steps = _towards_best(steps, rule, lattice, placing is NOWHERE)
-    read = [rule.body[number].relation for number in atoms]
+    relations = [rule.body[number].relation for number in atoms]
     derivation = Derivation(steps, rule.head.relation, rule.head.args)
-    begins = rule.body[delta].relation if delta is not None else ""
-    first = begins if read.count(begins) == 1 else ""
-    return PlannedBody(rule, derivation, greedy.log, {name: sizes.size(name) for name in read}, choice.note, first)
+    delta_relation = rule.body[delta].relation if delta is not None else ""
+    first = delta_relation if relations.count(delta_relation) == 1 else ""
+    return PlannedBody(rule, derivation, greedy.log, {name: sizes.size(name) for name in relations}, choice.note, first)
 
 
-def _towards_best(steps: list, rule: Rule, lattice: str, here: bool) -> list:
-    """Return the steps of a body whose heads go to a table of best values. It folds the heads, and sorts one of each key: the
-    last join need not make distinct ones itself, and without recursion not all of a group. here: all is in this process."""
+def _towards_best(steps: list, rule: Rule, lattice: str, in_driver: bool) -> list:
+    """Change the steps of a body whose heads go to a table of best values. The table folds the heads, and sorts one of each
+    key. So the last join need not make distinct heads itself, and without recursion only the best heads of a group."""
     if getattr(steps[-1], "composed", None):
         steps[-1].composed = None
     *keys, value = rule.head.args
-    reads_itself = any(getattr(each, "relation", None) == rule.head.relation for each in rule.body)
-    is_key = not names_of_variables(value).isdisjoint(names_of_variables(keys))
-    return extreme_only(steps, lattice, value) if here and not reads_itself and not is_key else steps
+    reads_itself = any(getattr(literal, "relation", None) == rule.head.relation for literal in rule.body)
+    value_is_key = not names_of_variables(value).isdisjoint(names_of_variables(keys))
+    return extreme_only(steps, lattice, value) if in_driver and not reads_itself and not value_is_key else steps
 
 
 def binary_steps(rule: Rule, sizes: Sizes, arities: dict[str, int], body, every: bool = False) -> list:
@@ -265,7 +268,7 @@ def binary_steps(rule: Rule, sizes: Sizes, arities: dict[str, int], body, every:
 
 @part("plan")
 def share_indexes(bodies: dict, indexes: Indexes) -> None:
-    """Settle the indexes that the bodies of a stratum search. Bodies compiled with another order are dropped from `bodies`, and
+    """Settle the indexes that the bodies of a stratum search. Drop bodies compiled with another order from `bodies`; they are
     compiled again when they are needed."""
     if moved := indexes.settle():
         for key in [key for key, body in bodies.items() if any(name in moved for name, _ in body.searched)]:
@@ -273,16 +276,16 @@ def share_indexes(bodies: dict, indexes: Indexes) -> None:
 
 
 @part("plan")
-def plan_all(plan, every, bodies: dict, indexes: Indexes, placing: Placing) -> list[PlannedBody]:
-    """Plan the bodies of rule versions, each with the settled indexes of all. `plan` keeps its results in `bodies`, and replans
-    a body with another order, or with an index replicated that is partitioned."""
+def plan_all(plan, rule_versions: list[tuple], bodies: dict, indexes: Indexes, placing: Placing) -> list[PlannedBody]:
+    """Plan the bodies of rule versions, each with the settled indexes of all. `plan(*version)` returns the body of a version,
+    and caches it in `bodies`. All are planned again if an index that was replicated is now partitioned."""
     while True:
-        for one in every:
-            plan(*one)
+        for version in rule_versions:
+            plan(*version)
         share_indexes(bodies, indexes)
-        found = [plan(*one) for one in every]
-        if not placing.decide(set().union(*(body.searched for body in found))):
-            return found
+        planned = [plan(*version) for version in rule_versions]
+        if not placing.decide(set().union(*(body.searched for body in planned))):
+            return planned
         bodies.clear()
 
 
@@ -293,14 +296,15 @@ def versions(rule: Rule, recursive: set[str]) -> list[tuple[int, dict[int, str]]
     the delta), atoms after it "full" (older tuples). For `path(x, z) :- path(x, y), path(y, z)` they are (0, {0: "delta",
     1: "full"}) and (1, {0: "all", 1: "delta"}). In this order, atoms with computed columns come first. For
     `p(t, i, a), p(t, (i + 1) % 9, b)`, the version from p(t, i, a) reads all tuples of the other atom. The version from the
-    other atom reads older tuples of p(t, i, a), which cannot be searched by i then.
-    """
-    places = [n for n, literal in enumerate(rule.body) if isinstance(literal, Atom) and literal.relation in recursive]
+    other atom reads older tuples of p(t, i, a), which cannot be searched by i then."""
+    atoms = ((place, literal) for place, literal in enumerate(rule.body) if isinstance(literal, Atom))
+    places = [place for place, atom in atoms if atom.relation in recursive]
     computed = [place for place in places if any(isinstance(term, Call) for term in rule.body[place].args)]
     order = computed + [place for place in places if place not in computed]
 
-    def parts(delta: int) -> dict[int, str]:
-        before = order[: order.index(delta)]
-        return {place: "delta" if place == delta else "all" if place in before else "full" for place in places}
+    def part(place: int, delta: int) -> str:
+        if place == delta:
+            return "delta"
+        return "all" if order.index(place) < order.index(delta) else "full"
 
-    return [(delta, parts(delta)) for delta in places]
+    return [(delta, {place: part(place, delta) for place in places}) for delta in places]

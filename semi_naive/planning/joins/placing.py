@@ -2,8 +2,7 @@
 
 The stratum's own relations are partitioned. Indexes of other relations are replicated, smallest first, as long as all
 replicated indexes of the stratum together fit in `Config.replicate_bytes`. The others are partitioned, in buckets of the
-columns by which they are searched, and bindings are sent there by the intra-bucket shuffle.
-"""
+columns by which they are searched, and bindings are sent there by the intra-bucket shuffle."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,12 +15,13 @@ Index = tuple[str, Order]
 
 @dataclass
 class Placing:
-    """The indexes that one stratum reads: partitioned or replicated. own: the stratum's relations, which grow; budget: bytes of
-    a host for replicated indexes; bytes_of: the size of an index of a relation; taken, partitioned: the replicated and the
-    partitioned indexes of other relations, with their bytes.
+    """The indexes that one stratum reads: partitioned or replicated. A call returns True if an index is partitioned.
+
+    own: the stratum's relations, which grow; budget: bytes of a host for replicated indexes; bytes_of: the size of an index of
+    a relation; taken, partitioned: the replicated and the partitioned indexes of other relations, with their bytes.
 
     >>> placing = Placing(frozenset({"path"}), 100, {"edge": 80, "node": 40}.get)
-    >>> placing.decide({("edge", (0, 1)), ("node", (0,)), ("path", (1, 0))}), placing.told("edge", (0, 1))
+    >>> placing.decide({("edge", (0, 1)), ("node", (0,)), ("path", (1, 0))}), placing.described("edge", (0, 1))
     (True, 'partitioned: 80 bytes, and 60 bytes of 100 bytes a host are left')
     >>> placing("edge", (0, 1)), placing("node", (0,)), placing("path", (1, 0)), placing("edge", (1, 0))
     (True, False, True, False)
@@ -37,15 +37,14 @@ class Placing:
         return relation in self.own or (relation, order) in self.partitioned
 
     def decide(self, searched: set[Index]) -> bool:
-        """Decide for each searched index whether it is replicated or partitioned, and return True if a further index is
-        partitioned. An index without columns only tests whether there is a tuple, and is always replicated. A partitioned
-        index remains so."""
+        """Decide for each searched index whether it is replicated or partitioned. Return True if a further index is
+        partitioned. A partitioned index remains partitioned. An index without columns is always replicated: it only tests
+        whether the relation has a tuple."""
         before, self.taken = len(self.partitioned), {}
-        undecided = {wanted for wanted in searched if wanted[0] not in self.own} - self.partitioned.keys()
-        for size, index in sorted(
-            (self.bytes_of(relation) if order else 0, (relation, order)) for relation, order in undecided
-        ):
-            if size <= self.left or not size:
+        undecided = {(relation, order) for relation, order in searched if relation not in self.own} - self.partitioned.keys()
+        sizes = {(relation, order): self.bytes_of(relation) if order else 0 for relation, order in undecided}
+        for size, index in sorted((size, index) for index, size in sizes.items()):
+            if size <= self.bytes_left or not size:
                 self.taken[index] = size
             else:
                 self.partitioned[index] = size
@@ -56,14 +55,14 @@ class Placing:
         self.decide({*self.taken, index})
 
     @property
-    def left(self) -> float:
+    def bytes_left(self) -> float:
         return self.budget - sum(self.taken.values())
 
-    def told(self, relation: str, order: Order) -> str:
-        """Return text: where an index is, and why."""
+    def described(self, relation: str, order: Order) -> str:
+        """Return a text: where an index is, and why."""
         if (relation, order) in self.partitioned:
             size = self.partitioned[relation, order]
-            return f"partitioned: {_bytes(size)}, and {_bytes(self.left)} of {_bytes(self.budget)} a host are left"
+            return f"partitioned: {_bytes(size)}, and {_bytes(self.bytes_left)} of {_bytes(self.budget)} a host are left"
         if (relation, order) in self.taken:
             return f"replicated: {_bytes(self.taken[relation, order])} of {_bytes(self.budget)} a host"
         return "partitioned: it grows" if relation in self.own else ""
@@ -84,36 +83,38 @@ def _bytes(size: float) -> str:
 
 
 def exchanges(steps) -> list[Exchange]:
-    """Return the exchanges that bindings may take, including those that only some bindings take."""
-    taken = (getattr(step, "exchanges", (step,)) for step in steps)
-    return [step for group in taken for step in group if isinstance(step, Exchange)]
+    """Return all exchanges in the steps of a body, including those of a `Visit`, of which a binding takes one."""
+    alternatives = (getattr(step, "exchanges", (step,)) for step in steps)
+    return [step for group in alternatives for step in group if isinstance(step, Exchange)]
 
 
 def keyed(bodies) -> dict[str, dict[Order, int]]:
-    """The indexes that bindings go to, of each relation: the order, and how many of its columns choose the bucket, which is as
-    many as every search has."""
+    """Return the partitioned indexes to which bindings are sent: {relation: {order: number of leading columns that determine
+    the bucket}}. Each search of the index has at least so many keys, unless it has none."""
     found: dict[str, dict[Order, int]] = {}
-    for step in (step for body in bodies for step in exchanges(body.derivation.steps)):
-        known = found.setdefault(step.relation, {})
-        if step.keys:
-            known[step.order] = min(len(step.keys), known.get(step.order) or len(step.keys))
+    for exchange in (exchange for body in bodies for exchange in exchanges(body.derivation.steps)):
+        columns = found.setdefault(exchange.relation, {})
+        if exchange.keys:
+            columns[exchange.order] = min(len(exchange.keys), columns.get(exchange.order) or len(exchange.keys))
         else:
-            known.setdefault(step.order, 0)
-    return {name: {o: keys or min(1, len(o)) for o, keys in orders.items()} for name, orders in found.items()}
+            columns.setdefault(exchange.order, 0)
+    return {
+        relation: {order: number or min(1, len(order)) for order, number in columns.items()}
+        for relation, columns in found.items()
+    }
 
 
 def colocated_index(body, wanted: dict[str, dict[Order, int]]) -> tuple[str, Order, int] | None:
     """Return (relation, order, number of bucket columns) of an index that has the first atom's tuples in the buckets of their
-    first join partners, so that no binding is sent; None if there is none. wanted: the partitioned indexes: for each
-    relation and order, the number of bucket columns."""
+    first join partners, so that no binding is sent; None if there is none. wanted: the partitioned indexes, as from `keyed`."""
     exchange = next((step for step in body.derivation.steps if isinstance(step, Exchange)), None)
     scan = body.derivation.steps[0] if body.derivation.steps else None
     if exchange is None or not exchange.keys or not isinstance(scan, Join) or scan.keys or scan.part not in ("delta", "share"):
         return None
-    columns = {name: scan.order[place] for place, name in scan.binds}
+    column_of = {name: scan.order[place] for place, name in scan.binds}
     keys = exchange.keys[: wanted[exchange.relation][exchange.order]]
-    places = [columns[term.name] for term in keys if isinstance(term, Var) and term.name in columns]
-    if len(set(places)) < len(keys):
+    columns = [column_of[term.name] for term in keys if isinstance(term, Var) and term.name in column_of]
+    if len(set(columns)) < len(keys):
         return None
-    order = (*places, *(column for column in sorted(scan.order) if column not in places))
-    return scan.relation, order, len(places)
+    order = (*columns, *(column for column in sorted(scan.order) if column not in columns))
+    return scan.relation, order, len(columns)

@@ -3,8 +3,7 @@
     cell(t + 1, i, x) :- cell(t, i - 1, x), element(i, _).          i = column + 1
 
 Arithmetic wraps around at 64 bits, so addition, subtraction, negation, `bxor` and `bnot` are bijections in each operand. The
-inverse gives exactly the value that satisfies the equation, which then needs no test.
-"""
+inverse gives exactly the value that satisfies the equation, which then needs no test."""
 
 from semi_naive.planning.rewrite import variables_of
 from semi_naive.ra.ir import Call, Compare, Const, Kind, Term, Var
@@ -14,7 +13,7 @@ TOTAL = {"+", "-", "*", "neg", "band", "bor", "bxor", "bnot"}  # operators that 
 
 
 def solved(literal: Compare, bound: set[str]) -> tuple[str, Term] | None:
-    """The one variable of an equation that is not bound, and the term that it equals; None if it cannot be isolated.
+    """Solve an equation for its only unbound variable: return (name, the term that it equals), or None if that is impossible.
 
     >>> i, v, one = Var("i", Kind.NUMBER), Var("v", Kind.NUMBER), Const(1, Kind.NUMBER)
     >>> name, term = solved(Compare("=", v, Call("-", (i, one), Kind.NUMBER), Kind.NUMBER), {"v"})
@@ -27,34 +26,38 @@ def solved(literal: Compare, bound: set[str]) -> tuple[str, Term] | None:
     if len(unknown) != 1 or not (_is_total(literal.left) and _is_total(literal.right)):
         return None
     (name,) = unknown
-    inside, other = (literal.left, literal.right) if name in variables_of(literal.left) else (literal.right, literal.left)
+    side, other = literal.left, literal.right
+    if name not in variables_of(side):
+        side, other = other, side
     if name in variables_of(other):
         return None
-    while isinstance(inside, Call):
-        step = _peeled(inside, other, name)
-        if step is None:
+    while isinstance(side, Call):
+        inverted = _inverted(side, other, name)
+        if inverted is None:
             return None
-        inside, other = step
+        side, other = inverted
     return name, other
 
 
-def _peeled(call: Call, other: Term, name: str) -> tuple[Term, Term] | None:
-    """The operand of a call that has the variable, and the term that it equals if the call equals `other`."""
-    within = [name in variables_of(arg) for arg in call.args]
-    if sum(within) != 1:
+def _inverted(call: Call, value: Term, name: str) -> tuple[Term, Term] | None:
+    """Solve `call = value` for the operand that has a variable: return (the operand, the term that it equals). None if the
+    operator has no inverse, or if not exactly one operand has the variable."""
+    has_variable = [name in variables_of(arg) for arg in call.args]
+    if sum(has_variable) != 1:
         return None
-    place = within.index(True)
-    inside, rest, kind = call.args[place], call.args[1 - place] if len(call.args) == 2 else None, call.kind
+    place, kind = has_variable.index(True), call.kind
+    operand = call.args[place]
     if call.op in ("neg", "bnot"):
-        return inside, Call(call.op, (other,), kind)
-    if rest is None:
+        return operand, Call(call.op, (value,), kind)
+    if len(call.args) != 2:
         return None
+    known = call.args[1 - place]
     if call.op == "+":
-        return inside, Call("-", (other, rest), kind)
+        return operand, Call("-", (value, known), kind)
     if call.op == "-":
-        return inside, Call("+", (other, rest), kind) if place == 0 else Call("-", (rest, other), kind)
+        return operand, Call("+", (value, known), kind) if place == 0 else Call("-", (known, value), kind)
     if call.op == "bxor":
-        return inside, Call("bxor", (other, rest), kind)
+        return operand, Call("bxor", (value, known), kind)
     return None
 
 

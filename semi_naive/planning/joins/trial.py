@@ -5,8 +5,7 @@ tuples. The estimate includes skew and correlation.
 
 Tuples are drawn from each relation at random. So the expected size of a join of samples is the size of the join times both
 sampling fractions. The result is sampled again, so that the time of a trial does not depend on the sizes of the joins
-(Chaudhuri, Motwani, Narasayya 1999).
-"""
+(Chaudhuri, Motwani, Narasayya 1999)."""
 
 from dataclasses import dataclass, field
 
@@ -24,9 +23,8 @@ MIN_TRIAL_BINDINGS = 10  # bindings at the end of a trial from which its estimat
 
 @dataclass
 class Trial:
-    """The estimates of a trial. made: for each join the expected bindings, and True if it is fused; found: the bindings after
-    all steps, or an upper bound if few sampled bindings were left.
-    """
+    """The estimates of a trial. made: (expected bindings, True if it is fused) of each join; found: the bindings after all
+    steps, or an upper bound if few sampled bindings were left."""
 
     made: list[tuple[float, bool]] = field(default_factory=list)
     found: float = 1.0
@@ -38,8 +36,10 @@ class Trial:
 
 def tried(steps: list, sizes) -> Trial | None:
     """Run joins on samples of their relations, and estimate the bindings that each makes. Return None if there is no estimate:
-    a relation is empty or on the partitions, or a key of a join is computed by another kind of step. Other steps let all
-    bindings pass, except comparisons of bound variables and constants: a trial computes and interns nothing."""
+    a relation is empty or on the partitions, or a key of a join is computed by another kind of step. A trial computes and
+    interns nothing: of the other steps, only comparisons of bound variables and constants drop bindings.
+
+    sizes: a database with `sample(relation, seed)`, which returns (columns of the sample, share of the tuples that it has)."""
     trial, batch, weight = Trial(), unit(), 1.0  # weight: the bindings that one sampled binding stands for
     for place, step in enumerate(steps):
         if isinstance(step, Join):
@@ -47,8 +47,9 @@ def tried(steps: list, sizes) -> Trial | None:
             if not share or not _are_bound(step.keys, batch):
                 return None
             batch, pairs = _sample_join(step, batch, columns, sizes.values)
-            passing = not step.binds and not step.every
-            made = min(pairs * weight / share, trial.found) if passing else pairs * weight / share
+            made = pairs * weight / share
+            if not step.binds and not step.every:  # it only filters bindings
+                made = min(made, trial.found)
             weight = made / batch.size if batch.size else weight / share
             trial.made.append((made, step.composed is not None))
         elif isinstance(step, Filter) and isinstance(step.literal, Compare):
@@ -68,15 +69,16 @@ def _are_bound(terms, batch: Batch) -> bool:
 
 
 def _sample_join(step: Join, batch: Batch, columns: list[np.ndarray], values) -> tuple[Batch, int]:
-    """Join bindings with a sample of a relation. Returns the result, or a sample of it, and the size of the whole result."""
-    keyed = [columns[column] for column in step.order[: len(step.keys)]]
-    numbered = [*keyed, np.arange(columns[0].size)]
+    """Join bindings with a sample of a relation, given by its columns. Return (the result, or a sample of it; the size of the
+    whole result)."""
+    key_columns = [columns[column] for column in step.order[: len(step.keys)]]
+    numbered = [*key_columns, np.arange(columns[0].size)]
     block = Block.of(numbered, columns[0].size, snug(bounds_of(numbered)))
     lows, highs = block.ranges([evaluate(term, batch.columns, batch.size, values) for term in step.keys], batch.size)
     ends = np.cumsum(highs - lows)
     pairs, most = int(ends[-1]) if ends.size else 0, max(MAX_TRIAL_BINDINGS, columns[0].size)
-    some = (np.arange(min(pairs, most)) * max(1.0, pairs / most)).astype(np.int64)
-    rows = np.searchsorted(ends, some, "right")
-    tuples = block.column(len(keyed), highs[rows] - (ends[rows] - some))
+    sampled = (np.arange(min(pairs, most)) * max(1.0, pairs / most)).astype(np.int64)  # numbers of pairs, evenly spaced
+    rows = np.searchsorted(ends, sampled, "right")
+    tuples = block.column(len(key_columns), highs[rows] - (ends[rows] - sampled))
     new = {name: columns[step.order[place]][tuples] for place, name in step.binds}
     return Batch(rows.size, batch.take(rows, step.keep) | new), pairs

@@ -10,8 +10,7 @@ explicit facts of p, `p:` its suspects (overdeleted tuples).
 5. counted: counts and sums of aggregates change by the bindings that their bodies gain and lose.
 
 Gupta, Mumick, Subrahmanian 1993, *Maintaining views incrementally*; Motik et al. 2019, *Maintenance of Datalog materialisations
-revisited*.
-"""
+revisited*."""
 
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field, replace
@@ -59,17 +58,17 @@ class Maintained:
         return suspected(rule, self.known, self.best)
 
     def deleted(self) -> list[Rule]:
-        """The rules that suspect explicit facts that have been deleted."""
+        """Return the rules that suspect explicit facts that have been deleted."""
         names = [name for name in self.stratum.relations if name in self.known]
         columns = {name: column_variables(self.kinds[name]) for name in names}
         return [self._suspected(Rule(Atom(name, columns[name]), (Atom(lost(name), columns[name]),))) for name in names]
 
     def restoring(self) -> list[Rule]:
-        """The rules that insert explicit facts again, of keys that have lost their best value."""
+        """Return the rules that insert explicit facts again, of keys that have lost their best value."""
         return [restored(name, self.kinds[name]) for name in sorted(self.best & self.known)]
 
     def steps(self) -> dict[str, list[Rule]]:
-        """The rules of each step, in the order of their evaluation."""
+        """Return the rules of each step, in the order of their evaluation."""
         return {
             "suspected": [*self.deleted(), *(rule for _, rule in self.overdeletions), *self.suspecting.rules],
             "guarded": [_proving(rule, self.kinds) for rule in self.stratum.rules] if self.stratum.recursive else [],
@@ -79,7 +78,7 @@ class Maintained:
 
 
 def _proving(rule: Rule, kinds: Kinds) -> Rule:
-    """The rule that proves a suspect, which has all of its columns."""
+    """Return the rule that proves a suspect, which has all of its columns."""
     name = rule.head.relation
     return replace(proof(rule, kinds).rule, head=Atom(name, column_variables(kinds[name])))
 

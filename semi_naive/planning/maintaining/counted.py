@@ -9,8 +9,7 @@ becomes, with the relation {}1 of the counts:
 The delta versions of the body add the bindings of new tuples to {}1, and subtract those of lost tuples. If the aggregate shares
 variables with the rest of the rule, {}1 has these before the count, and a row for each of their values that has any. New tuples
 of a negated atom are subtracted, lost ones added. Sums of floats and means are computed again; minima and maxima are read from
-an index.
-"""
+an index."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,15 +23,14 @@ from semi_naive.ra.ir import Aggregate, Atom, Compare, Const, Kind, Not, Rule, T
 
 LITERALS = Atom, Not, Compare, ir.Test, Truth  # the literals of a body whose bindings can be counted
 WHOLE = Kind.NUMBER, Kind.UNSIGNED  # kinds whose sums can be updated by subtraction
-MIN_GROUP_BINDINGS = 1 << 10  # of a group that is counted: a smaller one is computed again in 0.5 ms
-GroupSize = Callable[[dict[int, Atom], set[str]], float]  # (the atoms of a body, the variables of its groups) → their bindings
+MIN_GROUP_BINDINGS = 1 << 10  # bindings of a group from which it is counted: a smaller one is computed again in 0.5 ms
+GroupSize = Callable[[dict[int, Atom], set[str]], float]  # (atoms of a body, variables of its groups) → bindings of a group
 
 
 @dataclass(frozen=True, eq=False)
 class CountedAggregate:
-    """An aggregate, the relation of its results, and the variables that come first there. body: the aggregate's body, with
-    named wildcards.
-    """
+    """An aggregate (`literal`) of a rule whose results are kept in a relation. outer: the variables of its groups, the first
+    columns of the relation; body: the aggregate's body, with named wildcards."""
 
     relation: str
     rule: Rule
@@ -52,33 +50,35 @@ class CountedAggregate:
 def counted_aggregate(rule: Rule, place: int, relation: str, group_size: GroupSize) -> CountedAggregate | None:
     """Return the aggregate at a place of a rule's body if it can be maintained by gains and losses: its own atoms bind all
     variables that it shares with the rest of the rule. If it shares any, its body must be cyclic or its groups large: a small
-    group of a body without a cycle is computed again in less time. Else return None."""
+    group of a body without a cycle is computed again in less time. Else return None. relation: the name for its results."""
     literal = rule.body[place]
     sums = literal.op == "sum" and getattr(literal.target, "kind", None) in WHOLE
-    if not (literal.op == "count" or sums) or not all(isinstance(inner_literal, LITERALS) for inner_literal in literal.body):
+    if not (literal.op == "count" or sums) or not all(isinstance(each, LITERALS) for each in literal.body):
         return None
-    body = tuple(_with_counted_wildcards(inner_literal, number) for number, inner_literal in enumerate(literal.body))
-    atoms = {number: inner_literal for number, inner_literal in enumerate(body) if isinstance(inner_literal, Atom)}
+    body = tuple(_with_named_wildcards(each, number) for number, each in enumerate(literal.body))
+    atoms = {number: each for number, each in enumerate(body) if isinstance(each, Atom)}
     bound = {term.name: term for atom in atoms.values() for term in atom.args if isinstance(term, Var)}
     outside = names_of_variables(rule.head).union(*map(names_of_variables, rule.body[:place] + rule.body[place + 1 :]))
     inner = names_of_variables(body) | (names_of_variables(literal.target) if literal.target is not None else set())
-    if not atoms or not inner <= bound.keys() or any(map(_is_odd, body)):
+    if not atoms or not inner <= bound.keys() or any(map(_has_inner_wildcard, body)):
         return None
-    is_read_off = literal.op == "count" and len(body) == 1  # the size of a range in an index
-    if inner & outside and not core_of(atoms) and (is_read_off or group_size(atoms, inner & outside) < MIN_GROUP_BINDINGS):
+    shared = inner & outside
+    is_read_off = literal.op == "count" and len(body) == 1  # the count is the size of a range in an index
+    if shared and not core_of(atoms) and (is_read_off or group_size(atoms, shared) < MIN_GROUP_BINDINGS):
         return None
-    return CountedAggregate(relation, rule, literal, tuple(bound[name] for name in sorted(inner & outside)), body)
+    return CountedAggregate(relation, rule, literal, tuple(bound[name] for name in sorted(shared)), body)
 
 
 def unknown(atoms: dict[int, Atom], shared: set[str]) -> float:
-    """Return the size of groups about which nothing is known: they count as small."""
+    """Return the assumed size of groups about which nothing is known: small."""
     return 1.0
 
 
 def replaced(
     rule: Rule, named: Callable[[], str], group_size: GroupSize = unknown
 ) -> tuple[list[Rule], list[CountedAggregate]]:
-    """Replace the aggregates of a rule that can be maintained by counts, and return these as well.
+    """Replace the aggregates of a rule that can be maintained by counts: return (the new rules, these aggregates). named:
+    returns a new name for the relation of results.
 
     >>> x, y, n = (Var(name, Kind.NUMBER) for name in "xyn")
     >>> rule = Rule(Atom("edges", (n,)), (Aggregate(n, "count", None, (Atom("edge", (x, y)),)),))
@@ -88,46 +88,48 @@ def replaced(
     """
     rules, found = [rule], []
     for literal in [each for each in rule.body if isinstance(each, Aggregate)]:
-        one = counted_aggregate(rule, rule.body.index(literal), named(), group_size)
-        if one is not None:
-            found.append(one)
+        counted = counted_aggregate(rule, rule.body.index(literal), named(), group_size)
+        if counted is not None:
+            found.append(counted)
             zero = Compare("=", literal.result, Const(0, literal.result.kind), literal.result.kind)
-            none = Not(replace(one.atom, args=(*one.outer, Wild())))
-            rules = [
-                _with_literal_replaced(each, literal, instead) for each in rules for instead in ((one.atom,), (none, zero))
-            ]
+            none = Not(replace(counted.atom, args=(*counted.outer, Wild())))
+            ways = (counted.atom,), (none, zero)
+            rules = [_with_literal_replaced(each, literal, literals) for each in rules for literals in ways]
     return rules, found
 
 
 def counting(stratum: Stratum, group_size: GroupSize = unknown) -> tuple[Stratum, list[CountedAggregate]]:
-    """Replace the aggregates of a stratum that can be maintained by counts, and return these as well."""
+    """Replace the aggregates of a stratum that can be maintained by counts: return (the new stratum, these aggregates)."""
     number = count()
     rules: list[Rule] = []
     found: list[CountedAggregate] = []
     for rule in stratum.rules:
-        made, some = replaced(rule, lambda: f"{stratum.relations[0]}{{{next(number)}}}", group_size)
-        rules, found = rules + made, found + some
+        new_rules, counted = replaced(rule, lambda: f"{stratum.relations[0]}{{{next(number)}}}", group_size)
+        rules += new_rules
+        found += counted
     return replace(stratum, rules=rules), found
 
 
-def _with_literal_replaced(rule: Rule, literal, instead: tuple) -> Rule:
+def _with_literal_replaced(rule: Rule, literal, literals: tuple) -> Rule:
     place = rule.body.index(literal)
-    return replace(rule, body=(*rule.body[:place], *instead, *rule.body[place + 1 :]), plan=None)
+    return replace(rule, body=(*rule.body[:place], *literals, *rule.body[place + 1 :]), plan=None)
 
 
-def _with_counted_wildcards(literal, number: int):
-    """Return an atom with names for its wildcards, as each of their values counts."""
+def _with_named_wildcards(literal, number: int):
+    """Return an atom with names for its wildcards, as each of their values counts. number: of the literal, for the names."""
     if not isinstance(literal, Atom):
         return literal
     args = (Var(f"{number}:{i}", Kind.NUMBER) if isinstance(term, Wild) else term for i, term in enumerate(literal.args))
     return replace(literal, args=tuple(args))
 
 
-def _is_odd(literal) -> bool:
-    """True if a literal has wildcards inside of terms."""
+def _has_inner_wildcard(literal) -> bool:
+    """True if an atom or a negated one has wildcards inside of records."""
     atom = _atom_of(literal)
     return atom is not None and any(has_wild(term) and not isinstance(term, Wild) for term in atom.args)
 
 
 def _atom_of(literal) -> Atom | None:
-    return literal.atom if isinstance(literal, Not) else literal if isinstance(literal, Atom) else None
+    """Return an atom, or the atom of a negation; None for another literal."""
+    atom = literal.atom if isinstance(literal, Not) else literal
+    return atom if isinstance(atom, Atom) else None

@@ -8,8 +8,7 @@ heads of the second:
 
 So only the existence of a tuple counts, not the number of tuples. In an aggregate, a changed tuple affects the groups that
 agree with it in the variables shared with the rule outside. These groups are computed in the old state, for the heads that may
-be lost, and in the new state. No result is computed from another one by a difference.
-"""
+be lost, and in the new state. No result is computed from another one by a difference."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -27,8 +26,7 @@ class Flip:
 
     closed: the rule without that first atom.
     within: the atoms that bind the aggregate's groups, the changed one first, unless the changed atom binds them alone.
-    negative: the aggregate negates the relation.
-    """
+    negative: the aggregate negates the relation."""
 
     relation: str
     how: str
@@ -65,15 +63,15 @@ class Flip:
         elif not self.within:
             yield self.changed, self.rule
         else:
-            for gains in (True, False):  # bindings of the aggregate's body
+            changed_atom, *others = self.within
+            for gains in (True, False):  # the aggregate's body gains or loses bindings
                 changed_tuples = gained(self.relation) if gains != self.negative else lost(self.relation)
-                others = (
-                    {}
-                    if gains == now
-                    else {outer_atom.relation: (after if gains else before)(outer_atom.relation) for outer_atom in self.within}
-                )
-                bound = (replace(atom, relation=others.get(atom.relation, atom.relation)) for atom in self.within[1:])
-                yield changed_tuples, replace(self.rule, body=(replace(self.within[0], relation=changed_tuples), *bound, *body))
+                if gains == now:
+                    bound = others
+                else:  # the other state than that in which the rule is evaluated
+                    state = after if gains else before
+                    bound = [replace(atom, relation=state(atom.relation)) for atom in others]
+                yield changed_tuples, replace(self.rule, body=(replace(changed_atom, relation=changed_tuples), *bound, *body))
 
 
 def flips(rule: Rule) -> Iterator[Flip]:
@@ -91,15 +89,17 @@ def flips(rule: Rule) -> Iterator[Flip]:
         how = AGGREGATED if isinstance(literal, Aggregate) else NEGATED
         outside = names_of_variables(rule.head).union(*map(names_of_variables, rule.body[:place] + rule.body[place + 1 :]))
         for atom in _atoms_that_flip([literal]):
-            first = Atom(f"{atom.relation}{how}", tuple(_generalised(term, outside) for term in atom.args))
+            shared = names_of_variables(atom) & outside
+            args = (t if isinstance(t, Const) or isinstance(t, Var) and t.name in shared else Wild() for t in atom.args)
+            first = Atom(f"{atom.relation}{how}", tuple(args))
             within, negative = _within(literal, atom, outside), isinstance(literal, Aggregate) and Not(atom) in literal.body
             yield Flip(atom.relation, how, replace(rule, body=(first, *rule.body), plan=None), rule, within, negative)
 
 
 def _within(literal: Literal, changed: Atom, outside: set[str]) -> tuple[Atom, ...]:
-    """Return the atoms that bind the groups of an aggregate: the changed atom, and the atoms of the aggregate's body connected
-    to it by variables. Empty if the changed atom binds every variable that these share with the rule outside. Their other
-    variables are renamed apart from the rule's."""
+    """Return the atoms that bind the groups of an aggregate: the changed atom, and the atoms of the aggregate's body that
+    variables connect with it. Their variables that are not in `outside`, the variables of the rest of the rule, are renamed.
+    Return () if the changed atom binds every variable that the groups share with the rest of the rule."""
     if not isinstance(literal, Aggregate) or not {changed, Not(changed)} & {*literal.body}:
         return ()
     connected, others = [changed], [other for other in literal.body if isinstance(other, Atom) and other is not changed]
@@ -111,7 +111,7 @@ def _within(literal: Literal, changed: Atom, outside: set[str]) -> tuple[Atom, .
 
 
 def _renamed_apart(term: Term, outside: set[str]) -> Term:
-    """Return a term renamed apart from the rule outside an aggregate; a computed term becomes a wildcard."""
+    """Return a term with a new name if it is a variable that is not in `outside`; a wildcard for a computed term."""
     if isinstance(term, Var) and term.name not in outside:
         return replace(term, name=f":{term.name}")
     return term if isinstance(term, Const | Var) else Wild()
@@ -139,8 +139,3 @@ def _atoms_that_flip(body, inside: bool = False) -> Iterator[Atom]:
             yield literal
         elif isinstance(literal, Aggregate):
             yield from _atoms_that_flip(literal.body, True)
-
-
-def _generalised(term, outside: set[str]):
-    """Generalise a term: a variable local to the aggregate, or a computed term, becomes a wildcard."""
-    return term if isinstance(term, Const) or isinstance(term, Var) and term.name in outside else Wild()

@@ -7,8 +7,8 @@ from semi_naive.ra.ir import Atom, Rule
 
 
 def delta_rules(rule: Rule, below: set[str], named: Callable[[str], str]) -> Iterator[tuple[str, Rule]]:
-    """Yield for each atom of a relation in `below` (the relation, the rule in which that atom reads the relation's changed
-    tuples). named: returns the name of the relation of these.
+    """Yield (relation, rule) for each atom of a relation in `below`: the rule with that atom reading the changed tuples of its
+    relation. named: returns the name of the relation of changed tuples.
 
     >>> from semi_naive.planning.maintaining.names import gained
     >>> from semi_naive.ra.ir import Kind, Var

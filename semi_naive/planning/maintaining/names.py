@@ -1,13 +1,12 @@
 """Names of the temporary relations that accompany a relation while its stratum is maintained, and renaming of rules to read
 them.
 
-No relation of a program has such a name.
-"""
+No relation of a program has such a name."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from semi_naive.ra.ir import Atom, Kind, Literal, Rule, Var
+from semi_naive.ra.ir import Atom, Kind, Rule, Var
 
 Kinds = dict[str, tuple[Kind, ...]]  # of the columns of relations
 
@@ -23,7 +22,7 @@ def asked(name: str) -> str:
 
 
 def origin(name: str) -> str:
-    """The relation whose suspects, or changed tuples, a relation has; otherwise the relation itself.
+    """Return the relation of which a relation holds the suspects or the changed tuples; the relation itself for other names.
 
     >>> origin(suspects("edge")), origin(asked("edge")), origin(lost("edge")), origin("edge")
     ('edge', 'edge', 'edge', 'edge')
@@ -62,12 +61,12 @@ def remaining(name: str) -> str:
 
 
 def column_variables(kinds: tuple[Kind, ...]) -> tuple[Var, ...]:
-    """Variables for the columns of a tuple."""
+    """Return the variables @0, @1, … for the columns of a tuple."""
     return tuple(Var(f"@{place}", kind) for place, kind in enumerate(kinds))
 
 
 def renamed(rule: Rule, names: Mapping[str, str]) -> Rule:
-    """Have the positive atoms of a body read the relations that `names` maps theirs to.
+    """Replace the relations of the positive atoms of a body, as `names` maps them.
 
     >>> from semi_naive.ra.ir import Kind, Var
     >>> x, y = (Var(name, Kind.NUMBER) for name in "xy")
@@ -75,9 +74,8 @@ def renamed(rule: Rule, names: Mapping[str, str]) -> Rule:
     p(y) :- q(x), e(x, y).
     """
 
-    def read(literal: Literal) -> Literal:
-        if isinstance(literal, Atom) and literal.relation in names:
-            return replace(literal, relation=names[literal.relation])
-        return literal
-
-    return replace(rule, body=tuple(map(read, rule.body)), plan=None)
+    body = (
+        replace(literal, relation=names.get(literal.relation, literal.relation)) if isinstance(literal, Atom) else literal
+        for literal in rule.body
+    )
+    return replace(rule, body=tuple(body), plan=None)

@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from semi_naive.planning.maintaining.names import column_variables, explicit, suspects
-from semi_naive.ra.ir import Atom, Const, Kind, Rule, Term, Var, Wild
+from semi_naive.ra.ir import Atom, Const, Kind, Rule, Var, Wild
 
 
 def rederiving(rule: Rule, best: bool = False) -> Rule:
-    """Return the rule restricted to suspects, by the terms of its head that atoms of its body bind. Computed terms are
-    wildcards. So is the value if the relation keeps the `best` one of each key.
+    """Return the rule restricted to suspects that agree with its head in the terms that atoms of its body bind. Computed terms
+    become wildcards. So does the last column if the relation keeps the `best` value of each key.
 
     >>> from semi_naive.ra.ir import Call
     >>> x, y = (Var(name, Kind.NUMBER) for name in "xy")
@@ -17,17 +17,14 @@ def rederiving(rule: Rule, best: bool = False) -> Rule:
     """
     bound = {term for literal in rule.body if isinstance(literal, Atom) for term in literal.args if isinstance(term, Var)}
 
-    def pattern(term: Term) -> Term:
-        return term if isinstance(term, Const) or term in bound else Wild()
-
-    patterns = [pattern(term) for term in rule.head.args]
-    first = Atom(suspects(rule.head.relation), (*patterns[:-1], Wild()) if best else tuple(patterns))
-    return replace(rule, body=(first, *rule.body), plan=None)
+    pattern = tuple(term if isinstance(term, Const) or term in bound else Wild() for term in rule.head.args)
+    suspect = Atom(suspects(rule.head.relation), (*pattern[:-1], Wild()) if best else pattern)
+    return replace(rule, body=(suspect, *rule.body), plan=None)
 
 
 def restored(name: str, kinds: tuple[Kind, ...]) -> Rule:
-    """Insert the explicit facts of the keys that have lost their best value: a relation of best values need not have all its
-    explicit facts.
+    """Return the rule that inserts the explicit facts of the keys of suspects: a relation of best values need not have had all
+    its explicit facts.
 
     >>> print(restored("p", (Kind.NUMBER,) * 2))
     p(@0, @1) :- p:(@0, _), p=(@0, @1).

@@ -5,8 +5,7 @@
 
 edge- has the deleted edges, reach: the suspects, and reach= the explicit facts. The second rule is linear, and its tables do
 not change. So the engine evaluates it like any recursion; a tuple at a time if few tuples are suspected in each of many
-iterations.
-"""
+iterations."""
 
 from collections.abc import Callable, Container
 from dataclasses import replace
@@ -19,9 +18,9 @@ from semi_naive.ra.ir import Atom, Compare, Const, Kind, Literal, Not, Rule, Ter
 
 
 def suspecting(stratum: Stratum, known: set[str], best: Container[str] = (), kinds: Kinds | None = None) -> Stratum:
-    """Make the stratum that closes suspects under the rules: for each atom of the stratum in a body, the rule that reads
-    suspects there. kinds: of relations whose suspects the guard tests first. known: relations that may have explicit facts;
-    best: relations that have only the best value of each key.
+    """Return the stratum that closes suspects under the rules: for each atom of the stratum in a body, it has the rule with
+    that atom reading suspects. known: relations that may have explicit facts; best: relations that have only the best value of
+    each key; kinds: of the columns of the relations whose suspects the guard tests first.
 
     >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
     >>> rule = Rule(Atom("path", (x, z)), (Atom("path", (x, y)), Atom("path", (y, z))))
@@ -29,18 +28,17 @@ def suspecting(stratum: Stratum, known: set[str], best: Container[str] = (), kin
     path:(x, z) :- path:(x, y), path(y, z), !path=(x, z).
     path:(x, z) :- path(x, y), path:(y, z), !path=(x, z).
     """
-    rules = []
-    for name, each in (kinds or {}).items():
-        rules.append(Rule(Atom(suspects(name), column_variables(each)), (Atom(asked(name), column_variables(each)),)))
+    tested = {name: column_variables(column_kinds) for name, column_kinds in (kinds or {}).items()}
+    rules = [Rule(Atom(suspects(name), columns), (Atom(asked(name), columns),)) for name, columns in tested.items()]
     for rule in stratum.rules:
-        rules += [suspected(one, known, best) for _, one in delta_rules(rule, set(stratum.relations), suspects)]
-    return Stratum((*map(suspects, stratum.relations), *map(asked, kinds or ())), rules, True)
+        rules += [suspected(delta, known, best) for _, delta in delta_rules(rule, set(stratum.relations), suspects)]
+    return Stratum((*map(suspects, stratum.relations), *map(asked, tested)), rules, True)
 
 
 def suspected(rule: Rule, known: set[str], best: Container[str], named: Callable[[str], str] = suspects) -> Rule:
-    """Return the rule that makes suspects of the heads of a rule. named: returns the relation of the suspects. If aggregates of
-    the rule may have other results when they are computed again (not `is_exact`), the heads are read from their relation by
-    the variables that atoms bind. known: the relations that may have explicit facts; best: those with best values.
+    """Return the rule that derives suspects instead of the heads of a rule. If its aggregates may have other results when they
+    are computed again (not `is_exact`), the heads are read from their relation, by the variables that atoms bind. known: the
+    relations that may have explicit facts; best: those with best values; named: returns the relation of suspects.
 
     >>> from semi_naive.ra.ir import Aggregate, Wild
     >>> x, y, z = (Var(name, Kind.FLOAT) for name in "xyz")
@@ -51,21 +49,20 @@ def suspected(rule: Rule, known: set[str], best: Container[str], named: Callable
     head, exact = rule.head, is_exact(rule)
     body = rule.body if exact else tuple(filter(_is_pattern, rule.body))
     bound = None if exact else {term for atom in body for term in atom.args}
-    terms = tuple(_term(place, term, bound) for place, term in enumerate(head.args))
+    terms = tuple(_searchable(place, term, bound) for place, term in enumerate(head.args))
     conditions: list[Literal] = []
     if head.relation in known or head.relation in best or not exact:
-        computed = zip(terms, head.args, strict=True)
-        conditions += [
-            Compare("=", head_term, term, Kind.NUMBER) for head_term, term in computed if head_term != term and exact
-        ]
+        pairs = zip(terms, head.args, strict=True) if exact else ()
+        conditions += [Compare("=", variable, term, Kind.NUMBER) for variable, term in pairs if variable != term]
         conditions += [replace(head, args=terms)] if head.relation in best or not exact else []
         conditions += [Not(Atom(explicit(head.relation), terms))] if head.relation in known else []
     args = head.args if exact else terms
     return replace(rule, head=Atom(named(head.relation), args), body=(*body, *conditions), plan=None)
 
 
-def _term(place: int, term: Term, bound: set[Term] | None) -> Term:
-    """Return a term of a head, or a variable for a computed term. With `bound`, also for a variable that is not in it."""
+def _searchable(place: int, term: Term, bound: set[Term] | None) -> Term:
+    """Return a term of a head by which tuples can be searched; a variable in place of a computed term, and of a variable that
+    is not in `bound`."""
     if isinstance(term, Const | Wild) or isinstance(term, Var) and (bound is None or term in bound):
         return term
     return Var(f"@{place}", term.kind)

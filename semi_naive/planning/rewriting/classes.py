@@ -8,8 +8,7 @@ becomes
 
 A pair that is inserted unites two classes (`ra.reduce.representatives`): the members of the smaller one are born again, in the
 larger one, so semi-naive evaluation meets each pair of members when the first of their classes changes. If only one side of a
-pair is used, that is one atom. The pairs are made, by one rule at the end, if they are wanted or a negation asks for them.
-"""
+pair is used, that is one atom. The pairs are made, by one rule at the end, if they are wanted or a negation asks for them."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -22,8 +21,8 @@ CLASS = "@class"
 
 
 def keep_classes(program: Program, keep: set[str] | None, given) -> Program:
-    """The program with the equivalence relations that its rules read kept as classes, if the relations to `keep` are known and
-    no facts are `given` for them.
+    """Keep the equivalence relations that rules read as classes. keep: the relations to compute; None for all, in which case
+    the program is not changed; given: relations that get facts, which stay relations of pairs.
 
     >>> from semi_naive.ra.ir import Kind, Type
     >>> x, y = (Var(name, Kind.NUMBER) for name in "xy")
@@ -53,59 +52,62 @@ def keep_classes(program: Program, keep: set[str] | None, given) -> Program:
 
 
 def _chosen(program: Program, keep: set[str] | None, given) -> set[str]:
-    """The equivalence relations that are read as pairs by a rule, and have nothing but rules."""
+    """Return the equivalence relations that rules derive and read as pairs, and that get no facts."""
     if keep is None or program.loops:
         return set()
     limited = {directive.relation for directive in program.directives if directive.kind == "limitsize"}
     found = {name for name, relation in program.relations.items() if relation.eqrel and not relation.stepwise}
     found &= {rule.head.relation for rule in program.rules}
-    read = (part.relation for rule in program.rules for part in _without_negated(rule.body) if isinstance(part, Atom))
-    return (found & {*read}) - limited - {*given}
+    read = {atom.relation for rule in program.rules for atom in _atoms_of_classes(rule.body)}
+    return (found & read) - limited - {*given}
 
 
-def _without_negated(body: tuple[Literal, ...]) -> Iterator[Literal]:
+def _atoms_of_classes(body: tuple[Literal, ...]) -> Iterator[Atom]:
+    """Yield the atoms that classes can answer: all except negated ones without `_`, which ask for one pair."""
     for literal in body:
         if isinstance(literal, Aggregate):
-            yield from _without_negated(literal.body)
-        elif not isinstance(literal, Not) or any(isinstance(term, Wild) for term in literal.atom.args):
-            yield literal.atom if isinstance(literal, Not) else literal
+            yield from _atoms_of_classes(literal.body)
+        elif isinstance(literal, Atom):
+            yield literal
+        elif isinstance(literal, Not) and any(isinstance(term, Wild) for term in literal.atom.args):
+            yield literal.atom
 
 
 def _by_classes(rule: Rule, chosen: dict[str, Kind]) -> Rule:
-    """The rule with atoms of classes in place of those of pairs."""
-    times = Counter(part.name for part in rewrite.walk(rule) if isinstance(part, Var))
-    alone, taken = {name for name, number in times.items() if number == 1}, {*times}
-    body = tuple(made for literal in rule.body for made in _replaced(literal, chosen, alone, taken))
+    """Return the rule with atoms of classes in place of those of pairs. chosen: the kind of each relation kept as classes."""
+    occurrences = Counter(part.name for part in rewrite.walk(rule) if isinstance(part, Var))
+    unused, taken = {name for name, number in occurrences.items() if number == 1}, {*occurrences}
+    body = tuple(new for literal in rule.body for new in _replaced(literal, chosen, unused, taken))
     head = replace(rule.head, relation=rule.head.relation + CLASS) if rule.head.relation in chosen else rule.head
     return replace(rewrite.with_body(rule, body) if body != rule.body else rule, head=head)
 
 
 def _replaced(
-    literal: Literal, chosen: dict[str, Kind], alone: set[str], taken: set[str], counted: bool = False
+    literal: Literal, chosen: dict[str, Kind], unused: set[str], taken: set[str], counted: bool = False
 ) -> list[Literal]:
-    """A literal's replacement. alone: variables that stand nowhere else; `counted`: in an aggregate, where each pair counts."""
+    """Return the literals that replace a literal. unused: variables without another occurrence; taken: the names of variables
+    in use; counted: the literal is in an aggregate, where each pair counts."""
     if isinstance(literal, Aggregate):
-        body = (made for inner in literal.body for made in _replaced(inner, chosen, alone, taken, True))
+        body = (new for inner in literal.body for new in _replaced(inner, chosen, unused, taken, True))
         return [replace(literal, body=tuple(body))]
     if isinstance(literal, Not) and literal.atom.relation in chosen:
-        one = _side(literal.atom, set())
-        return [literal if one is None else Not(one)]
+        one_side = _one_side(literal.atom, set())
+        return [literal if one_side is None else Not(one_side)]
     if not isinstance(literal, Atom) or literal.relation not in chosen:
         return [literal]
-    one = None if counted else _side(literal, alone)
-    return _pair(literal, chosen, taken) if one is None else [one]
+    one_side = None if counted else _one_side(literal, unused)
+    return _pair(literal, chosen, taken) if one_side is None else [one_side]
 
 
-def _side(atom: Atom, alone: set[str]) -> Atom | None:
-    """The atom of one side, if the other is not used."""
+def _one_side(atom: Atom, unused: set[str]) -> Atom | None:
+    """Return an atom that tests whether one side of a pair is in any class, if the other side is not used; else None."""
     for this, other in (atom.args, atom.args[::-1]):
-        unused = isinstance(other, Wild) or isinstance(other, Var) and (other.name in alone or other == this)
-        if unused:
+        if isinstance(other, Wild) or isinstance(other, Var) and (other.name in unused or other == this):
             return Atom(atom.relation + CLASS, (this, Wild()))
     return None
 
 
 def _pair(atom: Atom, chosen: dict[str, Kind], taken: set[str]) -> list[Literal]:
-    """Both sides, of one class."""
+    """Return two atoms that are true if both sides of a pair are in the same class."""
     shared = Var(rewrite.fresh("class", taken), chosen[atom.relation])
     return [Atom(atom.relation + CLASS, (term, shared)) for term in atom.args]

@@ -6,8 +6,7 @@
 
 A join is shared only if that can pay: it has at least two atoms, it has variables that are not used outside of it, and none of
 its relations depends on a head of the rules, so that it is complete before they are evaluated. It has all atoms of a cyclic
-core or none, because two atoms of a triangle have many more tuples than the triangle.
-"""
+core or none, because two atoms of a triangle have many more tuples than the triangle."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -27,15 +26,16 @@ MAX_ATOM_ORDERS = 24  # orders of a join's atoms that are tried for the canonica
 
 @dataclass(frozen=True)
 class Subjoin:
-    """A join that is a part of a rule's body. places: its atoms in a canonical order, the same in every rule with this join."""
+    """A join that is a part of a rule's body. rule: its number; places: of the join's atoms, in the canonical order that is the
+    same in every rule with this join; variables: in the order of their occurrence in these."""
 
     rule: int
     places: tuple[int, ...]
-    variables: tuple[ir.Var, ...]  # in the order of their occurrence there
+    variables: tuple[ir.Var, ...]
 
 
 def share(program: ir.Program) -> ir.Program:
-    """The program with a relation for each part that several rules have in common.
+    """Add a relation for each join that several rules have in common, and read it in these rules.
 
     >>> kind = ir.Kind.NUMBER
     >>> x, y, z = (ir.Var(name, kind) for name in "xyz")
@@ -51,31 +51,33 @@ def share(program: ir.Program) -> ir.Program:
     b(y, y) :- red(y, y), shared.1(z, y).
     shared.1(x, z) :- edge(x, y), edge(y, z).
     """
-    parts, helpers = _Parts(program), []
-    while group := _best(parts, program.rules):
-        helper, changed = _helped(_unused(program), group, program.rules)
+    subjoins, helpers = _Subjoins(program), []
+    while group := _best(subjoins, program.rules):
+        helper, changed = _shared(_unused_name(program), group, program.rules)
         helpers.append(helper)
         rules = [changed.get(i, rule) for i, rule in enumerate(program.rules)]
         program = replace(program, rules=rules, relations=program.relations | _declare_helper(helper, program))
-        parts.renew(changed)
+        subjoins.update(changed)
     return replace(program, rules=[*program.rules, *helpers]) if helpers else program
 
 
-class _Parts:
-    """The joins that several rules may share. of: for each rule {canonical text: join}."""
+class _Subjoins:
+    """The joins that several rules may share. of_rule: for each rule {canonical text: join}; small: relations whose joins are
+    not worth sharing; frequency: the number of rules with a join of each shape, see `candidates`."""
 
     def __init__(self, program: ir.Program):
         self.group = recursion_groups(program)
         self.small = _only_facts(program)
         self.removals = {relation.removal for relation in program.relations.values() if relation.dominated}
-        self.frequency = Counter(shape for rule in program.rules for shape in {shape for shape, _ in self.choices(rule)})
-        self.of = [dict(self.canonical(i, rule)) for i, rule in enumerate(program.rules)]
+        self.frequency = Counter(shape for rule in program.rules for shape in {shape for shape, _ in self.candidates(rule)})
+        self.of_rule = [dict(self.canonical(i, rule)) for i, rule in enumerate(program.rules)]
 
-    def renew(self, rules: dict[int, ir.Rule]) -> None:
+    def update(self, rules: dict[int, ir.Rule]) -> None:
+        """Find the joins of changed rules, given by their numbers."""
         for i, rule in rules.items():
-            self.of[i] = dict(self.canonical(i, rule))
+            self.of_rule[i] = dict(self.canonical(i, rule))
 
-    def choices(self, rule: ir.Rule) -> Iterator[tuple[tuple, tuple[int, ...]]]:
+    def candidates(self, rule: ir.Rule) -> Iterator[tuple[tuple[str, ...], tuple[int, ...]]]:
         """Yield the joins of a rule that another rule may share: (shapes of the atoms, without names of variables; their
         places). The atoms are connected by variables. A join has all atoms of the rule's cyclic core or none."""
         head, shapes = rule.head.relation, {}
@@ -94,33 +96,34 @@ class _Parts:
         for size in range(2, MAX_SHARED_ATOMS + 1):
             for places in combinations(shapes, size):
                 atoms = [rule.body[place] for place in places]
-                whole = not core & set(places) or core <= set(places)
-                if whole and not {atom.relation for atom in atoms} <= self.small and len(rewrite.connected(atoms)) == 1:
+                splits_core = core & set(places) and not core <= set(places)
+                is_small = {atom.relation for atom in atoms} <= self.small
+                if not splits_core and not is_small and len(rewrite.connected(atoms)) == 1:
                     yield tuple(sorted(shapes[place] for place in places)), places
 
     def canonical(self, index: int, rule: ir.Rule) -> Iterator[tuple[str, Subjoin]]:
         """Yield (canonical text, join) for each join of a rule whose shape occurs in several rules."""
-        for shape, places in self.choices(rule):
+        for shape, places in self.candidates(rule):
             if self.frequency[shape] > 1:
                 text, ordered = _canonical_order({place: rule.body[place] for place in places})
-                yield (
-                    text,
-                    Subjoin(index, ordered, tuple(rewrite.variables_of([rule.body[place] for place in ordered]).values())),
-                )
+                variables = rewrite.variables_of([rule.body[place] for place in ordered])
+                yield text, Subjoin(index, ordered, tuple(variables.values()))
 
 
 def _only_facts(program: ir.Program) -> set[str]:
-    """Return the relations that have only facts written in the program, whose joins cost nothing."""
+    """Return the relations that have only facts written in the program, whose joins take no time."""
     given = {directive.relation for directive in program.directives if directive.kind == "input"}
     return {rule.head.relation for rule in program.rules} - {rule.head.relation for rule in program.rules if rule.body} - given
 
 
 def _shape_of_atom(atom: ir.Atom) -> str:
+    """Return the text of an atom without the names of its variables."""
     return repr((atom.relation, [arg.kind if isinstance(arg, ir.Var) else arg for arg in atom.args]))
 
 
 def _canonical_order(atoms: dict[int, ir.Atom]) -> tuple[str, tuple[int, ...]]:
-    """The order with the least text, of all orders that keep the shapes sorted."""
+    """Return (canonical text, places in this order) for the order of atoms with the least text, of all orders in which their
+    shapes are sorted. atoms: by place."""
     groups = defaultdict(list)
     for place in atoms:
         groups[_shape_of_atom(atoms[place])].append(place)
@@ -129,24 +132,23 @@ def _canonical_order(atoms: dict[int, ir.Atom]) -> tuple[str, tuple[int, ...]]:
     return min((rewrite.canonical(ir.Rule(ir.Atom("", ()), tuple(atoms[p] for p in places))), places) for places in tried)
 
 
-def _best(parts: _Parts, rules: list[ir.Rule]) -> list[Subjoin] | None:
-    """Return the part of several rules that saves the most joins; None if none pays."""
+def _best(subjoins: _Subjoins, rules: list[ir.Rule]) -> list[Subjoin] | None:
+    """Return the occurrences of the join in several rules whose sharing saves the most joins; None if none pays."""
     groups: dict[str, list[Subjoin]] = defaultdict(list)
-    for found in parts.of:
-        for text, part in found.items():
+    for by_text in subjoins.of_rule:
+        for text, part in by_text.items():
             groups[text].append(part)
-    shared = sorted((group for group in groups.values() if len(group) > 1), key=_saving, reverse=True)
-    return next((group for group in shared if _pays(group, rules)), None)
+    for group in sorted((group for group in groups.values() if len(group) > 1), key=_saving, reverse=True):
+        needed = _needed_variables(group, rules, _filters(group, rules))
+        if 0 < len(needed) < len(group[0].variables):  # it pays only if the join projects away a variable and keeps another
+            return group
+    return None
 
 
 def _saving(group: list[Subjoin]) -> tuple[int, int]:
-    """Count the joins that are saved, and the length of the part."""
-    return (len(group) - 1) * (len(group[0].places) - 1), len(group[0].places)
-
-
-def _pays(group: list[Subjoin], rules: list[ir.Rule]) -> bool:
-    """True if the shared join projects away a variable and keeps another."""
-    return 0 < len(_needed_variables(group, rules, _filters(group, rules))) < len(group[0].variables)
+    """Return (number of joins that are saved, number of atoms of the shared join)."""
+    atoms = len(group[0].places)
+    return (len(group) - 1) * (atoms - 1), atoms
 
 
 def _canonical_text(literal: ir.Literal, part: Subjoin) -> str:
@@ -155,8 +157,8 @@ def _canonical_text(literal: ir.Literal, part: Subjoin) -> str:
 
 
 def _filters(group: list[Subjoin], rules: list[ir.Rule]) -> set[str]:
-    """Return the constraints on variables of the join that all of the rules have. Constraints with computed terms are excluded,
-    as such a term may have no value for bindings that another literal of its rule removes."""
+    """Return the canonical texts of the constraints on variables of the join that all of the rules have. Constraints with
+    computed terms are excluded, as such a term may have no value for bindings that another literal of its rule removes."""
     texts = []
     for part in group:
         own = {var.name for var in part.variables}
@@ -167,7 +169,7 @@ def _filters(group: list[Subjoin], rules: list[ir.Rule]) -> set[str]:
 
 
 def _remaining_literals(part: Subjoin, rule: ir.Rule, filters: set[str]) -> dict[int, ir.Literal]:
-    """Return the remaining literals of a rule's body, by their places."""
+    """Return the literals of a rule's body, by place, that are neither in the join nor among the filters."""
     return {
         place: literal
         for place, literal in enumerate(rule.body)
@@ -176,7 +178,7 @@ def _remaining_literals(part: Subjoin, rule: ir.Rule, filters: set[str]) -> dict
 
 
 def _needed_variables(group: list[Subjoin], rules: list[ir.Rule], filters: set[str]) -> list[int]:
-    """The numbers of the part's variables that some rule needs outside of it."""
+    """Return the numbers of the join's variables that some rule needs outside of the join."""
     needed = set()
     for part in group:
         rule = rules[part.rule]
@@ -185,8 +187,8 @@ def _needed_variables(group: list[Subjoin], rules: list[ir.Rule], filters: set[s
     return sorted(needed)
 
 
-def _helped(name: str, group: list[Subjoin], rules: list[ir.Rule]) -> tuple[ir.Rule, dict[int, ir.Rule]]:
-    """The rule that makes the shared relation, and the rules that read it, by their index."""
+def _shared(name: str, group: list[Subjoin], rules: list[ir.Rule]) -> tuple[ir.Rule, dict[int, ir.Rule]]:
+    """Return (the rule that derives the shared relation `name`; the rules that read it, by their numbers)."""
     filters = _filters(group, rules)
     needed, changed = _needed_variables(group, rules, filters), {}
     for part in group:
@@ -197,8 +199,8 @@ def _helped(name: str, group: list[Subjoin], rules: list[ir.Rule]) -> tuple[ir.R
     first, rule = group[0], rules[group[0].rule]
     tests = [literal for literal in rule.body if filters and _canonical_text(literal, first) in filters]
     head = ir.Atom(name, tuple(first.variables[i] for i in needed))
-    made = ir.Rule(head, (*(rule.body[place] for place in sorted(first.places)), *tests), span=rule.span)
-    return replace(made, text=f"shared by {quantity(len(group), 'rule')}: {made}"), changed
+    helper = ir.Rule(head, (*(rule.body[place] for place in sorted(first.places)), *tests), span=rule.span)
+    return replace(helper, text=f"shared by {quantity(len(group), 'rule')}: {helper}"), changed
 
 
 def _declare_helper(helper: ir.Rule, program: ir.Program) -> dict[str, ir.Relation]:
@@ -213,6 +215,6 @@ def _declare_helper(helper: ir.Rule, program: ir.Program) -> dict[str, ir.Relati
     return {helper.head.relation: ir.Relation(helper.head.relation, attributes, span=helper.span)}
 
 
-def _unused(program: ir.Program) -> str:
-    """Return a name that no relation has and no user can write."""
+def _unused_name(program: ir.Program) -> str:
+    """Return a name that no relation has, and that no program can declare."""
     return next(name for i in range(1, len(program.relations) + 2) if (name := f"shared.{i}") not in program.relations)

@@ -19,8 +19,7 @@ becomes, with the paths of two by their ends,
     n = sum k * (k - 1) / 2 : { early@1(a, d, k) }
 
 A rule for a partial aggregate begins with the atoms that its keys are joined with later: its guards, `e(_, b)` above. The
-planner leaves them out if the whole part is expected to have few bindings.
-"""
+planner leaves them out if the whole part is expected to have few bindings."""
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -32,21 +31,7 @@ from semi_naive.planning.rewrite import variables_of
 from semi_naive.planning.rewriting.whole_bodies import PARTIAL, FoldedBody, fold_of, is_partial
 from semi_naive.planning.strata import recursion_groups
 from semi_naive.ra import ir
-from semi_naive.ra.ir import (
-    Aggregate,
-    Atom,
-    Call,
-    Compare,
-    Const,
-    Kind,
-    Literal,
-    Not,
-    Program,
-    Rule,
-    Term,
-    Var,
-    Wild,
-)
+from semi_naive.ra.ir import Aggregate, Atom, Call, Compare, Const, Kind, Literal, Not, Program, Rule, Term, Var, Wild
 
 MAX_LITERALS = 16  # of a body; longer ones are left as they are
 SAFE = {"+", "-", "*", "neg", "min", "max"}  # operators of numbers that have a value for all of them
@@ -56,7 +41,7 @@ COUNTED = *WHOLE, Kind.SYMBOL  # kinds of which two values are equal, or one is 
 
 
 def aggregate_early(program: Program) -> Program:
-    """The program with partial aggregates. Programs that evaluate strata in rounds stay as they are.
+    """Return the program with partial aggregates. A program that evaluates strata in rounds is not changed.
 
     >>> from semi_naive.ra.ir import Relation, Type
     >>> a, b, c, n = (Var(name, Kind.NUMBER) for name in "abcn")
@@ -68,85 +53,92 @@ def aggregate_early(program: Program) -> Program:
     early@1(b, sum.1) :- e(_, b), f(b, c), sum.1 = sum c.1 : { f(b, c.1) }.
     s(a, n) :- e(a, b), early@1(b, sum.1), n = sum sum.2 : { e(a, b.1), early@1(b.1, sum.2) }.
     """
-    if program.loops or not any(isinstance(one, Aggregate) for rule in program.rules for one in rule.body):
+    if program.loops or not any(isinstance(literal, Aggregate) for rule in program.rules for literal in rule.body):
         return program
-    partial = _Partial(program)
+    partial = _PartialAggregates(program)
     rules: list[Rule] = []
     for rule in program.rules:
         changed = rule if rule.plan or rule.join or rewrite.has_autoinc(rule) else partial.rewritten(rule)
-        rules += [*partial.rules, changed]
-        partial.rules = []
-    return replace(program, rules=rules, relations=partial.relations) if partial.made else program
+        rules += [*partial.new_rules, changed]
+        partial.new_rules = []
+    return replace(program, rules=rules, relations=partial.relations) if partial.names else program
 
 
 @dataclass
-class _Partial:
-    """The relations of partial aggregates. made: their names, by what they hold; rules: those not in the program yet."""
+class _PartialAggregates:
+    """The relations of partial aggregates. names: by the canonical text of a relation's rule, its name; new_rules: rules that
+    are not in the program yet."""
 
     program: Program
-    made: dict[str, str] = field(default_factory=dict)
-    rules: list[Rule] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+    new_rules: list[Rule] = field(default_factory=list)
 
     def __post_init__(self):
         self.relations, self.group = dict(self.program.relations), recursion_groups(self.program)
 
     def rewritten(self, rule: Rule) -> Rule:
-        """The rule with partial aggregates in its aggregates; the same object if there are none."""
+        """Return the rule with partial aggregates in its aggregates; the same object if there are none."""
         taken = set(variables_of(rule))
         if fold := fold_of(rule):
             body = _Body(self, rule, fold.body, set(fold.keys), fold.aggregates, (), taken)
             if not body.reduce():
                 return rule
-            whole = replace(fold, body=tuple(body.literals), aggregates=tuple(body.aggregates()))
-            return replace(rule, body=whole.literals())
-        return rewrite.with_literals(rule, tuple(self._in_body(rule, one, taken) for one in rule.body))
+            reduced = replace(fold, body=tuple(body.literals), aggregates=tuple(body.reduced_aggregates()))
+            return replace(rule, body=reduced.literals())
+        return rewrite.with_literals(rule, tuple(self._reduced(rule, literal, taken) for literal in rule.body))
 
-    def _in_body(self, rule: Rule, literal: Literal, taken: set[str]) -> Literal:
+    def _reduced(self, rule: Rule, literal: Literal, taken: set[str]) -> Literal:
+        """Return a literal of a rule; an aggregate, with partial aggregates in its body."""
         if not isinstance(literal, Aggregate) or literal.init is not None:
             return literal
-        others = [one for one in rule.body if one is not literal]
+        others = [other for other in rule.body if other is not literal]
         outside = variables_of([rule.head, *others])
         inner = variables_of([*literal.body, *([literal.target] if literal.target is not None else [])])
-        around = tuple(
-            one for one in others
-            if isinstance(one, Atom) and _is_simple(one) and self.group[one.relation] != self.group[rule.head.relation]
-        )  # fmt: skip
+        recursive = self.group[rule.head.relation]
+        atoms = [other for other in others if isinstance(other, Atom) and _is_simple(other)]
+        around = tuple(atom for atom in atoms if self.group[atom.relation] != recursive)
         body = _Body(self, rule, literal.body, set(inner.keys() & outside.keys()), (literal,), around, taken)
-        return replace(body.aggregates()[0], body=tuple(body.literals)) if body.reduce() else literal
+        if not body.reduce():
+            return literal
+        (reduced,) = body.reduced_aggregates()
+        return replace(reduced, body=tuple(body.literals))
 
     def relation(self, rule: Rule, fold: FoldedBody, keys: tuple[Var, ...]) -> str:
-        """The name of the relation of a partial aggregate, with a rule for it if there is none yet."""
-        results = tuple(one.result for one in fold.aggregates)
-        made = Rule(Atom("", (*keys, *results)), fold.literals(), span=rule.span)
-        text = rewrite.canonical(made)
-        if text not in self.made:
-            self.made[text] = name = f"{PARTIAL}{len(self.made) + 1}"
-            self.relations[name], made = rewrite.relation_of(name, (*keys, *results), made.body, rule)
-            self.rules.append(made)
-        return self.made[text]
+        """Return the name of the relation of a partial aggregate. If it is new, add it, and its rule to `new_rules`. rule: the
+        rule from which it is taken; fold: the body of the new rule; keys: its first columns, before the results."""
+        columns = (*keys, *(aggregate.result for aggregate in fold.aggregates))
+        literals = fold.literals()
+        text = rewrite.canonical(Rule(Atom("", columns), literals))
+        if text not in self.names:
+            self.names[text] = name = f"{PARTIAL}{len(self.names) + 1}"
+            self.relations[name], new_rule = rewrite.relation_of(name, columns, literals, rule)
+            self.new_rules.append(new_rule)
+        return self.names[text]
 
 
 @dataclass
 class _Body:
-    """An aggregated body while parts are taken out of it. keys: the variables that the rest of the rule reads; around: atoms of
-    the rest that may tell which keys are needed; taken: the names of variables of the rule, and of those made for it. factors:
-    of each sum, what is multiplied; None for a minimum or maximum."""
+    """An aggregated body while parts are taken out of it.
 
-    partial: _Partial
+    keys: the variables that the rest of the rule reads; around: atoms of the rest that may restrict the keys; taken: all names
+    of variables in use; factors: for each aggregate, the terms whose product it sums, none for a count, or None for a minimum
+    or maximum; targets: for each aggregate, what it folds."""
+
+    partial: _PartialAggregates
     rule: Rule
-    given: tuple[Literal, ...]
+    body: tuple[Literal, ...]
     keys: set[str]
-    wanted: tuple[Aggregate, ...]
+    aggregates: tuple[Aggregate, ...]
     around: tuple[Atom, ...]
     taken: set[str]
 
     def __post_init__(self):
-        self.literals = [self._without_wildcards(literal) for literal in self.given]
-        self.factors = [_factors(one) if one.op in ("count", "sum") else None for one in self.wanted]
-        self.targets = [one.target for one in self.wanted]
+        self.literals = [self._without_wildcards(literal) for literal in self.body]
+        self.factors = [_factors(each) if each.op in ("count", "sum") else None for each in self.aggregates]
+        self.targets = [each.target for each in self.aggregates]
 
     def _without_wildcards(self, literal: Literal) -> Literal:
-        """Each `_` of an atom counts as a variable of its own."""
+        """Return an atom with a new variable for each `_`, which counts as one; another literal unchanged."""
         if not isinstance(literal, Atom):
             return literal
         kinds = self.partial.relations[literal.relation].kinds
@@ -157,86 +149,90 @@ class _Body:
         return replace(literal, args=tuple(args))
 
     def reduce(self) -> bool:
-        """Take out all parts that can be; True if there is one."""
-        if not self._possible():
+        """Replace parts by partial aggregates until no part can be; True if one was."""
+        if not self._is_reducible():
             return False
         before = list(self.literals)
         while self._multiply_pair() or self._sum_out():
             pass
         return self.literals != before
 
-    def _possible(self) -> bool:
-        bound = variables_of([one for one in self.literals if isinstance(one, Atom)]).keys()
-        simple = all(isinstance(one, Compare | ir.Test) or _is_simple(one) for one in self.literals)
-        ops = all(one.op in ("count", "sum", "min", "max") for one in self.wanted)
+    def _is_reducible(self) -> bool:
+        """True if the body has a form that this pass knows: not too long, of simple literals, all variables bound by atoms."""
+        bound = variables_of([literal for literal in self.literals if isinstance(literal, Atom)]).keys()
         targets = variables_of([target for target in self.targets if target is not None]).keys()
         return (
-            simple and ops and 1 < len(self.literals) <= MAX_LITERALS
+            1 < len(self.literals) <= MAX_LITERALS
+            and all(isinstance(literal, Compare | ir.Test) or _is_simple(literal) for literal in self.literals)
+            and all(each.op in ("count", "sum", "min", "max") for each in self.aggregates)
             and variables_of(self.literals).keys() | targets <= bound | self.keys
-        )  # fmt: skip
+        )
 
-    def aggregates(self) -> list[Aggregate]:
-        """The aggregates over what is left."""
-        made = []
-        for one, factors, target in zip(self.wanted, self.factors, self.targets, strict=True):
-            if factors is None:
-                made.append(replace(one, target=target, body=()))
-            elif not factors:
-                made.append(replace(one, body=()))
+    def reduced_aggregates(self) -> list[Aggregate]:
+        """Return the aggregates over the reduced body, without bodies."""
+        reduced = []
+        for aggregate, factors, target in zip(self.aggregates, self.factors, self.targets, strict=True):
+            if factors:
+                total = _product_of(factors, aggregate.result.kind)
+                reduced.append(replace(aggregate, op="sum", target=total, body=()))
             else:
-                kind = one.result.kind
-                made.append(replace(one, op="sum", target=_product([_as(kind, factor) for factor in factors], kind), body=()))
-        return made
+                reduced.append(replace(aggregate, target=target, body=()))
+        return reduced
 
     # -- a variable that is summed out
 
     def _sum_out(self) -> bool:
-        """Take out the part of one variable: the smallest that shares at most one variable with the rest."""
-        found = (part for name in sorted(variables_of(self.literals).keys() - self.keys) if (part := self._part_of(name)))
-        part = min(found, key=lambda one: (len(one[0]), len(one[1])), default=None)
-        if part is None:
+        """Replace the part of one variable by a partial aggregate: the smallest part that shares at most one variable with the
+        rest. Returns False if there is none."""
+        names = sorted(variables_of(self.literals).keys() - self.keys)
+        parts = [part for name in names if (part := self._part_of(name))]
+        if not parts:
             return False
-        literals, shared = part
+        literals, shared = min(parts, key=lambda part: (len(part[0]), len(part[1])))
         own = variables_of(literals).keys() - {var.name for var in shared}
         columns: dict[str, Aggregate] = {}
-        for number, (one, factors, target) in enumerate(zip(self.wanted, self.factors, self.targets, strict=True)):
+        for number, (aggregate, factors, target) in enumerate(zip(self.aggregates, self.factors, self.targets, strict=True)):
+            kind = aggregate.result.kind
             if factors is None:
                 if own & variables_of([target]).keys():
-                    self.targets[number] = self._column(columns, one.op, target, one.result.kind)
+                    self.targets[number] = self._column(columns, aggregate.op, target, kind)
                 continue
-            mine = [factor for factor in factors if own & variables_of([factor]).keys()]
-            made = _product([_as(one.result.kind, factor) for factor in mine], one.result.kind) if mine else None
-            result = self._column(columns, "sum" if mine else "count", made, one.result.kind if mine else Kind.NUMBER)
-            self.factors[number] = [factor for factor in factors if factor not in mine] + [result]
+            inside = [factor for factor in factors if own & variables_of([factor]).keys()]
+            if inside:
+                result = self._column(columns, "sum", _product_of(inside, kind), kind)
+            else:
+                result = self._column(columns, "count", None, Kind.NUMBER)
+            self.factors[number] = [factor for factor in factors if factor not in inside] + [result]
         if not columns:
             self._column(columns, "count", None, Kind.NUMBER)
         self._replace(literals, shared, tuple(columns.values()))
         return True
 
     def _column(self, columns: dict[str, Aggregate], op: str, target: Term | None, kind: Kind) -> Var:
-        """The result of an aggregate of a part, which several aggregates of the rule may need."""
+        """Return the result of an aggregate of a part, and add the aggregate to `columns` if it is new: several aggregates of
+        the rule may need it."""
         text = f"{op} {target}"
         if text not in columns:
             columns[text] = Aggregate(Var(rewrite.fresh(op, self.taken), kind), op, target, ())
         return columns[text].result
 
     def _part_of(self, name: str) -> tuple[list[Literal], tuple[Var, ...]] | None:
-        """The literals with a variable, and the variables that they share with others; None if they cannot be summed out, or it
-        would gain nothing."""
-        part = [one for one in self.literals if name in variables_of(one)]
-        rest = [one for one in self.literals if one not in part]
-        atoms = [one for one in part if isinstance(one, Atom)]
-        elsewhere = variables_of(rest).keys() | self.keys
-        shared = tuple(var for other, var in variables_of(part).items() if other in elsewhere)
-        own = variables_of(part).keys() - elsewhere
-        others = [one for one in rest if isinstance(one, Atom)]
-        if len(shared) > 1 or not others or not variables_of(part).keys() <= variables_of(atoms).keys():
+        """Return (the literals with a variable, the variables that they share with others); None if they cannot be summed out,
+        or if that does not pay."""
+        part = [literal for literal in self.literals if name in variables_of(literal)]
+        rest = [literal for literal in self.literals if literal not in part]
+        atoms = [literal for literal in part if isinstance(literal, Atom)]
+        variables, elsewhere = variables_of(part), variables_of(rest).keys() | self.keys
+        shared = tuple(var for other, var in variables.items() if other in elsewhere)
+        if len(shared) > 1 or not variables.keys() <= variables_of(atoms).keys():
             return None
-        every = zip(self.targets, self.factors, strict=True)
-        terms = [term for target, factors in every for term in ([target] if factors is None else factors)]
-        used = [term for term in terms if own & variables_of([term]).keys()]
-        safe = all(_is_safe(node) for node in rewrite.walk([*part, *used]) if isinstance(node, Call))
-        if not safe or any(not variables_of([term]).keys() <= variables_of(part).keys() for term in used):
+        if not any(isinstance(literal, Atom) for literal in rest):
+            return None
+        by_aggregate = zip(self.targets, self.factors, strict=True)
+        terms = [term for target, factors in by_aggregate for term in ([target] if factors is None else factors)]
+        used = [term for term in terms if variables_of([term]).keys() & (variables.keys() - elsewhere)]
+        is_safe = all(_is_safe(node) for node in rewrite.walk([*part, *used]) if isinstance(node, Call))
+        if not is_safe or not variables_of(used).keys() <= variables.keys():
             return None
         if len(part) == 1 and (not used or is_partial(atoms[0].relation)):
             return None  # the join counts its partners without listing them; or it has one row for each key
@@ -245,66 +241,67 @@ class _Body:
     # -- two parts that differ in one variable
 
     def _multiply_pair(self) -> bool:
+        """Replace two parts that differ in one variable by a count, if there are two; then True."""
         names = sorted(variables_of(self.literals).keys() - self.keys)
         if any(factors is None for factors in self.factors):
             return False
         return any(self._multiplied(one, other) for one, other in combinations(names, 2))
 
-    def _multiplied(self, name: str, other: str) -> bool:
-        """Replace the literals of two variables by the number of values that one of them has, if they are the same but for that
-        variable."""
+    def _multiplied(self, name: str, other_name: str) -> bool:
+        """Replace the literals of two variables by the number of values that one of them has, if the literals are equal except
+        for that variable. Returns False if they are not."""
         variables = variables_of(self.literals)
-        one, two = variables[name], variables[other]
-        parts = [[each for each in self.literals if own in variables_of(each) and not_own not in variables_of(each)]
-                 for own, not_own in ((name, other), (other, name))]  # fmt: skip
-        across = [each for each in self.literals if {name, other} <= variables_of(each).keys()]
+        one, other = variables[name], variables[other_name]
+        names_in = [(literal, variables_of(literal).keys()) for literal in self.literals]
+        part = [literal for literal, names in names_in if name in names and other_name not in names]
+        other_part = [literal for literal, names in names_in if other_name in names and name not in names]
+        across = [literal for literal, names in names_in if {name, other_name} <= names]
         op = across[0].op if across and isinstance(across[0], Compare) else ""
         terms = [factor for factors in self.factors if factors for factor in factors]
-        if one.kind != two.kind or not parts[0] or len(across) > 1 or variables_of(terms).keys() & {name, other}:
+        if one.kind != other.kind or not part or len(across) > 1 or variables_of(terms).keys() & {name, other_name}:
             return False
-        same = {str(rewrite.substitute(each, {name: two})) for each in parts[0]} == {str(each) for each in parts[1]}
-        shared = tuple(var for n, var in variables_of(parts[0]).items() if n != name)
-        if not same or not all(isinstance(each, Atom) for each in parts[0]):
+        renamed = {str(rewrite.substitute(literal, {name: other})) for literal in part}
+        if renamed != {str(literal) for literal in other_part} or not all(isinstance(literal, Atom) for literal in part):
             return False
-        if not (_compares(across[0], one, two) if across else len(parts[0]) > 1 and len(shared) > 1):
+        shared = tuple(var for var in variables_of(part).values() if var.name != name)
+        if not (_compares(across[0], one, other) if across else len(part) > 1 and len(shared) > 1):
             return False
         result = Var(rewrite.fresh("count", self.taken), Kind.NUMBER)
         after = (Compare(">", result, Const(1, Kind.NUMBER), Kind.NUMBER),) if op in ("<", ">", "!=") else ()
-        self._replace([*parts[0], *parts[1], *across], shared, (Aggregate(result, "count", None, ()),), parts[0], after)
+        self._replace([*part, *other_part, *across], shared, (Aggregate(result, "count", None, ()),), part, after)
         self.factors = [[*factors, _pairs(op, result)] for factors in self.factors if factors is not None]
         return True
 
     # -- the relation of a part
 
-    def _replace(self, gone, shared, columns: tuple[Aggregate, ...], part=None, after=()) -> None:
-        """Put the atom of a partial aggregate in place of some literals."""
-        part = tuple(gone if part is None else part)
-        self.literals = [one for one in self.literals if one not in gone]
-        guards = self._guards({var.name for var in shared})
-        name = self.partial.relation(
-            self.rule, FoldedBody(guards, part, tuple(var.name for var in shared), columns, after), shared
-        )
-        self.literals.append(Atom(name, (*shared, *(one.result for one in columns))))
+    def _replace(self, replaced, shared, columns: tuple[Aggregate, ...], part=None, after=()) -> None:
+        """Replace some literals by the atom of a partial aggregate. shared: its keys; columns: its results; part: the literals
+        that it aggregates, by default all that are replaced; after: conditions on its results."""
+        part = tuple(replaced if part is None else part)
+        self.literals = [literal for literal in self.literals if literal not in replaced]
+        keys = tuple(var.name for var in shared)
+        name = self.partial.relation(self.rule, FoldedBody(self._guards(set(keys)), part, keys, columns, after), shared)
+        self.literals.append(Atom(name, (*shared, *(aggregate.result for aggregate in columns))))
 
     def _guards(self, shared: set[str]) -> tuple[Literal, ...]:
-        """The literals left that tell which values of the shared variables are needed, with wildcards for variables that are
-        used once."""
-        found: list[Literal] = []
-        names, left = set(shared), [*(one for one in self.literals if isinstance(one, Atom)), *self.around]
-        while more := [one for one in left if names & variables_of(one).keys()]:
-            found += more
-            left = [one for one in left if one not in more]
-            names |= variables_of(more).keys()
-        bound = variables_of(found).keys()
-        if found:
-            found += [one for one in self.literals if not isinstance(one, Atom) and variables_of(one).keys() <= bound]
-        times = Counter(node.name for node in rewrite.walk(found) if isinstance(node, Var))
-        once = {name: Wild() for name, number in times.items() if number == 1 and name not in shared}
-        return tuple(rewrite.substitute(one, once) if isinstance(one, Atom) else one for one in found)
+        """Return the remaining literals that restrict the values of the shared variables, with wildcards for variables that
+        occur once."""
+        guards: list[Literal] = []
+        names, left = set(shared), [*(literal for literal in self.literals if isinstance(literal, Atom)), *self.around]
+        while connected := [literal for literal in left if names & variables_of(literal).keys()]:
+            guards += connected
+            left = [literal for literal in left if literal not in connected]
+            names |= variables_of(connected).keys()
+        if guards:
+            bound, others = variables_of(guards).keys(), [each for each in self.literals if not isinstance(each, Atom)]
+            guards += [literal for literal in others if variables_of(literal).keys() <= bound]
+        occurrences = Counter(node.name for node in rewrite.walk(guards) if isinstance(node, Var))
+        wildcards = {name: Wild() for name, number in occurrences.items() if number == 1 and name not in shared}
+        return tuple(rewrite.substitute(each, wildcards) if isinstance(each, Atom) else each for each in guards)
 
 
 def _is_simple(literal: Literal) -> bool:
-    """True of an atom, or a negated one, of variables, constants and wildcards."""
+    """True for an atom, or a negated one, of variables, constants and wildcards."""
     atom = literal.atom if isinstance(literal, Not) else literal
     return isinstance(atom, Atom) and rewrite.has_simple_arguments(atom)
 
@@ -316,33 +313,32 @@ def _is_safe(call: Call) -> bool:
 
 
 def _compares(literal: Literal, one: Var, other: Var) -> bool:
+    """True if a literal is an inequality of two variables that are equal or ordered by value."""
     sides = {literal.left, literal.right} if isinstance(literal, Compare) and literal.op != "=" else set()
     return sides == {one, other} and one.kind in COUNTED
 
 
-def _factors(one: Aggregate) -> list[Term]:
-    """The terms whose product a sum adds; a count adds none."""
-    waiting, found = [] if one.target is None else [one.target], []
+def _factors(aggregate: Aggregate) -> list[Term]:
+    """Return the terms whose product a sum adds; none for a count."""
+    waiting, factors = [] if aggregate.target is None else [aggregate.target], []
     while waiting:
         term = waiting.pop()
         if isinstance(term, Call) and term.op == "*":
             waiting += term.args[::-1]
         else:
-            found.append(term)
-    return found
+            factors.append(term)
+    return factors
 
 
-def _product(terms: list[Term], kind: Kind) -> Term:
-    return reduce(lambda one, other: Call("*", (one, other), kind), terms)
-
-
-def _as(kind: Kind, term: Term) -> Term:
-    """A count as a factor of a sum of another kind."""
-    return term if isinstance(term, Wild) or term.kind == kind else Call(f"to_{kind.value}", (term,), kind)
+def _product_of(factors: list[Term], kind: Kind) -> Term:
+    """Return the product of terms in a kind, to which a count is converted."""
+    converted = [term if term.kind == kind else Call(f"to_{kind.value}", (term,), kind) for term in factors]
+    return reduce(lambda one, other: Call("*", (one, other), kind), converted)
 
 
 def _pairs(op: str, count: Var) -> Term:
-    """The number of pairs of values of which the one and the other compare so. There are less than 2^31 values."""
+    """Return the number of pairs of `count` values, less than 2^31, that a comparison lets through; of all pairs without an
+    operator."""
     if not op:
         return Call("*", (count, count), Kind.NUMBER)
     other = Call("+" if op in ("<=", ">=") else "-", (count, Const(1, Kind.NUMBER)), Kind.NUMBER)

@@ -7,8 +7,7 @@ With two rules for small, `!small(x)` says that neither body holds, and each of 
 
 A relation is not inlined if that would change results: in an aggregate that would count the variables of its bodies too,
 negated with variables that its head does not have, recursive, or with a property of its own (a lattice, an equivalence, a
-choice, a limit, autoinc).
-"""
+choice, a limit, autoinc)."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,7 +26,7 @@ MAX_LITERALS = 1000  # literals of one body: in a chain of relations that each r
 
 
 def inline(program: ir.Program) -> ir.Program:
-    """The program without the relations qualified `inline`, as far as that can be.
+    """Return the program without the relations qualified `inline`, except those that cannot be inlined.
 
     >>> kind = ir.Kind.NUMBER
     >>> x, y, z = (ir.Var(name, kind) for name in "xyz")
@@ -48,96 +47,94 @@ def inline(program: ir.Program) -> ir.Program:
 
 
 def _without(program: ir.Program, names: set[str]) -> tuple[ir.Program, dict[str, list[ir.Rule]]]:
-    """Return (the program without some relations, the rules that these had)."""
+    """Inline some relations: return (the program without them, the rules that they had)."""
     definitions = {name: rules for name, rules in rewrite.rules_by_head(program).items() if name in names}
     rules = [rule for rule in program.rules if rule.head.relation not in names]
-    made = [copy for rule in rules for copy in expanded(rule, definitions)]
+    copies = [copy for rule in rules for copy in expanded(rule, definitions)]
     relations = {name: relation for name, relation in program.relations.items() if name not in names}
-    return replace(program, relations=relations, rules=made), definitions
+    return replace(program, relations=relations, rules=copies), definitions
 
 
 def copies(program: ir.Program) -> tuple[list[tuple[ir.Rule, list[ir.Rule]]], set[str]]:
-    """Return each rule with the copies that inlining makes of it, and the names of the inlined relations. Rules of inlined
-    relations are included. A copy keeps all variables of its rule."""
+    """Return ([(rule, the copies that inlining makes of it)], the names of the inlined relations). Rules of inlined relations
+    are included. A copy keeps all variables of its rule."""
     found, inlined = [(rule, [rule]) for rule in program.rules], set[str]()
     while names := _next_to_inline(program):
         program, definitions = _without(program, names)
         inlined |= names
-        for number, (rule, made) in enumerate(found):
-            found[number] = rule, [copy for each in made for copy in expanded(each, definitions, settle=False)]
+        found = [
+            (rule, [new for copy in copies for new in expanded(copy, definitions, settle=False)]) for rule, copies in found
+        ]
     return found, inlined
 
 
 def _next_to_inline(program: ir.Program) -> set[str]:
-    """Return the relations to replace in this round: their rules read no relation that is still to be replaced."""
-    marked = {name for name, relation in program.relations.items() if "inline" in relation.qualifiers}
-    special = {directive.relation for directive in program.directives}
-    special |= {rule.head.relation for rule in program.rules if rewrite.has_autoinc(rule)}
-    special |= {name for name in marked if not program.relations[name].plain}
+    """Return the relations to inline in this round: their rules read no relation that is still to be inlined."""
+    qualified = {name for name, relation in program.relations.items() if "inline" in relation.qualifiers}
+    excluded = {directive.relation for directive in program.directives}
+    excluded |= {rule.head.relation for rule in program.rules if rewrite.has_autoinc(rule)}
+    excluded |= {name for name in qualified if not program.relations[name].plain}
     reads = rewrite.dependencies(program)
     group = recursion_groups(program)
-    special |= {name for name in marked if any(group.get(read) == group[name] for read in reads[name])}
-    allowed = marked - special
+    excluded |= {name for name in qualified if any(group.get(read) == group[name] for read in reads[name])}
+    allowed = qualified - excluded
     ready = {name for name in allowed if not reads[name] & allowed}
-    return ready - _needed_whole(program, ready)
+    return ready - _not_replaceable(program, ready)
 
 
-def _needed_whole(program: ir.Program, ready: set[str]) -> set[str]:
-    """Return those relations in `ready` that some rule reads where no body can replace them."""
-    definitions = {name: rules for name, rules in rewrite.rules_by_head(program).items() if name in ready}
-    whole = set()
+def _not_replaceable(program: ir.Program, names: set[str]) -> set[str]:
+    """Return those of some relations that a rule reads at a place where no body can replace them."""
+    definitions = {name: rules for name, rules in rewrite.rules_by_head(program).items() if name in names}
+    kept = set()
     for rule in program.rules:
         for node in rewrite.walk(rule.body):
-            if isinstance(node, ir.Not) and node.atom.relation in ready and _alternatives(node, definitions, set()) is None:
-                whole.add(node.atom.relation)
+            if isinstance(node, ir.Not) and node.atom.relation in names and _alternatives(node, definitions, set()) is None:
+                kept.add(node.atom.relation)
             elif isinstance(node, ir.Aggregate):
-                whole |= _kept_in_aggregate(node, definitions)
-        if rule.head.relation not in ready and _is_too_much(rule, definitions):
-            whole |= _relations_of_body(rule) & ready
-    return whole
+                kept |= _not_replaceable_in_aggregate(node, definitions)
+        if rule.head.relation not in names and _exceeds_limits(rule, definitions):
+            kept |= rewrite.relations_in(rule.body) & names
+    return kept
 
 
-def _kept_in_aggregate(aggregate: ir.Aggregate, definitions: dict) -> set[str]:
-    """Return the relations in the body of an aggregate that cannot be replaced there. A replacement must be a single body
-    without additional variables, as the aggregate would count their bindings."""
-    whole = set()
+def _not_replaceable_in_aggregate(aggregate: ir.Aggregate, definitions: dict) -> set[str]:
+    """Return the relations that no body can replace in an aggregate. It must be one body without additional variables, as the
+    aggregate would count their bindings."""
+    kept = set()
     for literal in aggregate.body:
         if isinstance(literal, ir.Atom) and literal.relation in definitions:
-            whole |= set() if _is_one_rule_without_new_variables(definitions[literal.relation]) else {literal.relation}
+            if not _has_one_binding(definitions[literal.relation]):
+                kept.add(literal.relation)
         elif isinstance(literal, ir.Not) and literal.atom.relation in definitions:
-            found = _alternatives(literal, definitions, set())
-            fits = found is not None and len(found) == 1 and not rewrite.positive_atoms(found[0])
-            whole |= set() if fits else {literal.atom.relation}
-    return whole
+            bodies = _alternatives(literal, definitions, set())
+            if bodies is None or len(bodies) != 1 or rewrite.positive_atoms(bodies[0]):
+                kept.add(literal.atom.relation)
+    return kept
 
 
-def _is_one_rule_without_new_variables(rules: list[ir.Rule]) -> bool:
+def _has_one_binding(rules: list[ir.Rule]) -> bool:
     """True if there is one rule whose body has no variables except the head's, so that each tuple has one binding."""
     return len(rules) == 1 and not rewrite.variables_of(rules[0].body).keys() - rewrite.variables_of(rules[0].head).keys()
 
 
-def _relations_of_body(rule: ir.Rule) -> set[str]:
-    return {part.relation for part in rewrite.walk(rule.body) if isinstance(part, ir.Atom)}
-
-
-def _is_too_much(rule: ir.Rule, definitions: dict) -> bool:
+def _exceeds_limits(rule: ir.Rule, definitions: dict) -> bool:
     """True if a rule becomes too many rules, or one with too many literals."""
     found = [_alternatives(literal, definitions, set()) for literal in rule.body if isinstance(literal, (ir.Atom, ir.Not))]
-    copies = prod(len(alternatives) for alternatives in found if alternatives)
-    literals = sum(max(map(len, alternatives)) for alternatives in found if alternatives)
+    copies = prod(len(bodies) for bodies in found if bodies)
+    literals = sum(max(map(len, bodies)) for bodies in found if bodies)
     return copies > MAX_COPIES or literals > max(MAX_LITERALS, len(rule.body))
 
 
 def expanded(rule: ir.Rule, definitions: dict[str, list[ir.Rule]], settle: bool = True) -> list[ir.Rule]:
     """Return a copy of the rule for each way to replace the atoms of `definitions` in its body. settle: simplify each copy by
     its equations, and drop a copy that cannot hold."""
-    if not _relations_of_body(rule) & definitions.keys():
+    if not rewrite.relations_in(rule.body) & definitions.keys():
         return [rule]
     limits.check_limits()
     taken = set(rewrite.variables_of(rule))
-    bodies = (rewrite.with_body(rule, body) for body in _bodies(rule.body, definitions, taken))
-    made = map(settled, bodies) if settle else bodies
-    return [replace(copy, plan=None) for copy in made if copy is not None]
+    copies = (rewrite.with_body(rule, body) for body in _bodies(rule.body, definitions, taken))
+    copies = map(settled, copies) if settle else copies
+    return [replace(copy, plan=None) for copy in copies if copy is not None]
 
 
 def _bodies(body: tuple, definitions: dict, taken: set[str]) -> Iterator[tuple]:
@@ -167,28 +164,22 @@ def _alternatives(literal: ir.Literal, definitions: dict, taken: set[str]) -> li
 
 
 def _positive(atom: ir.Atom, rule: ir.Rule) -> tuple:
-    """The rule's body for the atom."""
-    terms, equal = _unify(rule, atom, rewrite.results_of(rule.body), (ir.Var, ir.Const))
-    return tuple(rewrite.substitute(literal, terms) for literal in (*equal, *rule.body))
+    """Return the body of a rule, renamed apart, that replaces an atom of its head's relation."""
+    terms, equations = _unify(rule, atom, rewrite.results_of(rule.body), (ir.Var, ir.Const))
+    return tuple(rewrite.substitute(literal, terms) for literal in (*equations, *rule.body))
 
 
-def _unify(rule: ir.Rule, atom: ir.Atom, stay: set[str], plain: tuple) -> tuple[dict, list]:
-    """Return (substitution, conditions) such that the head equals the atom. stay: variables that must not be replaced; plain:
-    the types of terms that may replace a variable."""
+def _unify(rule: ir.Rule, atom: ir.Atom, fixed: set[str], replacing: tuple) -> tuple[dict, list]:
+    """Return (substitution, equations) such that the head of a rule equals an atom. fixed: variables that must not be replaced;
+    replacing: the types of terms that may replace a variable."""
     terms: dict[str, ir.Term] = {}
-    equal: list[ir.Literal] = []
-    for mine, given, kind in zip(rule.head.args, atom.args, _kinds(rule.head, atom), strict=True):
-        if isinstance(mine, ir.Var) and mine.name not in terms.keys() | stay and isinstance(given, plain):
+    equations: list[ir.Literal] = []
+    for mine, given in zip(rule.head.args, atom.args, strict=True):
+        if isinstance(mine, ir.Var) and mine.name not in terms.keys() | fixed and isinstance(given, replacing):
             terms[mine.name] = given
-        else:
-            equal += unify(mine, given, kind)
-    return terms, equal
-
-
-def _kinds(*atoms: ir.Atom) -> list:
-    """Return the kind of each argument, from the first atom whose argument there is not a wildcard."""
-    places = zip(*(atom.args for atom in atoms), strict=True)
-    return [next((arg.kind for arg in args if not isinstance(arg, ir.Wild)), None) for args in places]
+        elif not isinstance(mine, ir.Wild):
+            equations += unify(mine, given, mine.kind)
+    return terms, equations
 
 
 def unify(left: ir.Term, right: ir.Term, kind: ir.Kind) -> list[ir.Literal]:
@@ -207,26 +198,32 @@ def unify(left: ir.Term, right: ir.Term, kind: ir.Kind) -> list[ir.Literal]:
 
 
 def _negative(atom: ir.Atom, rules: list[ir.Rule], taken: set[str]) -> list[tuple] | None:
-    """One negated literal of each rule, in every combination."""
-    found = [_negations(atom, rewrite.rename_apart(rule, taken)) for rule in rules]
-    choices = [literals for literals in found if literals is not None]
-    return list(product(*choices)) if len(choices) == len(found) else None
+    """Return the bodies that replace a negated atom: one negated literal of each rule, in every combination. None if a rule
+    cannot be negated."""
+    choices: list[list[ir.Literal]] = []
+    for rule in rules:
+        negations = _negations(atom, rewrite.rename_apart(rule, taken))
+        if negations is None:
+            return None
+        choices.append(negations)
+    return list(product(*choices))
 
 
 def _negations(atom: ir.Atom, rule: ir.Rule) -> list[ir.Literal] | None:
-    """The negations of the literals of a rule for the atom; None if one has none, or variables that the atom has not."""
+    """Return the negations of the literals with which a rule derives an atom; None if a literal has no negation, or has
+    variables that the atom does not have."""
     inside = [part for arg in atom.args for part in rewrite.children(arg)]
     if rewrite.results_of(rule.body) or any(isinstance(part, ir.Wild) for part in rewrite.walk(inside)):
         return None
-    terms, equal = _unify(rule, atom, set(), (ir.Var, ir.Const, ir.Call, ir.Pack))
-    body = [rewrite.substitute(literal, terms) for literal in (*equal, *rule.body)]
+    terms, equations = _unify(rule, atom, set(), (ir.Var, ir.Const, ir.Call, ir.Pack))
+    body = [rewrite.substitute(literal, terms) for literal in (*equations, *rule.body)]
     if rewrite.variables_of(body).keys() - rewrite.variables_of(atom).keys():
         return None
     return [negated(literal) for literal in body]
 
 
 def negated(literal: ir.Literal) -> ir.Literal:
-    """The literal that holds when this one does not.
+    """Return the literal that is true when another one is false. Raises TypeError for aggregates and ranges.
 
     >>> x = ir.Var("x", ir.Kind.NUMBER)
     >>> print(negated(ir.Compare("<", x, x, ir.Kind.NUMBER)), negated(ir.Not(ir.Atom("a", (x,)))))

@@ -13,8 +13,7 @@ every demand for x would not terminate.
 
 A relation is computed whole if it is negated, read by an aggregate, has a lattice, a choice or an autoinc, or if such a
 relation depends on it: demand might make it depend on rules that depend on it. So all new cycles are of positive atoms, and a
-stratified program stays stratified.
-"""
+stratified program stays stratified."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -49,10 +48,10 @@ def magic(program: ir.Program, keep: Iterable[str] = ()) -> ir.Program:
     chosen = _chosen(program) - _computed_whole(program) - set(keep)
     while chosen:
         demands = _Demands(program, chosen)
-        demands.spread()
+        demands.propagate()
         if not demands.whole:
             return demands.program()
-        chosen = chosen - demands.whole  # asked for all it has somewhere: then that is there for everyone
+        chosen = chosen - demands.whole  # a relation that is computed whole for one reader serves all
     return program
 
 
@@ -64,64 +63,62 @@ def is_adorned(name: str, relation: str) -> bool:
 
 def _chosen(program: ir.Program) -> set[str]:
     """Return the relations for which computation on demand is requested."""
-    named, excluded = (_names_in_pragma(program.pragmas.get(key, "")) for key in ("magic-transform", "magic-transform-exclude"))
-    qualifiers = {name: relation.qualifiers for name, relation in program.relations.items()}
-    return {
-        name
-        for name, has in qualifiers.items()
-        if ("magic" in has or name in named or "*" in named) and "no_magic" not in has and name not in excluded
+    pragmas = [program.pragmas.get(key, "") for key in ("magic-transform", "magic-transform-exclude")]
+    named, excluded = ({name.strip() for name in value.split(",")} for value in pragmas)
+    requested = {
+        name for name, relation in program.relations.items() if "*" in named or name in named or "magic" in relation.qualifiers
     }
-
-
-def _names_in_pragma(value: str) -> set[str]:
-    return {name.strip() for name in value.split(",")}
+    return {name for name in requested - excluded if "no_magic" not in program.relations[name].qualifiers}
 
 
 def _computed_whole(program: ir.Program) -> set[str]:
-    """Return the relations for which demand is impossible or useless."""
-    with_needs = {name for name, relation in program.relations.items() if relation.lattice or relation.stepwise}
-    with_needs |= {rule.head.relation for rule in program.rules if rewrite.has_autoinc(rule)}
-    with_needs |= {directive.relation for directive in program.directives if directive.kind == "limitsize"}
+    """Return the relations for which demand is impossible or useless: the first with all relations on which they depend."""
+    with_dependencies = {name for name, relation in program.relations.items() if relation.lattice or relation.stepwise}
+    with_dependencies |= {rule.head.relation for rule in program.rules if rewrite.has_autoinc(rule)}
+    with_dependencies |= {directive.relation for directive in program.directives if directive.kind == "limitsize"}
     for node in rewrite.walk(program.rules):
         if isinstance(node, ir.Not):
-            with_needs.add(node.atom.relation)
+            with_dependencies.add(node.atom.relation)
         elif isinstance(node, ir.Aggregate):
-            with_needs |= {part.relation for part in rewrite.walk(node.body) if isinstance(part, ir.Atom)}
+            with_dependencies |= rewrite.relations_in(node.body)
     alone = {directive.relation for directive in program.directives}
     alone |= {name for name, relation in program.relations.items() if relation.eqrel}
     alone |= program.relations.keys() - {rule.head.relation for rule in program.rules if rule.body}
-    return rewrite.reachable(with_needs, rewrite.dependencies(program)) | alone
+    return rewrite.reachable(with_dependencies, rewrite.dependencies(program)) | alone
 
 
 @dataclass
 class _Demands:
-    """Propagation of demand from the rules of other relations to those of the chosen relations."""
+    """Propagates demand from the rules of other relations to those of the chosen relations.
+
+    whole: chosen relations that a rule reads without a bound column; relations, rules: those of the new program; waiting: the
+    (relation, adornment) pairs whose rules are not adorned yet."""
 
     before: ir.Program
     chosen: set[str]
-    whole: set[str] = field(default_factory=set)  # chosen relations that are read without a bound column somewhere
-    relations: dict[str, ir.Relation] = field(default_factory=dict)  # made
-    rules: list[ir.Rule] = field(default_factory=list)  # made
-    waiting: list[tuple[str, str]] = field(default_factory=list)  # (relation, adornment) pairs whose rules are not made yet
+    whole: set[str] = field(default_factory=set)
+    relations: dict[str, ir.Relation] = field(default_factory=dict)
+    rules: list[ir.Rule] = field(default_factory=list)
+    waiting: list[tuple[str, str]] = field(default_factory=list)
 
-    def spread(self) -> None:
+    def propagate(self) -> None:
         """Adorn the rules of all other relations, then those of demanded relations, until no adornment is new."""
         for rule in self.before.rules:
             if rule.head.relation not in self.chosen:
-                self.rules.append(self.reading(rule))
+                self.rules.append(self._adorned(rule))
         by_head = rewrite.rules_by_head(self.before)
         while self.waiting and not self.whole:
             name, adornment = self.waiting.pop(0)
-            for rule in self.own(name, by_head[name]):
-                self.rules.append(self.reading(_guarded(rule, adornment), f"{name}@{adornment}"))
+            for rule in self._rules_of(name, by_head[name]):
+                self.rules.append(self._adorned(_guarded(rule, adornment), f"{name}@{adornment}"))
 
     def program(self) -> ir.Program:
         relations = {name: relation for name, relation in self.before.relations.items() if name not in self.chosen}
         return replace(self.before, relations=relations | self.relations, rules=without_repetition(self.rules))
 
-    def own(self, name: str, rules: list[ir.Rule]) -> list[ir.Rule]:
-        """Return a relation's rules, with its facts replaced by one rule that reads them from a relation shared by all
-        adornments."""
+    def _rules_of(self, name: str, rules: list[ir.Rule]) -> list[ir.Rule]:
+        """Return a relation's rules, with its facts replaced by one rule that reads them from a relation that all adornments
+        share. Add that relation if it is new."""
         if all(rule.body for rule in rules):
             return rules
         relation, facts = self.before.relations[name], f"{name}@facts"
@@ -129,27 +126,29 @@ class _Demands:
             self.relations[facts] = replace(relation, name=facts, qualifiers=frozenset())
             given = [rule for rule in rules if not rule.body]
             self.rules += [replace(rule, head=replace(rule.head, relation=facts)) for rule in given]
-        args = tuple(ir.Var(column, kind) for (column, _), kind in zip(relation.attributes, relation.kinds, strict=True))
-        args = tuple(replace(var, name=f"{var.name}.{i}") for i, var in enumerate(args))
-        copied = ir.Rule(ir.Atom(name, args), (ir.Atom(facts, args),), text=f"the facts of {name}")
-        return [rule for rule in rules if rule.body] + [copied]
+        columns = enumerate(zip(relation.attributes, relation.kinds, strict=True))
+        args = tuple(ir.Var(f"{attribute}.{number}", kind) for number, ((attribute, _), kind) in columns)
+        copy = ir.Rule(ir.Atom(name, args), (ir.Atom(facts, args),), text=f"the facts of {name}")
+        return [rule for rule in rules if rule.body] + [copy]
 
-    def reading(self, rule: ir.Rule, head: str | None = None) -> ir.Rule:
-        """Return the rule reading the adorned atoms; their demand goes to rules of its own."""
+    def _adorned(self, rule: ir.Rule, head: str | None = None) -> ir.Rule:
+        """Return the rule with adorned atoms in its body, and add the rules of their demand. head: the relation of the head, if
+        it is adorned."""
         body = list(rule.body)
         known = _add_implied(set(), body)
         for index, literal in enumerate(body):
             if not isinstance(literal, ir.Atom):
                 continue
             if literal.relation in self.chosen:
-                body[index] = self.demanded(literal, known, rule, body[:index])
-            known = _add_implied(known.union(*map(_taken_apart, literal.args)), body)
-        name = replace(rule.head, relation=head or rule.head.relation)
-        return rewrite.with_body(replace(rule, head=name), body)
+                body[index] = self._demanded(literal, known, rule, body[:index])
+            known = _add_implied(known.union(*map(rewrite.variables_bound_by, literal.args)), body)
+        adorned_head = replace(rule.head, relation=head or rule.head.relation)
+        return rewrite.with_body(replace(rule, head=adorned_head), body)
 
-    def demanded(self, atom: ir.Atom, known: set[str], rule: ir.Rule, earlier: list) -> ir.Atom:
-        """Return the atom adorned by its known arguments, and add the rule for its demand. If no argument is known, the
-        relation is marked to be computed whole."""
+    def _demanded(self, atom: ir.Atom, known: set[str], rule: ir.Rule, earlier: list) -> ir.Atom:
+        """Return the atom adorned by its known arguments, and add the rule for its demand. If no argument is known, mark the
+        relation to be computed whole. known: variables with known values; rule: the rule of the atom; earlier: the literals
+        before it."""
         bound = [_is_known(arg, known) for arg in atom.args]
         if not any(bound):
             self.whole.add(atom.relation)
@@ -157,17 +156,17 @@ class _Demands:
         adornment = "".join("fb"[is_bound] for is_bound in bound)
         name = f"{atom.relation}@{adornment}"
         if name not in self.relations:
-            self.declare(self.before.relations[atom.relation], adornment)
-        asked = ir.Atom(f"{name}.demand", tuple(arg for arg, is_bound in zip(atom.args, bound, strict=True) if is_bound))
+            self._declare(self.before.relations[atom.relation], adornment)
+        demand = ir.Atom(f"{name}.demand", tuple(arg for arg, is_bound in zip(atom.args, bound, strict=True) if is_bound))
         tests = [literal for literal in rule.body if isinstance(literal, (ir.Compare, ir.Test)) and not _computes(literal)]
         tests = [literal for literal in tests if rewrite.variables_of(literal).keys() <= known]
-        body = _connected(asked, [_looser(part) for part in earlier if isinstance(part, ir.Atom)] + tests)
+        body = _connected(demand, [_without_computed(part) for part in earlier if isinstance(part, ir.Atom)] + tests)
         text = f"demand of {atom} in: {rule.text or rule}"
-        self.rules.append(ir.Rule(asked, tuple(body), span=rule.span, text=text))
+        self.rules.append(ir.Rule(demand, tuple(body), span=rule.span, text=text))
         return replace(atom, relation=name)
 
-    def declare(self, relation: ir.Relation, adornment: str) -> None:
-        """Declare an adorned relation and its demand."""
+    def _declare(self, relation: ir.Relation, adornment: str) -> None:
+        """Declare an adorned relation and its demand, and let its rules wait to be adorned."""
         name = f"{relation.name}@{adornment}"
         bound = tuple(column for column, mark in zip(relation.attributes, adornment, strict=True) if mark == "b")
         self.relations[name] = replace(relation, name=name, qualifiers=relation.qualifiers - {"magic"})
@@ -176,8 +175,8 @@ class _Demands:
 
 
 def _guarded(rule: ir.Rule, adornment: str) -> ir.Rule:
-    """Return the rule restricted to demanded tuples: its body begins with the demand for the bound places of its head. A
-    computed place cannot be bound by the demand: it gets a variable, and is compared."""
+    """Return the rule restricted to demanded tuples: its body begins with the demand for the bound columns of its head. The
+    demand cannot bind a computed argument: it binds a new variable, which is compared with the argument."""
     taken, tests = set(rewrite.variables_of(rule)), []
     args: list[ir.Term] = []
     for arg, mark in zip(rule.head.args, adornment, strict=True):
@@ -194,8 +193,8 @@ def _computes(node) -> bool:
     return any(isinstance(part, ir.Call) for part in rewrite.walk(node))
 
 
-def _looser(atom: ir.Atom) -> ir.Atom:
-    """The atom with computed arguments replaced by wildcards."""
+def _without_computed(atom: ir.Atom) -> ir.Atom:
+    """Return the atom with computed arguments replaced by wildcards."""
     return replace(atom, args=tuple(ir.Wild() if _computes(arg) else arg for arg in atom.args))
 
 
@@ -205,32 +204,24 @@ def _is_known(term: ir.Term, known: set[str]) -> bool:
 
 def _add_implied(known: set[str], body: Iterable) -> set[str]:
     """Return the known variables together with those whose values follow from equalities."""
-    equal = [part for part in body if isinstance(part, ir.Compare) and part.op == "="]
-    known, growing = set(known), True
-    while growing:
-        found = set()
-        for literal in equal:
-            for term, other in ((literal.left, literal.right), (literal.right, literal.left)):
+    equations = [part for part in body if isinstance(part, ir.Compare) and part.op == "="]
+    known = set(known)
+    before = -1
+    while len(known) > before:
+        before = len(known)
+        for equation in equations:
+            for term, other in ((equation.left, equation.right), (equation.right, equation.left)):
                 if isinstance(term, (ir.Var, ir.Pack)) and _is_known(other, known):
-                    found |= _taken_apart(term)
-        growing = bool(found - known)
-        known |= found
+                    known |= rewrite.variables_bound_by(term)
     return known
 
 
-def _taken_apart(term: ir.Term) -> set[str]:
-    """Return the variables that become bound if a term is bound: the result of an expression does not determine its
-    operands."""
-    if isinstance(term, ir.Pack):
-        return set().union(*map(_taken_apart, term.args))
-    return {term.name} if isinstance(term, ir.Var) else set()
-
-
-def _connected(asked: ir.Atom, literals: list) -> list:
-    """Return the literals on which the variables of an atom depend, directly or through other variables."""
-    names, growing = set(rewrite.variables_of(asked)), True
-    while growing:
-        near = [part for part in literals if rewrite.variables_of(part).keys() & names]
-        found = set(rewrite.variables_of(near)) - names
-        growing, names = bool(found), names | found
-    return near
+def _connected(atom: ir.Atom, literals: list) -> list:
+    """Return the literals that share variables with an atom, directly or through other literals."""
+    names = set(rewrite.variables_of(atom))
+    while True:
+        connected = [literal for literal in literals if rewrite.variables_of(literal).keys() & names]
+        new = rewrite.variables_of(connected).keys() - names
+        if not new:
+            return connected
+        names |= new

@@ -28,7 +28,7 @@ class Compiled:
     program: ir.Program
     strata: list[Stratum]
     unjoined: ir.Program | None = None  # the program without static joins, if it has any: see `join_static`
-    pushdown: dict[str, Pushdown] = field(default_factory=dict)  # what the readers of facts may leave out, by relation
+    pushdown: dict[str, Pushdown] = field(default_factory=dict)  # for the readers of facts, by relation
 
     @cached_property
     def loops(self) -> dict[int, StratumLoop]:
@@ -66,8 +66,8 @@ def _compiled(program: ir.Program, keep: set[str] | None, given, limited: bool, 
     program = inline(replace(program, rules=list(program.rules), loops=tuple(loops)))
     program = simplify(program, keep, given)
     program = drop_unread_steps(program, keep)
-    asked = program if limited else magic(program, {*(keep or ()), *whole})
-    program = program if asked is program else simplify(asked, keep, given)
+    on_demand = program if limited else magic(program, {*(keep or ()), *whole})
+    program = program if on_demand is program else simplify(on_demand, keep, given)
     program = share(program)
     if limited:
         program = aggregate_early(program) if once else program
@@ -81,18 +81,18 @@ def _compiled(program: ir.Program, keep: set[str] | None, given, limited: bool, 
         return aggregate_early(keep_classes(program, keep, whole)) if once else program
 
     unjoined = finished(program)
-    if joined is program or not _differ_in_readers_alone(unjoined, joined := finished(joined)):
+    if joined is program or not _differ_only_in_readers(unjoined, joined := finished(joined)):
         return Compiled(unjoined, group_loops(strata(unjoined), unjoined.loops))
-    program = replace(joined, relations=unjoined.relations | joined.relations)  # a stratum may go back to its halves
+    # A stratum without static joins may read halves that the program with static joins does not have.
+    program = replace(joined, relations=unjoined.relations | joined.relations)
     return Compiled(program, strata(program), unjoined)
 
 
-def _differ_in_readers_alone(unjoined: ir.Program, joined: ir.Program) -> bool:
-    """True if two programs, without and with static joins, have the same rules but in the strata that read such joins: then a
-    stratum of the one can replace that of the other."""
-    found = strata(joined)
-    readers = {name for each in found if any(map(is_static, each.reads)) for name in each.relations}
+def _differ_only_in_readers(unjoined: ir.Program, joined: ir.Program) -> bool:
+    """True if two programs, without and with static joins, differ only in the rules of strata that read such joins. Then a
+    stratum of one program can replace that of the other."""
+    readers = {name for stratum in strata(joined) if any(map(is_static, stratum.reads)) for name in stratum.relations}
     halves = unjoined.relations.keys() - joined.relations.keys()
-    rules = [{str(rule): rule.head.relation for rule in program.rules} for program in (unjoined, joined)]
-    heads = {rules[text in rules[1]][text] for text in rules[0].keys() ^ rules[1].keys()}
+    heads_before, heads_after = ({str(rule): rule.head.relation for rule in each.rules} for each in (unjoined, joined))
+    heads = {name for _, name in heads_before.items() ^ heads_after.items()}
     return all(name in readers or is_static(name) or name in halves for name in heads)

@@ -7,8 +7,7 @@ makes, for each new tuple of loop, a binding with each other one, even if there 
 
     factor@1(x) :- loop(3, x, y, _).    factor@2(z) :- loop(3, _, _, z).    pair(x, z) :- factor@1(x), factor@2(z).
 
-each x is new once and is joined with each z once, so there are as many bindings as heads.
-"""
+each x is new once and is joined with each z once, so there are as many bindings as heads."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,7 +18,7 @@ from semi_naive.ra.ir import Atom, Literal, Program, Rule, Var, Wild
 
 
 def factor(program: Program) -> Program:
-    """The program with such rules split: a factor becomes a relation if the head does not read all of its columns.
+    """Split Cartesian products: a factor becomes a relation if the head does not read all of its columns.
 
     >>> from semi_naive.ra.ir import Kind, Relation, Type
     >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
@@ -32,54 +31,55 @@ def factor(program: Program) -> Program:
     pair(x, z) :- factor@1(x), factor@2(z).
     """
     cycles = orderless(program)
-    single = {loop.steps.step for loop in program.loops if loop.steps}
+    of_one_tuple = {loop.steps.step for loop in program.loops if loop.steps}
     rules, relations = [], dict(program.relations)
-    made: dict[tuple, str] = {}
+    names: dict[tuple, str] = {}  # of the relations of factors, by the texts of these
     for rule in program.rules:
         body: list[Literal] = []
-        for literals, kept in _factors(rule, cycles.get(rule.head.relation), single):
+        for literals, kept in _factors(rule, cycles.get(rule.head.relation), of_one_tuple):
             if kept is None:
                 body += literals
                 continue
             key = tuple(map(str, literals)), tuple(map(str, kept))
-            if key not in made:
-                made[key] = name = f"factor@{len(made) + 1}"
-                relations[name], part = relation_of(name, kept, literals, rule)
-                rules.append(part)
-            body.append(Atom(made[key], kept))
+            if key not in names:
+                names[key] = name = f"factor@{len(names) + 1}"
+                relations[name], factor_rule = relation_of(name, kept, literals, rule)
+                rules.append(factor_rule)
+            body.append(Atom(names[key], kept))
         rules.append(rule if all(literal in rule.body for literal in body) else replace(rule, body=tuple(body)))
-    return replace(program, rules=rules, relations=relations) if made else program
+    return replace(program, rules=rules, relations=relations) if names else program
 
 
 def _factors(
-    rule: Rule, cycle: frozenset[str] | None, single: set[str]
+    rule: Rule, cycle: frozenset[str] | None, of_one_tuple: set[str]
 ) -> Iterator[tuple[tuple[Literal, ...], tuple[Var, ...] | None]]:
-    """The factors of a rule's body, each with the variables of its relation, or None if it stays as it is. cycle: the relations
-    of the head's stratum, or None if its rules cannot be split; single: relations of one tuple, which multiply nothing."""
-    found = _components(rule.body, single) if len(rule.body) > 1 else [rule.body]
-    if cycle is None or len(found) < 2 or not is_plain(rule):
+    """Yield (literals, variables of a new relation for them) of each factor of a rule's body; None for a factor that gets no
+    relation. cycle: the relations of the head's stratum, or None if its rules cannot be split; of_one_tuple: relations that
+    multiply nothing."""
+    factors = _components(rule.body, of_one_tuple) if len(rule.body) > 1 else [rule.body]
+    if cycle is None or len(factors) < 2 or not is_plain(rule):
         yield rule.body, None
         return
     needed = variables_of(rule.head)
-    for literals in found:
+    for literals in factors:
         kept = tuple(var for name, var in variables_of(literals).items() if name in needed)
         recursive = any(isinstance(literal, Atom) and literal.relation in cycle for literal in literals)
-        gains = _drops(literals, needed) and (kept or recursive)
-        yield literals, kept if gains else None
+        pays = _drops_columns(literals, needed) and (kept or recursive)
+        yield literals, kept if pays else None
 
 
-def _components(body: tuple[Literal, ...], single: set[str]) -> list[tuple[Literal, ...]]:
-    """The literals that variables connect, in the order of the first of each; those without an atom, or with none but of
-    `single` relations, stay with the first."""
+def _components(body: tuple[Literal, ...], of_one_tuple: set[str]) -> list[tuple[Literal, ...]]:
+    """Return the groups of literals that variables connect, in the order of their first literals. Groups without an atom, or
+    only with atoms of relations of one tuple, are added to the first other group."""
     groups = connected(body)
-    atoms = {place for place, each in enumerate(body) if isinstance(each, Atom) and each.relation not in single}
-    apart = [places for places in groups if not atoms.isdisjoint(places)]
-    loose = [place for places in groups if places not in apart for place in places]
-    if apart:
-        apart[0] = apart[0] + loose
-    return [tuple(body[place] for place in sorted(places)) for places in apart] or [body]
+    atoms = {place for place, each in enumerate(body) if isinstance(each, Atom) and each.relation not in of_one_tuple}
+    factors = [places for places in groups if not atoms.isdisjoint(places)]
+    others = [place for places in groups if places not in factors for place in places]
+    if factors:
+        factors[0] = factors[0] + others
+    return [tuple(body[place] for place in sorted(places)) for places in factors] or [body]
 
 
-def _drops(literals: tuple[Literal, ...], needed: dict[str, Var]) -> bool:
-    """True if a factor has more bindings than its relation has tuples."""
+def _drops_columns(literals: tuple[Literal, ...], needed: dict[str, Var]) -> bool:
+    """True if a factor may have more bindings than its relation has tuples: the head does not need all of its columns."""
     return any(isinstance(part, Wild) or isinstance(part, Var) and part.name not in needed for part in walk(literals))

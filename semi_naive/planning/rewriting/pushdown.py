@@ -3,8 +3,7 @@
     cheap(c) :- sale(_, c, a, d), d >= 3640, a < 10.
 
 reads neither the first column of sale nor the rows before day 3640, nor those with an amount of 10 or more. So sale has three
-attributes in such a program, and readers leave rows out: the row groups of a parquet file have the ranges of their values.
-"""
+attributes in such a program, and readers leave rows out: the row groups of a parquet file have the ranges of their values."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -26,9 +25,9 @@ COMPARED = {  # the operators that a range of values answers: NaN is in no range
 
 
 def push_down(programs: list[ir.Program], keep: set[str], given: Iterable[str]) -> tuple[list[ir.Program], dict[str, Pushdown]]:
-    """Return programs without the attributes of facts that no rule reads, and the pushdown of each relation of facts that has
-    one. programs: the forms of one program that a run may evaluate; keep: relations that are wanted whole; given: those that
-    get facts. Programs with loops, which read relations by other means than rules, stay as they are."""
+    """Return (the programs without the attributes of facts that no rule reads, the pushdown of each relation of facts that has
+    one). programs: the forms of one program that a run may evaluate; keep: relations that are wanted whole; given: those that
+    get facts. Programs with loops, which read relations by other means than rules, are not changed."""
     if any(program.loops for program in programs):
         return programs, {}
     pushed = _pushed_down(programs, keep, given)
@@ -37,7 +36,7 @@ def push_down(programs: list[ir.Program], keep: set[str], given: Iterable[str]) 
 
 
 def _narrowed(program: ir.Program, pushed: dict[str, Pushdown]) -> ir.Program:
-    """The program with only the attributes that are read of the relations in `pushed`."""
+    """Drop the attributes of the relations in `pushed` that are not read."""
 
     def change(node):
         if not isinstance(node, ir.Atom) or node.relation not in pushed:
@@ -56,22 +55,23 @@ def _narrowed(program: ir.Program, pushed: dict[str, Pushdown]) -> ir.Program:
 def _pushed_down(programs: list[ir.Program], keep: set[str], given: Iterable[str]) -> dict[str, Pushdown]:
     """Return the pushdown of each relation of facts that has one."""
     heads = {rule.head.relation for program in programs for rule in program.rules if not is_fact(rule)}
-    shown = {each.relation for program in programs for each in program.directives if each.kind != "input"}
-    relations = programs[0].relations
-    may = [name for name in given if name in relations and relations[name].plain and name not in heads | shown | keep]
-    found = {name: _Reading() for name in may if relations[name].arity}
+    whole = {each.relation for program in programs for each in program.directives if each.kind != "input"} | heads | keep
+    relations = {name: relation for name, relation in programs[0].relations.items() if relation.plain and relation.arity}
+    readings = {name: _Reading() for name in given if name in relations and name not in whole}
     for program in programs:
         for rule in program.rules:
             if not is_fact(rule):
-                _read_rule(rule, found)
-    pushed = {name: reading.pushdown(relations[name]) for name, reading in found.items()}
+                uses = Counter(node.name for node in rewrite.walk(rule) if isinstance(node, ir.Var))
+                counted = rewrite.has_autoinc(rule) or fold_of(rule) is not None
+                _read_body(rule.body, readings, uses, counted, {})
+    pushed = {name: reading.pushdown(relations[name]) for name, reading in readings.items()}
     return {name: each for name, each in pushed.items() if each.rows or len(each.read) < each.relation.arity}
 
 
 @dataclass
 class _Reading:
-    """The columns of a relation that atoms read, and the filters that select its rows. filters: conjunctions of conditions, one
-    of which a row meets; None if all rows are read."""
+    """The parts of a relation that atoms read. columns: the columns; filters: conjunctions of conditions, one of which each row
+    meets that is read; None if all rows are read."""
 
     columns: set[int] = field(default_factory=set)
     filters: set[tuple[Condition, ...]] | None = field(default_factory=set)
@@ -86,20 +86,14 @@ class _Reading:
                 self.filters = None
 
     def pushdown(self, relation: ir.Relation) -> Pushdown:
-        """Return it as a pushdown that reads an attribute at least."""
+        """Return the pushdown of the relation, which reads at least one attribute."""
         return Pushdown(relation, tuple(sorted(self.columns or {0})), tuple(sorted(self.filters or (), key=str)))
 
 
-def _read_rule(rule: ir.Rule, found: dict[str, _Reading]) -> None:
-    """Add what the atoms of a rule read."""
-    uses = Counter(node.name for node in rewrite.walk(rule) if isinstance(node, ir.Var))
-    counted = rewrite.has_autoinc(rule) or fold_of(rule) is not None
-    _read_body(rule.body, found, uses, counted, {})
-
-
-def _read_body(body, found: dict[str, _Reading], uses: Counter, counted: bool, bounds: dict) -> None:
-    """Add what the atoms of a body read. uses: how often each variable is in the rule; counted: each tuple makes a binding that
-    counts, so all columns are read; bounds: the comparisons with constants outside, by variable."""
+def _read_body(body, readings: dict[str, _Reading], uses: Counter, counted: bool, bounds: dict) -> None:
+    """Add the parts of relations that the atoms of a body read to `readings`. uses: the number of occurrences of each variable
+    in the rule; counted: each tuple makes a binding that counts, so all columns are read; bounds: (operator, constant) of the
+    comparisons outside the body, by variable."""
     bounds = {name: list(conditions) for name, conditions in bounds.items()}
     for literal in body:
         if isinstance(literal, ir.Compare):
@@ -108,20 +102,20 @@ def _read_body(body, found: dict[str, _Reading], uses: Counter, counted: bool, b
                     bounds.setdefault(left.name, []).append((op, right))
     for literal in body:
         if isinstance(literal, ir.Aggregate):
-            _read_body(literal.body, found, uses, literal.op not in ("min", "max"), bounds)
+            _read_body(literal.body, readings, uses, literal.op not in ("min", "max"), bounds)
             continue
-        for atom in (node for node in rewrite.walk(literal) if isinstance(node, ir.Atom) and node.relation in found):
-            columns = [at for at, arg in enumerate(atom.args) if counted or _is_read(arg, uses)]
-            conditions = [each for at, arg in enumerate(atom.args) for each in _conditions(at, arg, bounds)]
-            found[atom.relation].add(columns, conditions)
+        for atom in (node for node in rewrite.walk(literal) if isinstance(node, ir.Atom) and node.relation in readings):
+            columns = [column for column, arg in enumerate(atom.args) if counted or _is_read(arg, uses)]
+            conditions = [each for column, arg in enumerate(atom.args) for each in _conditions(column, arg, bounds)]
+            readings[atom.relation].add(columns, conditions)
 
 
 def _is_read(arg: ir.Term, uses: Counter) -> bool:
     return not (isinstance(arg, ir.Wild) or isinstance(arg, ir.Var) and uses[arg.name] == 1)
 
 
-def _conditions(at: int, arg: ir.Term, bounds: dict) -> list[Condition]:
-    """The conditions that an argument makes on the attribute at a place."""
+def _conditions(column: int, arg: ir.Term, bounds: dict) -> list[Condition]:
+    """Return the conditions that the argument in a column implies. bounds: see `_read_body`."""
     if isinstance(arg, ir.Const):
-        return [Condition(at, "=", arg)] if "=" in COMPARED.get(arg.kind, ()) else []
-    return [Condition(at, op, const) for op, const in bounds.get(arg.name, ())] if isinstance(arg, ir.Var) else []
+        return [Condition(column, "=", arg)] if "=" in COMPARED.get(arg.kind, ()) else []
+    return [Condition(column, op, const) for op, const in bounds.get(arg.name, ())] if isinstance(arg, ir.Var) else []

@@ -8,8 +8,7 @@ searches role for each new link in each iteration, although role and some_left a
 
 they are joined once. On the EL ontology of bench.ontologies (1.6 M tuples of is and link) this took 1.4 s of processor time for
 3.2, and 330 MB for 620, with one thread. The join is made just before the stratum that reads it. If it makes more tuples than
-`bound_of`, the stratum is evaluated without any static join: in doop, one was expected to make 0.6 million, and made 8.5.
-"""
+`bound_of`, the stratum is evaluated without any static join: in doop, one was expected to make 0.6 million, and made 8.5."""
 
 from dataclasses import replace
 
@@ -24,7 +23,8 @@ MAX_STATIC_GROWTH = 16  # the same, for each tuple that it reads: of roles 18 de
 
 
 def join_static(program: Program) -> Program:
-    """The program with such rules rewritten: the join drops a variable, and is no wider than its widest atom.
+    """Replace joins of complete relations in recursive rules by relations, if such a join drops a variable, and has no more
+    columns than its widest atom.
 
     >>> from semi_naive.ra.ir import Kind, Relation, Type
     >>> x, y, z, u = (Var(name, Kind.NUMBER) for name in "xyzu")
@@ -37,25 +37,25 @@ def join_static(program: Program) -> Program:
     """
     cycles = {} if program.loops else orderless(program)
     rules, relations = [], dict(program.relations)
-    made: dict[str, str] = {}
+    names: dict[str, str] = {}  # of the relations of static joins, by the texts of these
     for rule in program.rules:
         for literals, kept in _static_joins(rule, cycles.get(rule.head.relation, frozenset())):
             key = f"{', '.join(map(str, literals))} → {', '.join(map(str, kept))}"
-            if key not in made:
-                made[key] = name = f"{PREFIX}{len(made) + 1}"
-                relations[name], joined = relation_of(name, kept, literals, rule)
-                rules.append(joined)
-            left = tuple(literal for literal in rule.body if all(literal is not each for each in literals))
-            rule = replace(rule, body=(*left, Atom(made[key], kept)))
+            if key not in names:
+                names[key] = name = f"{PREFIX}{len(names) + 1}"
+                relations[name], static_rule = relation_of(name, kept, literals, rule)
+                rules.append(static_rule)
+            rest = tuple(literal for literal in rule.body if all(literal is not each for each in literals))
+            rule = replace(rule, body=(*rest, Atom(names[key], kept)))
         rules.append(rule)
-    return replace(program, rules=rules, relations=relations) if made else program
+    return replace(program, rules=rules, relations=relations) if names else program
 
 
 def _static_joins(rule: Rule, cycle: frozenset[str]) -> list[tuple[tuple[Literal, ...], tuple[Var, ...]]]:
-    """The joins of a rule that are worth a relation: their literals, filters among them, and the variables that the rest of the
-    rule reads. cycle: the relations of the head's stratum."""
-    moving = [atom for atom in positive_atoms(rule.body) if atom.relation in cycle]
-    if not moving or len(rule.body) < 3 or not is_plain(rule):
+    """Return the joins of a rule that are worth a relation: (literals, including filters; variables that the rest of the rule
+    reads) of each. cycle: the relations of the head's stratum."""
+    recursive = [atom for atom in positive_atoms(rule.body) if atom.relation in cycle]
+    if not recursive or len(rule.body) < 3 or not is_plain(rule):
         return []
     found = []
     complete = [atom for atom in positive_atoms(rule.body) if atom.relation not in cycle and has_simple_arguments(atom)]
@@ -69,9 +69,10 @@ def _static_joins(rule: Rule, cycle: frozenset[str]) -> list[tuple[tuple[Literal
         )  # fmt: skip
         needed = variables_of([rule.head, *(each for each in rule.body if all(each is not other for other in literals))])
         kept = tuple(var for name, var in inside.items() if name in needed)
-        narrow = 0 < len(kept) < len(inside) and len(kept) <= max(len(atom.args) for atom in atoms)
-        filters = len(kept) > 1 and any(variables_of(atom).keys() >= {var.name for var in kept} for atom in moving)
-        if len(atoms) > 1 and narrow and not filters:  # pairs that only filter are searched one by one
+        is_narrow = 0 < len(kept) < len(inside) and len(kept) <= max(len(atom.args) for atom in atoms)
+        names = {var.name for var in kept}
+        only_filters = len(kept) > 1 and any(variables_of(atom).keys() >= names for atom in recursive)
+        if len(atoms) > 1 and is_narrow and not only_filters:  # a search for each binding is faster than a relation of filters
             found.append((literals, kept))
     return found
 

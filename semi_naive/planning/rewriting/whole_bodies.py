@@ -7,21 +7,22 @@ is what `s(a, sum(c)) :- e(a, b), f(b, c).` becomes. To read it as one body that
 
 from dataclasses import dataclass, replace
 
-from semi_naive.planning.rewrite import fresh, has_autoinc, rules_by_head, substitute, variables_of, walk
-from semi_naive.ra.ir import Aggregate, Atom, Literal, Program, Rule, Var, Wild
+from semi_naive.planning.rewrite import atoms_of, fresh, has_autoinc, rules_by_head, substitute, variables_of, walk
+from semi_naive.ra.ir import Aggregate, Atom, Literal, Program, Rule, Term, Var, Wild
 
 PARTIAL = "early@"  # begins the names of relations of partial aggregates
 
 
 def is_partial(relation: str) -> bool:
-    """True if a relation holds partial aggregates: keys that no rule needs do no harm there."""
+    """True if a relation holds partial aggregates. It may have keys that no rule needs."""
     return relation.startswith(PARTIAL)
 
 
 @dataclass(frozen=True)
 class FoldedBody:
-    """The parts of such a rule. guards: literals that only tell which keys are needed; body: what is folded by the `keys`;
-    aggregates: without bodies, their targets in the variables of `body`; after: literals that read the results."""
+    """The parts of a rule whose head aggregates its whole body. guards: literals that only restrict the keys; body: literals
+    whose bindings are folded by the `keys`; aggregates: without bodies, their targets in the variables of `body`; after:
+    literals that read the results."""
 
     guards: tuple[Literal, ...]
     body: tuple[Literal, ...]
@@ -31,55 +32,64 @@ class FoldedBody:
 
     @property
     def outside(self) -> set[str]:
-        """The variables of the body that are needed of a binding."""
-        return {*self.keys, *variables_of([one.target for one in self.aggregates if one.target is not None])}
+        """The variables of the body whose values the fold needs: the keys, and those of the targets."""
+        return {*self.keys, *variables_of([each.target for each in self.aggregates if each.target is not None])}
 
     def literals(self) -> tuple[Literal, ...]:
-        """The body of a rule with these parts."""
-        taken = {*variables_of([*self.guards, *self.body, *self.after]), *(one.result.name for one in self.aggregates)}
-        made = []
-        for one in self.aggregates:
-            inner = variables_of([*self.body, *([one.target] if one.target is not None else [])])
-            names = {n: replace(var, name=fresh(n.partition("@")[0], taken)) for n, var in inner.items() if n not in self.keys}
-            target = None if one.target is None else substitute(one.target, names)
-            made.append(replace(one, target=target, body=tuple(substitute(literal, names) for literal in self.body)))
-        return (*self.guards, *self.body, *made, *self.after)
+        """Return the body of a rule with these parts: each aggregate has a copy of the body, its local variables renamed."""
+        taken = {*variables_of([*self.guards, *self.body, *self.after]), *(each.result.name for each in self.aggregates)}
+        aggregates = []
+        for aggregate in self.aggregates:
+            local = {name: var for name, var in _variables_in(aggregate, self.body).items() if name not in self.keys}
+            names = {name: replace(var, name=fresh(name.partition("@")[0], taken)) for name, var in local.items()}
+            body = tuple(substitute(literal, names) for literal in self.body)
+            aggregates.append(replace(aggregate, target=_substituted(aggregate.target, names), body=body))
+        return (*self.guards, *self.body, *aggregates, *self.after)
+
+
+def _variables_in(aggregate: Aggregate, body: tuple[Literal, ...]) -> dict[str, Var]:
+    """Return the variables of a body and of an aggregate's target, by name."""
+    return variables_of([*body, *([aggregate.target] if aggregate.target is not None else [])])
+
+
+def _substituted(target: Term | None, terms: dict[str, Var]) -> Term | None:
+    return None if target is None else substitute(target, terms)
 
 
 def fold_of(rule: Rule) -> FoldedBody | None:
-    """The parts of a rule whose head aggregates its whole body; None for other rules. Only a rule for partial aggregates may
-    have guards."""
+    """Return the parts of a rule whose head aggregates its whole body; None for other rules. Only a rule for partial aggregates
+    may have guards."""
     found = [literal for literal in rule.body if isinstance(literal, Aggregate)]
-    results = {one.result.name for one in found}
-    if not found or len(results) < len(found) or any(one.init is not None for one in found) or has_autoinc(rule):
+    results = {aggregate.result.name for aggregate in found}
+    if not found or len(results) < len(found) or any(each.init is not None for each in found) or has_autoinc(rule):
         return None
-    after = tuple(one for one in rule.body if one not in found and variables_of(one).keys() & results)
-    plain = [one for one in rule.body if one not in found and one not in after]
+    after = tuple(literal for literal in rule.body if literal not in found and variables_of(literal).keys() & results)
+    plain = [literal for literal in rule.body if literal not in found and literal not in after]
     size = len(plain) - len(found[0].body)
     guards, body = tuple(plain[:size]), tuple(plain[size:])
     if size < 0 or guards and not is_partial(rule.head.relation):
         return None
-    keys, aggregates = None, []
-    for one in found:
-        names = _names_in(body, one.body)
-        own = None if names is None else {name for name, mine in names.items() if name == mine}
-        if names is None or keys not in (None, own):
+    keys: set[str] = set()
+    aggregates = []
+    for number, aggregate in enumerate(found):
+        names = _renaming(aggregate.body, body)
+        if names is None:
             return None
-        keys = own
-        inner = variables_of([*one.body, *([one.target] if one.target is not None else [])])
-        if not inner.keys() <= names.keys():
+        shared = {name for name, renamed in names.items() if name == renamed}
+        inner = _variables_in(aggregate, aggregate.body)
+        if number and keys != shared or not inner.keys() <= names.keys():
             return None
-        named = {name: replace(var, name=names[name]) for name, var in inner.items()}
-        aggregates.append(replace(one, target=None if one.target is None else substitute(one.target, named), body=()))
-    assert keys is not None
+        keys = shared
+        renamed = {name: replace(var, name=names[name]) for name, var in inner.items()}
+        aggregates.append(replace(aggregate, target=_substituted(aggregate.target, renamed), body=()))
     if variables_of([rule.head, *guards, *after]).keys() & (variables_of(body).keys() - keys):
         return None
     return FoldedBody(guards, body, tuple(sorted(keys)), tuple(aggregates), after)
 
 
 def streamed(program: Program) -> set[str]:
-    """The relations of partial aggregates that need no table: one rule without guards makes all tuples, each once, and one rule
-    reads them, from beginning to end and nothing else."""
+    """Return the relations of partial aggregates that need no table: one rule without guards makes all tuples, each once, and
+    one rule reads each tuple once, without a search."""
     if not any(map(is_partial, program.relations)):
         return set()
     makers = rules_by_head(program)
@@ -87,36 +97,36 @@ def streamed(program: Program) -> set[str]:
     for rule in program.rules:
         for name in {node.relation for node in walk(rule.body) if isinstance(node, Atom) and is_partial(node.relation)}:
             readers.setdefault(name, []).append(rule)
-    alone = {name for name, found in readers.items() if len(found) == len(makers[name]) == 1 and _scans(found[0], name)}
-    return {name for name in alone if (fold := fold_of(makers[name][0])) and not fold.guards}
+    pairs = {name: (makers[name][0], rules[0]) for name, rules in readers.items() if len(rules) == len(makers[name]) == 1}
+    scanned = {name: maker for name, (maker, reader) in pairs.items() if _scans(reader, name)}
+    return {name for name, maker in scanned.items() if (fold := fold_of(maker)) and not fold.guards}
 
 
 def _scans(rule: Rule, name: str) -> bool:
-    """True if a rule reads a relation only in a body that is aggregated and has no other atom, nor variables from outside."""
-    fold, found = fold_of(rule), [one for one in rule.body if isinstance(one, Aggregate)]
-    rest = [rule.head, *(one for one in rule.body if not isinstance(one, Aggregate))]
-    shared = variables_of(found[0].body).keys() & variables_of(rest).keys() if found else set()
-    if not fold and (len(found) != 1 or shared or _atoms_of(rest[1:], name)):
-        return False
-    atoms = [node for node in walk(fold.body if fold else found[0].body) if isinstance(node, Atom)]
+    """True if a rule reads a relation only in an aggregated body that has no other atom and no variables from outside."""
+    fold, aggregates = fold_of(rule), [literal for literal in rule.body if isinstance(literal, Aggregate)]
+    others = [literal for literal in rule.body if not isinstance(literal, Aggregate)]
+    if not fold:
+        if len(aggregates) != 1 or atoms_of(others, name):
+            return False
+        if variables_of(aggregates[0].body).keys() & variables_of([rule.head, *others]).keys():
+            return False
+    atoms = [node for node in walk(fold.body if fold else aggregates[0].body) if isinstance(node, Atom)]
     terms = [term for atom in atoms for term in atom.args if not isinstance(term, Wild)]
-    once = len(variables_of(terms)) == len(terms) and all(isinstance(term, Var) for term in terms)
-    return len(atoms) == 1 and once and len(_atoms_of(rule.body, name)) == (1 + len(found) if fold else 1)
+    is_search = len(variables_of(terms)) < len(terms) or any(not isinstance(term, Var) for term in terms)
+    copies = 1 + len(aggregates) if fold else 1
+    return len(atoms) == 1 and not is_search and len(atoms_of(rule.body, name)) == copies
 
 
-def _atoms_of(literals, name: str) -> list[Atom]:
-    return [node for node in walk(literals) if isinstance(node, Atom) and node.relation == name]
-
-
-def _names_in(body: tuple, other: tuple) -> dict[str, str] | None:
-    """By variable of another body, the variable of this one in its place; None if they differ in more than names. No variable
-    of the one stands in another place of the other."""
+def _renaming(body: tuple, other: tuple) -> dict[str, str] | None:
+    """Return the one-to-one renaming of variables that turns a body into another: {name: name in the other}. None if there is
+    none, or if it gives a variable the name of a different variable of the body."""
     names: dict[str, str] = {}
     for mine, theirs in zip(walk(body), walk(other), strict=False):
-        if isinstance(mine, Var) and isinstance(theirs, Var) and names.setdefault(theirs.name, mine.name) != mine.name:
+        if isinstance(mine, Var) and isinstance(theirs, Var) and names.setdefault(mine.name, theirs.name) != theirs.name:
             return None
-    own = variables_of(body)
-    if len(set(names.values())) < len(names) or any(name in own and name != mine for name, mine in names.items()):
+    in_other = variables_of(other)
+    if len(set(names.values())) < len(names) or any(name in in_other and name != new for name, new in names.items()):
         return None
-    named = {name: replace(var, name=names[name]) for name, var in variables_of(other).items() if name in names}
-    return names if tuple(substitute(literal, named) for literal in other) == body else None
+    renamed = {name: replace(var, name=names[name]) for name, var in variables_of(body).items() if name in names}
+    return names if tuple(substitute(literal, renamed) for literal in body) == other else None

@@ -118,7 +118,7 @@ class Decomposed:
 
     @property
     def told(self) -> str:
-        return self.carried.told(self.database.program.relations)
+        return self.carried.described(self.database.program.relations)
 
     def _dealt(self, base) -> tuple[list[tuple[int, int]], dict[str, dict[str, DealtPieces]]]:
         """Return the pieces, the heaviest first, and the tuples of each, by part and relation."""

@@ -183,7 +183,7 @@ class Statics:
     def _tell(self, index: Index, how: str, size: int, tuples, iteration: int) -> None:
         """Record in the trace how an index is placed."""
         relation, order = index
-        why = self.placing.told(relation, order)
+        why = self.placing.described(relation, order)
         self.trace.event(
             "placed", iteration, relation=relation, order=order, how=how, why=why, bytes=size, tuples=np.asarray(tuples)
         )
