@@ -184,7 +184,7 @@ class Prompt:
             raise Usage("measure <relation name>")
         if relation not in self.why.program.relations:
             return self._print("No relation found")
-        rows = self.why.some(relation, 10)
+        rows = self.why.sample(relation, 10)
         for row in rows:
             proof = self.why.why(relation, row)
             self._print(f"Tuples expanded: {proof.size}, height: {proof.height}")
