@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 import click
 
-from semi_naive.io.values.bits import of_text, to_value
+from semi_naive.io.values.bits import bits_of_text, to_value
 from semi_naive.language.errors import ProgramError
 from semi_naive.provenance.proofs import Proof, atom
 from semi_naive.provenance.search import SearchTooLarge
@@ -309,7 +309,7 @@ def _without_questions(text: str) -> tuple[str, str, dict[str, str]]:
 def _value(text: str, variable: Var):
     """The value that the user gives a variable; a symbol may be in quotes."""
     if variable.kind != Kind.SYMBOL:
-        return to_value(of_text(text, variable.kind), variable.kind)
+        return to_value(bits_of_text(text, variable.kind), variable.kind)
     return fact(f"v({text})")[1][0] if text.startswith('"') else text
 
 

@@ -18,7 +18,7 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.patterns import match_files
 from semi_naive.io.results.sorted_rows import ColumnRows
 from semi_naive.io.results.writing import lines
-from semi_naive.io.values.bits import BUILT_IN, abbreviated, float_text, of_text, to_value
+from semi_naive.io.values.bits import BUILT_IN, abbreviated, bits_of_text, float_text, to_value
 from semi_naive.io.values.record_text import ReadableStyle
 from semi_naive.language.errors import ProgramError
 from semi_naive.ra.expressions.arithmetic import EvaluationError
@@ -399,7 +399,7 @@ def _unquoted_field(text: str, at: int) -> tuple[str, int]:
 
 def _python(field: str, kind: Kind):
     """The Python value of a field; records are parsed as in files."""
-    return field if kind in (Kind.SYMBOL, Kind.RECORD) else to_value(of_text(field, kind), kind)
+    return field if kind in (Kind.SYMBOL, Kind.RECORD) else to_value(bits_of_text(field, kind), kind)
 
 
 def _message(error: Exception) -> str:
