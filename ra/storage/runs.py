@@ -172,7 +172,7 @@ class Store:
 
     def remove(self) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
-        leftovers.forget_folder(self.root)
+        leftovers.forget(self.root)
 
     def bytes(self) -> int:
         """Bytes on this host's disk."""

@@ -169,7 +169,7 @@ def atomic_files():
         for unfinished, path in waiting:
             with _write_errors(path):
                 os.replace(unfinished, path)
-            leftovers.forget_folder(unfinished)
+            leftovers.forget(unfinished)
     finally:
         _waiting.reset(token)
         for unfinished, _ in waiting:
@@ -187,7 +187,7 @@ def atomic_path(path: str):
             yield unfinished
             if (waiting := _waiting.get()) is None:
                 os.replace(unfinished, path)
-                leftovers.forget_folder(unfinished)
+                leftovers.forget(unfinished)
             else:
                 waiting.append((unfinished, path))
     except BaseException:
@@ -212,7 +212,7 @@ def _write_errors(path: str):
 
 
 def _remove(path: str) -> None:
-    leftovers.forget_folder(path)
+    leftovers.forget(path)
     with contextlib.suppress(OSError):
         os.unlink(path)
 

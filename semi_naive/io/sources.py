@@ -62,7 +62,7 @@ class File(Source):
 
 @dataclass(frozen=True)
 class TextFile(File):
-    """A file with one tuple a line. expand: with_mirrored directions of each entry of a symmetric matrix."""
+    """A file with one tuple a line. expand: both directions of each entry of a symmetric matrix."""
 
     form: Format
     expand: bool = True
