@@ -52,5 +52,5 @@ def _print(text: str) -> None:
 
 
 def _bytes(text: str) -> bytes:
-    """The text as bytes of a file; bytes that are not UTF-8 are unchanged."""
+    """Return a text as bytes of a file; bytes that are not UTF-8 are unchanged."""
     return text.encode("utf-8", "surrogateescape")
