@@ -32,7 +32,6 @@ class Branch(tuple):
         return self[1:]
 
     def __repr__(self) -> str:
-        """The branch as in a fact file."""
         parts: list[str] = []
         waiting: list = [self]
         while waiting:
