@@ -38,7 +38,7 @@ def labels(traces: list[dict], names=None) -> list[str]:
 
 
 def _settings_that_fit(facts: list[str]) -> str:
-    """As many of the settings as fit, at least one.
+    """Return as many of the settings as fit, at least one, as text.
 
     >>> _settings_that_fit(["ranks 8", "buckets by default"]), _settings_that_fit(["a", "x" * 70, "b"])
     ('ranks 8, buckets by default', 'a, …')

@@ -34,11 +34,11 @@ PHASES = {  # colour and hatch
     "insert": (STRAW, "////"),
     "driver": (PALE, ""),
 }
-OTHERS = [(YELLOW, "++++"), (PALE, "||||"), (GREY, "//"), (STRAW, "xx")]  # for unknown phases
+FURTHER_STYLES = [(YELLOW, "++++"), (PALE, "||||"), (GREY, "//"), (STRAW, "xx")]  # of unknown phases
 MAX_BARS = 64  # more bars than this are drawn as an outline
 MAX_MARKERS = 60  # more iterations than this are drawn without markers
 SMALL_FONT_POINTS = 8  # font size in points of legends and numbers
-STEPS = [1, 2, 2.5, 5, 10]  # inches between ticks
+STEPS = [1, 2, 2.5, 5, 10]  # allowed distances between ticks, times a power of ten
 LEGEND_ROW_INCHES = 0.165  # inches that a row of a legend takes
 
 
@@ -79,7 +79,7 @@ def _write(figure, file, kind: str, transparent: bool = False) -> None:
 
 
 def wrapped(text: str, width: float) -> str:
-    """Text broken into lines; formulas are escaped."""
+    """Return a text broken into lines of `width` characters; formulas are escaped."""
     import textwrap
 
     lines = textwrap.wrap(text, max(8, int(width)), break_on_hyphens=False) or [""]
@@ -87,7 +87,7 @@ def wrapped(text: str, width: float) -> str:
 
 
 def literal(text: str) -> str:
-    """Text with dollars escaped, so that matplotlib sees no formula.
+    """Return a text with dollars escaped, so that matplotlib sees no formula.
 
     >>> print(literal("id($, x)"))
     id(\\$, x)
@@ -107,34 +107,34 @@ def whole_ticks(axis) -> None:
     """Put ticks at whole numbers only."""
     from matplotlib.ticker import MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(nbins=ticks_of(axis), integer=True, min_n_ticks=1, steps=STEPS))
+    axis.set_major_locator(MaxNLocator(nbins=max_ticks(axis), integer=True, min_n_ticks=1, steps=STEPS))
 
 
 def number_ticks(axis, unit: str = "", whole: bool = True) -> None:
-    """Ticks such as 5k, 20M, 3 MB, at whole tuples and bytes."""
+    """Set ticks such as 5k, 20M, 3 MB. whole: at whole numbers only."""
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(nbins=ticks_of(axis), integer=whole, min_n_ticks=1, steps=STEPS))
+    axis.set_major_locator(MaxNLocator(nbins=max_ticks(axis), integer=whole, min_n_ticks=1, steps=STEPS))
     axis.set_major_formatter(EngFormatter(unit, sep=" " if unit else ""))
 
 
 def log_ticks(axis, unit: str = "") -> None:
-    """Ticks at powers of ten, as many as fit."""
+    """Set ticks at powers of ten, as many as fit."""
     from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
-    axis.set_major_locator(LogLocator(10, numticks=ticks_of(axis)))
+    axis.set_major_locator(LogLocator(10, numticks=max_ticks(axis)))
     axis.set_major_formatter(EngFormatter(unit, sep=" " if unit else ""))
     axis.set_minor_formatter(NullFormatter())
 
 
-def ticks_of(axis) -> int:
-    """The number of ticks that fit; fewer on a narrow panel."""
+def max_ticks(axis) -> int:
+    """Return the number of ticks that fit on an axis."""
     width, height = inches(axis.axes)
     return max(2, min(10, int(width / 0.6 if axis.axis_name == "x" else height / 0.4)))
 
 
 def inches(axes) -> tuple[float, float]:
-    """The approximate size of axes, before the layout is known."""
+    """Return the approximate (width, height) of axes in inches, before the layout is known."""
     place, (width, height) = axes.get_position(original=True), axes.get_figure(root=True).get_size_inches()
     return place.width * width, place.height * height
 
@@ -147,8 +147,8 @@ def iteration_axis(axes, spans, what: str = "iteration") -> None:
 
 
 def legend(axes, handles=None, beneath: float = 0.0, on=None) -> float:
-    """Draw a legend above the data, and extend the y axis by its height. beneath: inches kept free above the legend. Return the
-    fraction of the axes' height that is now above the data."""
+    """Draw a legend above the data, and extend the y axis by its height. Return the fraction of the axes' height that is now
+    above the data. beneath: inches kept free above the legend; on: the axes that get the legend, if not these."""
     handles = axes.get_legend_handles_labels()[0] if handles is None else handles
     width, height = inches(axes)
     columns, rows = legend_shape([handle.get_label() for handle in handles], width)

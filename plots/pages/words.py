@@ -11,7 +11,7 @@ MAX_NAMED_BUCKETS = 6  # buckets named in one event; further ones are counted
 
 
 def events_in_words(events: list[dict]) -> list[str]:
-    """One sentence for each event, in order; the roll-overs of one iteration share one.
+    """Return one sentence for each event, in order; the roll-overs of one iteration share one.
 
     >>> buckets = [{"bucket": 17, "before": [9] * 4, "after": [2] * 16}]
     >>> events_in_words([{"event": "refine", "iteration": 9, "moved": 1_200_000, "buckets": buckets}])
@@ -36,7 +36,7 @@ def _rolled_over(events: list[dict]) -> str:
 
 
 def _rehomed(event: dict) -> str:
-    """Buckets with a new number of subbuckets or a new home; also the sentence of unknown events."""
+    """Return the sentence of an event that changed or moved buckets, or of an unknown event."""
     what = series(_resized(event)) if event.get("buckets") else event["event"]
     facts = [_whose(event) + what]
     if event.get("moved"):
@@ -49,7 +49,7 @@ def _rehomed(event: dict) -> str:
 
 
 def _whose(event: dict) -> str:
-    """The relation of an event, unless it is a closure's only one."""
+    """Return the beginning of a sentence that names the relation of an event; "" for a closure's only one."""
     relation, index = event.get("relation", "path"), event.get("index")
     if index is None and relation == "path":
         return ""
@@ -61,15 +61,15 @@ def _after(event: dict) -> str:
 
 
 def _resized(event: dict) -> list[str]:
-    """Buckets with the same old and new number of subbuckets, together."""
-    done, alike = PAST.get(event["event"], event["event"]), defaultdict(list)
-    for one in event["buckets"]:
-        if isinstance(one, dict):
-            alike[len(one.get("before", ())), len(one.get("after", ()))].append(one["bucket"])
+    """Return a phrase for each group of buckets with the same old and new number of subbuckets."""
+    verb, groups = PAST.get(event["event"], event["event"]), defaultdict(list)
+    for entry in event["buckets"]:
+        if isinstance(entry, dict):
+            groups[len(entry.get("before", ())), len(entry.get("after", ()))].append(entry["bucket"])
         else:
-            alike[0, 0].append(one)
+            groups[0, 0].append(entry)
     return [
-        f"{_buckets(names)} {done}" + f" {before} → {after}" * (before != after) for (before, after), names in alike.items()
+        f"{_buckets(names)} {verb}" + f" {before} → {after}" * (before != after) for (before, after), names in groups.items()
     ]
 
 
