@@ -26,11 +26,8 @@ def description(name: str, runs: list[RecordedRun]) -> list[str]:
     """Return the description of a figure: a sentence, or for several runs one each, with its label; [] if there is none."""
     describe = DESCRIBE.get(name)
     described = [(run.label, describe(run)) for run in runs if describe and len(run)]
-    return [_sentence(text if len(runs) == 1 else f"{label}: {text}") for label, text in described if text]
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
+    texts = [text if len(runs) == 1 else f"{label}: {text}" for label, text in described if text]
+    return [f"{text[0].upper()}{text[1:]}." for text in texts]
 
 
 def _heat(run: RecordedRun) -> str:

@@ -200,7 +200,6 @@ def _rows_of_panel(record: dict, name: str) -> int:
 
 
 def _program(record: dict) -> str:
-    """Return the name and the time of a program as a title."""
     facts = [str(record.get("program", "a program"))]
     if "seconds" in record:
         facts.append(f"{record['seconds']:,.2f} s")

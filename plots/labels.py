@@ -65,7 +65,6 @@ def _facts(trace: dict) -> dict:
 
 
 def _setting_text(key: str, value) -> str:
-    """Return a setting as text."""
     if key == "plan" and value:
         return str(value)
     if isinstance(value, bool):

@@ -15,15 +15,9 @@ from semi_naive.host.files import replacing
 FORMATS = (".png", ".svg", ".pdf")
 # From the cividis map, whose colours differ in greyscale and for colour-blind readers.
 DARK, GREY, DUST, SAND, STRAW, YELLOW, PALE = "#00204d", "#575d6d", "#8a8779", "#b5ab8a", "#c7b76b", "#dccb6a", "#dedbd0"
-NIGHT = {
-    DARK: "#6f9bd8",
-    GREY: "#9aa1b3",
-    DUST: "#8a8779",
-    SAND: "#b5ab8a",
-    STRAW: "#c7b76b",
-    YELLOW: "#e8d870",
-    PALE: "#4a4a46",
-}
+NIGHT = {  # on a dark page
+    DARK: "#6f9bd8", GREY: "#9aa1b3", DUST: "#8a8779", SAND: "#b5ab8a", STRAW: "#c7b76b", YELLOW: "#e8d870", PALE: "#4a4a46",
+}  # fmt: skip
 EVENTS = {"refine": "^", "consolidate": "v", "copy": "s", "move": ">", "roll-over": "D", "checkpoint": "P", "restore": "X",
           "runs lost": "x", "to driver": "<", "to partitions": "h"}  # fmt: skip
 PHASES = {  # colour and hatch

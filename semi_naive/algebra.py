@@ -29,7 +29,6 @@ class Conjunction:
     terms: list
 
     def equate(self, left: int, right: int) -> None:
-        """Make two columns equal."""
         self.unify(self.terms[right], self.terms[left])
 
     def unify(self, old, new) -> None:

@@ -67,7 +67,6 @@ def _next_pieces(item: tuple):
 
 
 def _literal(item) -> str:
-    """Return a field that is not a record as text."""
     if item is None:
         return "nil"
     return readable(item) if isinstance(item, str) else repr(item)

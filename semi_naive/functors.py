@@ -260,7 +260,6 @@ class UserFunctor:
 
 
 def _unpickled(name: str, pickled: bytes, params, result, types) -> UserFunctor:
-    """Restore a pickled functor."""
     import pickle
 
     function = pickle.loads(pickled)
@@ -344,9 +343,7 @@ def loop(results, done, {", ".join(names)}):
 def _installed(module) -> bool:
     """True if every host has the module: an installed package, or Python itself."""
     path = getattr(module, "__file__", None)
+    if path is None or module.__name__.partition(".")[0] == "semi_naive":
+        return True
     folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    return (
-        path is None
-        or module.__name__.partition(".")[0] == "semi_naive"
-        or any(path.startswith(each + "/") for each in folders)
-    )
+    return any(path.startswith(f"{folder}/") for folder in folders)

@@ -125,7 +125,6 @@ def _line_of_error(error: Exception, path: str) -> int | None:
 
 @functools.cache
 def _library(path: str) -> ctypes.CDLL:
-    """Load a shared library."""
     try:
         return ctypes.CDLL(path)
     except OSError as error:

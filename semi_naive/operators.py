@@ -55,7 +55,6 @@ class Operator:
             raise ValueError(f"the relation {self.schema} has been closed: read or write its tuples before that")
 
     def close(self) -> None:
-        """Release the tuples."""
         if self.result is not None:
             self.result.close()
         self.closed, self.held, self.inputs = True, None, ()
@@ -139,7 +138,6 @@ class Union(Operator):
     orders: tuple[tuple[int, ...], ...] = ()
 
     def define(self, rules, name):
-        """Add a rule for each input."""
         for node, order in zip(self.inputs, self.orders, strict=True):
             body = rules.body(node)
             rules.add(name, Conjunction(body.literals, [body.terms[column] for column in order]))
@@ -157,7 +155,6 @@ class GroupBy(Operator):
     wanted: tuple[tuple[str, int | None], ...] = ()
 
     def define(self, rules, name):
-        """Add a rule with an aggregate for each result."""
         source = rules.named(self.inputs[0])
         body = rules.atom(source, self.inputs[0].schema)
         groups = Conjunction(body.literals if self.by else [], [body.terms[column] for column in self.by])

@@ -222,13 +222,11 @@ class Program:
         return explained(self, facts, only_outputs, (config or Config()).with_options(options), plan)
 
     def _repr_html_(self) -> str:
-        """The inputs, the outputs and the strata, drawn."""
         from semi_naive.notebooks.html import program_shown
 
         return program_shown(self)
 
     def __repr__(self) -> str:
-        """The numbers of relations and rules, and the outputs."""
         program = self.checked
         counts = f"{quantity(len(program.relations), 'relation')}, {quantity(len(program.rules), 'rule')}"
         outputs = ", ".join(self.outputs[:5]) + ", …" * (len(self.outputs) > 5)

@@ -280,7 +280,7 @@ class Relation(Tuples):
         return self._answer().first(count)
 
     def _repr_html_(self) -> str:
-        """The first tuples if it is evaluated; otherwise the rules."""
+        """Return the first tuples if the relation is evaluated, otherwise the rules."""
         from semi_naive.notebooks.html import text_shown
 
         evaluated = self._node.result is not None and not self._node.closed
@@ -319,7 +319,6 @@ class Relation(Tuples):
         self._node.close()
 
     def __repr__(self) -> str:
-        """The schema, and the number of tuples if they are known."""
         result = self._node.result
         known = "not evaluated" if result is None else quantity(result[ANSWER].count(), "tuple")
         return f"<Relation {self.schema}, {'closed' if self._node.closed else known}>"

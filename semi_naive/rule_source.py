@@ -125,7 +125,6 @@ class _Line:
         return pairs, tuple(spans)
 
     def output(self, name: str):
-        """Return the directive that writes a relation."""
         self.place = "outputs"
         self.text = f".output {self._name(name, 'a relation')}"
         return self._node(syntax.Directive, 0, "output", name)
@@ -187,7 +186,6 @@ class _Line:
     # -- terms
 
     def _term(self, data):
-        """Return the node of a term."""
         begin = len(self.text)
         if isinstance(data, Expression):
             return self._term(data.data)
@@ -215,7 +213,6 @@ class _Line:
         return self._number(data, begin)
 
     def _number(self, data, begin: int):
-        """Return the node of a number."""
         if isinstance(data, bool) or not isinstance(data, Real):
             raise self._error(data, "a term: a variable, a number, value(…), None, a list or (functor, term, …)")
         number = int(data) if isinstance(data, Integral) else float(data)
@@ -223,7 +220,6 @@ class _Line:
         return self._node(syntax.Number, begin, number, "f" if isinstance(number, float) else "")
 
     def _functor(self, name: str, args: tuple, begin: int):
-        """Return the node of a functor or an aggregate."""
         if name in AGGREGATES and args and isinstance(args[-1], list):
             return self._aggregate(name, args, begin)
         if name == "as" and len(args) == 2:

@@ -83,7 +83,6 @@ class Replayable:
         return cls(born_by_iteration, graph.sources << shift | graph.targets, graph.domain, config)
 
     def simulate(self, ranks: int, config: Config | None = None, machine: Machine | None = None, **options) -> dict:
-        """Return the record on this number of ranks."""
         from semi_naive.balance.simulate import Simulation
 
         if not isinstance(ranks, int) or ranks < 1:

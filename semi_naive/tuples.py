@@ -189,14 +189,11 @@ class Relations:
     def keys(self) -> KeysView[str]:
         return self.relations.keys()
 
-    def _headline(self) -> str:
-        """Return a summary in one line."""
-        return repr(self).split("\n")[0][1:-1]
-
     def _repr_html_(self) -> str:
         from semi_naive.notebooks.html import relations_shown
 
-        return relations_shown(self._headline(), self)
+        headline = repr(self).split("\n")[0][1:-1]
+        return relations_shown(headline, self)
 
     def items(self) -> Iterator[tuple[str, Tuples]]:
         """Yield each name with its relation."""

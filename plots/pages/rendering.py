@@ -30,7 +30,6 @@ class Renderer:
         return answer["body"]
 
     def _send_request(self, request: dict) -> dict:
-        """Send a request to the process and return its answer."""
         try:
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()

@@ -85,7 +85,6 @@ def _records_with_names(traces, names) -> tuple[list[dict], list[str]]:
 
 
 def title_of(traces: list[dict], names: list[str]) -> str:
-    """Return the title of a report."""
     if len(traces) > 1:
         return f"{len(traces)} runs side by side"
     trace, name = traces[0], names[0]
@@ -109,7 +108,6 @@ def _result(traces: list[dict]) -> str:
 
 
 def _sections_of_one(trace: dict) -> list[str]:
-    """Return the sections of one run."""
     if is_join(trace):
         return [section("figures", "Where the work was", _join_figures(trace))]
     return [
@@ -127,7 +125,6 @@ def _sections_of_one(trace: dict) -> list[str]:
 
 
 def _join_figures(trace: dict) -> str:
-    """Return the figures of a multiway join."""
     label = escape(title_of_join(trace))
     return _drawings([inlined(figure, f"j-{name}", label) for name, figure in join_figures([trace], [""]).items()])
 

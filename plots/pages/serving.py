@@ -72,7 +72,6 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def _page(self, viewer: str) -> None:
-        """Send the page, which the script fills."""
         script = '<link rel="icon" href="data:,">\n<script src="live.js" defer></script>\n'
         title = f"{self.server.live.name or 'semi-naive'}: live"
         status = '<header>\n<p id="status" class="quiet">…</p>\n<p id="ended" role="status"></p>\n</header>\n'

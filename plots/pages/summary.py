@@ -43,14 +43,12 @@ def _summary_of_closure(trace: dict) -> dict[str, str]:
     lines["plan"] = ": ".join(trace[key] for key in ("plan", "reason") if key in trace)
     if "seconds" in trace:
         lines["time"] = as_sum(trace)
-    lines |= _balance(trace["iterations"], trace["events"])
+    if trace["iterations"]:
+        lines["imbalance"] = _imbalance(trace["iterations"], trace["events"])
+    lines |= _count_events(trace["events"])
     if result.get("disk_bytes") and result["tuples"]:
         lines["disk"] = f"{size(result['disk_bytes'])}, {result['disk_bytes'] / result['tuples']:.1f} bytes a pair"
     return lines
-
-
-def _balance(iterations: list[dict], events: list[dict]) -> dict[str, str]:
-    return ({"imbalance": _imbalance(iterations, events)} if iterations else {}) | _count_events(events)
 
 
 def _count_events(events: list[dict]) -> dict[str, str]:

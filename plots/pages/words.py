@@ -85,27 +85,15 @@ def _copied(event: dict) -> str:
     return f"{_after(event)}inner {_buckets(event['buckets'])} copied to where the delta's was dealt, {tuples}"
 
 
-def _saved(event: dict) -> str:
-    return f"{_after(event)}checkpoint, {size(event.get('bytes', 0))} copied"
-
-
-def _restored(event: dict) -> str:
-    return f"taken up from the checkpoint of iteration {event['iteration']}, {about(event.get('tuples', 0), 'tuple')}"
-
-
-def _lost(event: dict) -> str:
-    return f"runs were lost, and the evaluation began again: {event.get('reason', 'no reason was given')}"
-
-
-def _to_driver(event: dict) -> str:
-    return f"{_after(event)}delta down to {about(event.get('delta', 0), 'tuple')}, the driver goes on by itself"
-
-
-def _to_partitions(event: dict) -> str:
-    return f"{_after(event)}delta grown again, back to the partitions"
-
-
 WORDS = {
-    "copy": _copied, "checkpoint": _saved, "restore": _restored, "runs lost": _lost, "to driver": _to_driver,
-    "to partitions": _to_partitions,
-}  # fmt: skip
+    "copy": _copied,
+    "checkpoint": lambda event: f"{_after(event)}checkpoint, {size(event.get('bytes', 0))} copied",
+    "restore": lambda event: (
+        f"taken up from the checkpoint of iteration {event['iteration']}, {about(event.get('tuples', 0), 'tuple')}"
+    ),
+    "runs lost": lambda event: f"runs were lost, and the evaluation began again: {event.get('reason', 'no reason was given')}",
+    "to driver": lambda event: (
+        f"{_after(event)}delta down to {about(event.get('delta', 0), 'tuple')}, the driver goes on by itself"
+    ),
+    "to partitions": lambda event: f"{_after(event)}delta grown again, back to the partitions",
+}

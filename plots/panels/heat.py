@@ -25,7 +25,8 @@ def heat_map(axes, run, among=(), of: str = "") -> None:
     if of == "subbuckets":
         columns, rows = _subbuckets(run), len(run.iterations[-1]["sizes"])
     else:
-        columns, rows = [_maxima(entry["loads"], MOST_ROWS) for entry in run.iterations], _most_loads(run)
+        columns = [_maxima(entry["loads"], MOST_ROWS) for entry in run.iterations]
+        rows = max(len(entry["loads"]) for entry in run.iterations)
     what = "in a subbucket" if of == "subbuckets" else f"on a {run.place}"
     compared = [each for each in among or [run] if len(each) and not each.by_task]
     _draw(axes, run, columns, rows, what, _norm(compared, of), bar=run is compared[-1] or run not in among)
@@ -104,10 +105,6 @@ def _resized(values, rows: int) -> np.ndarray:
 def _maxima(values, most: int) -> np.ndarray:
     """Return up to `most` values: unchanged, or the maxima of groups."""
     return _resized(values, min(len(values), most))
-
-
-def _most_loads(run) -> int:
-    return max(len(entry["loads"]) for entry in run.iterations)
 
 
 def _shrunk(spans, columns):

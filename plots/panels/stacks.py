@@ -32,7 +32,9 @@ def times(axes, run, among=()) -> None:
         note(axes, "no iterations")
         return
     if run.by_task:
-        bars_of(axes, "Time of each task", "seconds", {"": _group_seconds(run)}, run.place)
+        phases = [phase for entry in run.iterations for phase in entry["phases"] if phase["phase"] == "groups"]
+        seconds = [duration for phase in phases for duration in phase["seconds"]]
+        bars_of(axes, "Time of each task", "seconds", {"": seconds}, run.place)
         return
     layers = [(name, run.seconds(name)) for name in [*run.phases(tuple(PHASES)), "driver"]]
     several = any(entry["steps"] > 1 for entry in run.iterations)
@@ -124,10 +126,6 @@ def _inner(axes, run, most: int, handles: list) -> None:
     twin.set_ylabel("inner iterations")
     whole_ticks(twin.yaxis)
     lengthen(twin, legend(axes, handles, on=twin))
-
-
-def _group_seconds(run) -> list[float]:
-    return [s for entry in run.iterations for p in entry["phases"] if p["phase"] == "groups" for s in p["seconds"]]
 
 
 def _seconds(seconds: float) -> str:

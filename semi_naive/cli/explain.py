@@ -110,7 +110,6 @@ class Prompt:
     # -- commands
 
     def do_setdepth(self, argument: str) -> None:
-        """Set the number of levels."""
         if not argument:
             raise Usage("setdepth <depth>")
         if not argument.isdecimal():
@@ -119,7 +118,6 @@ class Prompt:
         self._prompt(f"Depth is now {self.depth}\n")
 
     def do_explain(self, argument: str) -> None:
-        """Print a proof of a tuple."""
         relation_and_row = self._relation_and_row("explain", argument)
         if relation_and_row is None:
             return self._show(Tree("Relation not found"))
@@ -199,7 +197,6 @@ class Prompt:
         self.file = path
 
     def do_format(self, name: str) -> None:
-        """Choose the format of proofs."""
         if name not in ("json", "proof"):
             raise Usage("format <json|proof>")
         self.json = name == "json"

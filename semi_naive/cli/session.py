@@ -131,7 +131,6 @@ class Shell:
     # -- commands
 
     def _begin(self) -> None:
-        """Begin a transaction."""
         if self.transaction is not None:
             raise BadInput("a transaction is open already", hint="commit or abort it")
         self.transaction = self.session.transaction().begin()
@@ -194,7 +193,6 @@ class Shell:
             click.echo(line)
 
     def _why(self, rest: str) -> None:
-        """Print a proof of a tuple."""
         name, (row,) = self._relation_and_fact(rest)
         click.echo(str(self.session.why(name, row)))
 
@@ -401,7 +399,6 @@ def _python_value(field: str, kind: Kind):
 
 
 def _message(error: Exception) -> str:
-    """Return the text of an error."""
     if isinstance(error, BadInput):
         return str(error.in_shell())
     return str(error.args[0] if isinstance(error, KeyError) and error.args else error)

@@ -27,7 +27,6 @@ def _fields(fields: tuple) -> str:
 
 
 def _declaration(relation: ir.Relation) -> str:
-    """Return the declaration of a relation as text."""
     attributes = ", ".join(f"{name}: {type_.name}" for name, type_ in relation.attributes)
     qualifiers = "".join(f" {word}" for word in sorted(relation.qualifiers))
     return f".decl {relation.name}({attributes}){qualifiers}"

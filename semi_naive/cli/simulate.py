@@ -21,16 +21,9 @@ MACHINES = {"spark": Machine, "mpi": Machine.mpi}
 
 
 def simulate_command(
-    source: str,
-    ranks: str,
-    policies=(),
-    options=None,
-    trace: str | None = None,
-    quiet=False,
-    facts=(),
-    header=False,
+    source: str, ranks: str, policies=(), options=None, trace: str | None = None, quiet=False, facts=(), header=False,
     machine: str = "spark",
-) -> None:
+) -> None:  # fmt: skip
     """Simulate runs, and print a table for each policy or stratum. One simulation's iterations are in memory at a time.
 
     source: edges, of any kind that `semi-naive tc` reads, a program (.dl) with its `facts`, each a folder or NAME=FILE, or the

@@ -178,7 +178,7 @@ class Names:
         variables: dict[str, Declaration] = {}
         for node in _nodes(clause):
             if isinstance(node, syntax.Variable):
-                if self._is_written(node.span, node.name):
+                if node.span.file in self.texts and self.texts[node.span.file].starts_with(node.span, node.name):
                     declaration = variables.setdefault(node.name, Declaration("variable", node.name, node.span, clause, scope))
                     self.occurrences[node.span] = declaration
             else:
@@ -264,9 +264,6 @@ class Names:
         lines = self.texts.get(span.file)
         end = lines and lines.place(len(lines.text))
         return end and self._find(Span(span.file, span.line, span.column, *end), name, rf"{word}\s*[(]\s*")
-
-    def _is_written(self, span: Span, name: str) -> bool:
-        return span.file in self.texts and self.texts[span.file].starts_with(span, name)
 
 
 def _whole_word(name: str) -> str:

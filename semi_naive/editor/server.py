@@ -69,7 +69,6 @@ class EditorServer(LanguageServer):
         return self.workspace.position_codec
 
     def span_range(self, span: Span, texts: dict[str, str]) -> lsp.Range:
-        """Return a span in the editor's units."""
         lines = texts.get(span.file, "").split("\n")
         begin = lsp.Position(span.line - 1, span.column - 1)
         end = lsp.Position(span.end_line - 1, span.end_column - 1)
@@ -111,7 +110,6 @@ class EditorServer(LanguageServer):
         self.published[root] = {file for file, diagnostics in found.items() if diagnostics}
 
     def diagnostic(self, problem: Problem, texts: dict[str, str]) -> lsp.Diagnostic:
-        """Return a problem in the form of the protocol."""
         warning = problem.severity == "Warning"
         notes = [lsp.DiagnosticRelatedInformation(self.location(span, texts), message) for message, span in problem.notes]
         return lsp.Diagnostic(

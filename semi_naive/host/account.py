@@ -96,7 +96,6 @@ class part(ContextDecorator):
         return part(self.name, self.of)  # a function may call itself
 
     def __enter__(self) -> None:
-        """Begin to charge the part."""
         account = current()
         if account is not None and self.of and (account.paying or ("",))[0] != self.of:
             account = None

@@ -99,7 +99,6 @@ class Kernel:
             _known.append(self)
 
     def __call__(self, *arguments):
-        """Call the kernel, compiled or not."""
         if self.entry is None and (_thread.uncompiled or self._is_small_call(arguments)):
             return self._run(arguments) if _thread.uncompiled else self._timed(arguments)
         try:

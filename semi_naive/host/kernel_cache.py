@@ -119,7 +119,6 @@ class KernelCache:
         return None
 
     def save_overload(self, signature, result) -> None:
-        """Save the compiled code for a signature."""
         if not self.enabled or result.lifted or result.library.has_dynamic_globals:  # addresses of this process
             return
         path, _ = self._places(signature)

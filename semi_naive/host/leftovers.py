@@ -39,12 +39,10 @@ def add_process(process: subprocess.Popen) -> None:
 
 
 def is_ours(process: subprocess.Popen | None) -> bool:
-    """True if a process is registered."""
     return any(one is process for _, one in _processes)
 
 
 def folders() -> list[str]:
-    """Return the registered paths."""
     return list(_paths)
 
 

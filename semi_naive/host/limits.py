@@ -121,7 +121,6 @@ class BlockVariable(Generic[T]):
 
     @contextlib.contextmanager
     def set(self, value: T | None) -> Iterator[None]:
-        """Set the value while the block runs."""
         block = Block()
         token = self._variable.set((value, weakref.ref(block), self._variable.get()))
         try:

@@ -79,7 +79,10 @@ def _text_sample(path: str, extension: str, header: bool) -> tuple[list[str], li
         numbered = numbered_lines(stream, path, skip_mark(stream))
         data = (line for _, _, line in numbered if not loose or line.strip() and line[:1] not in b"#%")
         lines = [line.decode(errors="replace") for line in islice(data, SAMPLED_ROWS + 1 + header)]
-    delimiter = _delimiter(lines) if loose else DELIMITERS[extension]
+    if loose:
+        delimiter = next((usual for usual in USUAL if lines and usual in lines[0].strip()), " ")
+    else:
+        delimiter = DELIMITERS[extension]
     form = Format(delimiter=delimiter, rfc4180=extension == ".csv", spaced=delimiter == " ")
     lines = lines[extension == ".mtx" :]  # the first line of a matrix has its size
     rows = [[text for _, text in fields_of(line, form)] for line in lines]
@@ -91,11 +94,6 @@ def _text_sample(path: str, extension: str, header: bool) -> tuple[list[str], li
             f"the first row has names, and others have numbers: {names}", path, 1, 1, "--header takes it as a header"
         )
     return [], rows
-
-
-def _delimiter(lines: list[str]) -> str:
-    """Return the delimiter of a .txt file: the first of the usual ones that occurs."""
-    return next((one for one in USUAL if lines and one in lines[0].strip()), " ")
 
 
 def _json_sample(path: str) -> tuple[list[str], list[list[str]]]:

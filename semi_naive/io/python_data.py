@@ -98,7 +98,7 @@ def to_arrow_table(data):
 
 
 def directed_edges(graph):
-    """The edges of a networkx DiGraph or MultiDiGraph; nodes without edges are dropped."""
+    """Return the edges of a networkx DiGraph or MultiDiGraph. Raises BadInput for an undirected graph."""
     if not graph.is_directed():
         hint = "pass graph.to_directed() for both directions of every edge"
         raise BadInput("the graph is undirected", type(graph).__name__, hint=hint)

@@ -44,11 +44,11 @@ class File(Source):
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=1)
 
     def size(self) -> int:
-        """The size in bytes; for a compressed file an estimate of the decompressed size."""
+        """Return the size in bytes; of a compressed file an estimate of the decompressed size."""
         raise NotImplementedError
 
     def spans(self) -> list:
-        """The spans that tasks read independently by `read`."""
+        """Return the spans that tasks read independently by `read`."""
         raise NotImplementedError
 
     def read(self, span, values) -> Iterator[tuple[np.ndarray, int]]:
@@ -228,7 +228,7 @@ class Files(File):
         return np.concatenate([part.needed(piece, values) for part, read in pairs for piece in read(values)], axis=1)
 
     def spans(self) -> list[tuple[int, object]]:
-        """The spans of all files, each with its file's number."""
+        """Return the spans of all files as (number of the file, span)."""
         return [(number, span) for number, part in enumerate(self._files) for span in part.spans()]
 
     def read(self, span, values):

@@ -87,7 +87,6 @@ def _draw_edge(before: StratumBox, box: StratumBox, whole: bool) -> str:
 
 
 def _box(box: StratumBox, inputs: set[str], outputs: set[str]) -> str:
-    """Draw the box of a stratum."""
     names = set(box.stratum.relations)
     frame = ' stroke-dasharray="3 2"' * bool(names & inputs) + f' stroke-width="{2 if names & outputs else 1}"'
     shade = 0.16 if box.stratum.recursive else 0.05

@@ -103,7 +103,9 @@ class Instances:
         named = [with_names(rule, relations) for rule in program.rules]
         copies_of_rules, self.inlined = copies(replace(program, rules=named))
         written = dict(zip(map(id, named), program.rules, strict=True))
-        facts = [rule for rule in named if not rule.body and not _is_open(rule.head)]
+        undetermined = (Var, Autoinc, Wild)
+        bodiless = [rule for rule in named if not rule.body]
+        facts = [rule for rule in bodiless if not any(isinstance(part, undetermined) for part in rewrite.walk(rule.head))]
         ids_of_facts = {id(rule) for rule in facts}
         expansions = [(rule, copy) for rule, copies_ in copies_of_rules if id(rule) not in ids_of_facts for copy in copies_]
         self.rules: dict[str, list[InstanceRule]] = {}
@@ -283,11 +285,6 @@ def birth_rule(relation: Relation) -> list[Rule]:
     variables = tuple(Var(f"x{place}", kind) for place, kind in enumerate(relation.kinds[:-1]))
     head, text = Atom(relation.name, (*variables, Wild())), f".decl {relation.name} = debug_delta({of})"
     return [Rule(head, (Atom(of, variables),), span=relation.span, text=text)]
-
-
-def _is_open(head: Atom) -> bool:
-    """True if a term of the head has no determined value."""
-    return any(isinstance(part, Var | Autoinc | Wild) for part in rewrite.walk(head))
 
 
 def relation_of_terms(name: str, terms: list[Term]) -> Relation:

@@ -89,7 +89,8 @@ class BodyWalk:
         for literal in self._ordered(bound):
             joined = self._join(literal, batch)
             if joined is None:
-                return WalkEnd(_first_binding(batch), None if self._compares_head(literal) else literal)
+                is_of_head = isinstance(literal, Compare) and getattr(literal.left, "name", None) in self.computed
+                return WalkEnd(_first_binding(batch), None if is_of_head else literal)
             batch = joined
         return WalkEnd(_first_binding(batch), None)
 
@@ -101,10 +102,6 @@ class BodyWalk:
             joined = self._join(literal, _batch_of_one(bound)) if ready else None
             bound = bound if joined is None else _first_binding(joined)
             yield literal, joined is not None, bound
-
-    def _compares_head(self, literal: Literal) -> bool:
-        """True if a literal compares a computed argument of the head."""
-        return isinstance(literal, Compare) and isinstance(literal.left, Var) and literal.left.name in self.computed
 
     def _ordered(self, bound: Iterable[str]) -> Iterator[Literal]:
         """Yield the literals of the body, and an equation for each computed argument of the head, in an order in which the

@@ -121,7 +121,6 @@ class Why:
         return WhyNot(name, tuple(row), tuple(self._failure(rule, bits, tuple(row)) for rule in self.rules(name)))
 
     def absent(self, name: str, row) -> bool:
-        """True if a tuple is absent."""
         return not self._is_present(self._node(name, row))
 
     def sample(self, name: str, number: int) -> list[tuple]:

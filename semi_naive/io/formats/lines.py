@@ -94,7 +94,6 @@ class _LineReader:
         self.columns = [[] for _ in relation.attributes]
 
     def read(self, raw: bytes, line: int) -> None:
-        """Parse one line."""
         if not self.form.is_data(raw):
             return
         text = _decoded(raw, self.path, line)
@@ -128,7 +127,7 @@ class _LineReader:
         raise _error_at(message, self.path, text, line, start, self._advice(relation, few))
 
     def _advice(self, relation: str, few: bool) -> str:
-        """The hint for a row with too many or too few fields."""
+        """Return the hint for a row with too many or too few fields."""
         if self.form.loose:
             return f"values are separated {self.form.between()}{'' if few else '; drop those that are not to be read'}"
         more = "" if few else ', or choose some with columns="0:1"'

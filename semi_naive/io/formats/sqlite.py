@@ -69,7 +69,6 @@ def sample_table(path: str, name: str, limit: int) -> tuple[list[str], list[str]
 
 
 def _tables(database) -> list[str]:
-    """Return the names of tables and views."""
     return [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")]
 
 

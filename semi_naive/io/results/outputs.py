@@ -57,7 +57,6 @@ def write_batches(path, schema, batches: Iterable, name: str = "result") -> None
 
 
 def _text(batch, form: Format, name: str):
-    """Return a record batch as delimited text."""
     import pyarrow as pa
     import pyarrow.csv as csv
 

@@ -154,7 +154,6 @@ def _json(rows, relation, types: dict, values, form, threads: int | None = None)
 
 
 def _json_value(kind: Kind, value) -> str:
-    """Return a value as JSON."""
     if kind == Kind.SYMBOL:
         return json.dumps(value, ensure_ascii=False)
     return short_float_text(value) if kind == Kind.FLOAT else value

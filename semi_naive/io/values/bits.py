@@ -224,7 +224,6 @@ def _decimal(text: str) -> float:
 
 
 def _hexadecimal(text: str) -> float:
-    """Return the float that a hexadecimal text denotes."""
     try:
         return float.fromhex(text)
     except (ValueError, OverflowError):
