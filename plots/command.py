@@ -21,40 +21,40 @@ def draw(paths, output: str, only: str = ""):
     only: names of figures between commas. By default all figures of one run are drawn; for a program with several strata on
     the partitions, the overview of each. All records are read before anything is drawn."""
     records, wanted = [read_trace(path, joins=True) for path in paths], figure_names(only)
-    made = _joins(records, paths, wanted) if any(map(is_join, records)) else _fixpoints(records, paths, wanted, only)
+    drawn = _joins(records, paths, wanted) if any(map(is_join, records)) else _fixpoints(records, paths, wanted, only)
     Path(output).mkdir(parents=True, exist_ok=True)
-    for name, figure in made.items():
+    for name, figure in drawn.items():
         for kind in KINDS:
-            target = Path(output) / f"{stem(paths)}-{safe(name)}.{kind}"
+            target = Path(output) / f"{stem(paths)}-{file_name_part(name)}.{kind}"
             save_figure(figure, target)
             yield str(target)
 
 
 def _joins(records: list[dict], paths, wanted: list[str]) -> dict:
-    """The figures of multiway joins. wanted: the names of panels."""
+    """Return the figures of multiway joins by name. wanted: the names to draw; none: all."""
     if not all(map(is_join, records)):
         raise ValueError("some of these runs are multiway joins and some are not: there is nothing to compare")
-    if not (made := join_figures(records, [Path(path).name for path in paths], wanted)):
+    if not (drawn := join_figures(records, [Path(path).name for path in paths], wanted)):
         raise ValueError(f"{', '.join(paths)}: no {', '.join(wanted)} to draw: of these joins there is {join_kind(records[0])}")
-    return made
+    return drawn
 
 
 def _fixpoints(records: list[dict], paths, wanted: list[str], only: str) -> dict:
-    """The figures of closures and programs. wanted: the names of panels."""
+    """Return the figures of closures and programs by name. wanted: the names to draw; none: all. only: the same as text, for
+    errors."""
     if not wanted and any(len(drawable(record)) > 1 for record in records):
         wanted = [OVERVIEW, *PROGRAM]
-    made = figures(records[0], wanted) if len(paths) == 1 else comparison(records, paths, wanted)
-    if not made:
-        raise ValueError(
-            f"{', '.join(paths)}: no {only or 'strata, no rules'} to draw. {_reason_not_drawable(records)}".strip()
-        )
-    if why := _reason_not_drawable(records):
-        click.echo(f"semi-naive: {why}", err=True)
-    return made
+    drawn = figures(records[0], wanted) if len(paths) == 1 else comparison(records, paths, wanted)
+    reason = _reason_not_drawable(records)
+    if not drawn:
+        raise ValueError(f"{', '.join(paths)}: no {only or 'strata, no rules'} to draw. {reason}".strip())
+    if reason:
+        click.echo(f"semi-naive: {reason}", err=True)
+    return drawn
 
 
 def _reason_not_drawable(records: list[dict]) -> str:
-    """The reason why no record has a balance to draw."""
+    """Return the reason why no record has a balance to draw; "" if one has."""
     reasons = []
     for record in records:
         try:
@@ -65,7 +65,7 @@ def _reason_not_drawable(records: list[dict]) -> str:
 
 
 def figure_names(only: str | None) -> list[str]:
-    """The names in a comma-separated list; `figures` checks them.
+    """Return the names in a comma-separated list; `figures` checks them.
 
     >>> figure_names("heat, times,")
     ['heat', 'times']
@@ -74,7 +74,7 @@ def figure_names(only: str | None) -> list[str]:
 
 
 def stem(paths) -> str:
-    """The common prefix of figure file names.
+    """Return the common prefix of figure file names.
 
     >>> stem(["a/run.json"]), stem(["a.json", "b.json"])
     ('run', 'a-vs-b')
@@ -83,10 +83,10 @@ def stem(paths) -> str:
     return joined if len(joined) <= MAX_STEM_CHARACTERS else "comparison"
 
 
-def safe(name: str) -> str:
+def file_name_part(name: str) -> str:
     """Return a figure's name as part of a file name; a very long one is truncated, with a checksum that keeps it unique.
 
-    >>> safe("path.of/x-heat"), safe("x" * 300 + "-heat")[-14:]
+    >>> file_name_part("path.of/x-heat"), file_name_part("x" * 300 + "-heat")[-14:]
     ('path.of_x-heat', '-1b432d13-heat')
     """
     stratum, dash, panel = name.rpartition("-")

@@ -16,7 +16,7 @@ TITLES = {
 
 
 def title_of_figure(name: str, runs: list[RecordedRun]) -> str:
-    """The kind and the subject of a figure; figures of the decomposed plan are by task."""
+    """Return the kind and the subject of a figure; figures of the decomposed plan are by task."""
     if any(run.by_task for run in runs) and name in ("times", "partitions"):
         return f"Bar chart: {'time' if name == 'times' else 'tuples'} of each task"
     return TITLES.get(name, name)
@@ -24,13 +24,10 @@ def title_of_figure(name: str, runs: list[RecordedRun]) -> str:
 
 def description(name: str, runs: list[RecordedRun]) -> list[str]:
     """Return the description of a figure: a sentence, or for several runs one each, with its label; [] if there is none."""
-    describe = TELL.get(name)
-    told = [(run.label, describe(run)) for run in runs if describe and len(run)]
-    return [_sentence(text if len(runs) == 1 else f"{label}: {text}") for label, text in told if text]
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
+    describe = DESCRIBE.get(name)
+    described = [(run.label, describe(run)) for run in runs if describe and len(run)]
+    texts = [text if len(runs) == 1 else f"{label}: {text}" for label, text in described if text]
+    return [f"{text[0].upper()}{text[1:]}." for text in texts]
 
 
 def _heat(run: RecordedRun) -> str:
@@ -56,18 +53,13 @@ def _imbalance(run: RecordedRun) -> str:
 def _times(run: RecordedRun) -> str:
     """Describe the times: in total, and of each phase."""
     if run.by_task:
-        durations = [
-            entry_seconds for entry in run.iterations for phase in entry["phases"] for entry_seconds in phase["seconds"]
-        ]
+        durations = [time for entry in run.iterations for phase in entry["phases"] for time in phase["seconds"]]
         slowest = seconds(max(durations, default=0))
         return f"{about(len(durations), 'task')} that took {seconds(sum(durations))} together, the slowest {slowest}"
     phases = {name: run.seconds(name).sum() for name in [*run.phases(()), "driver"]}
     total = f"{seconds(sum(phases.values()))} in all"
-    parts = [
-        f"{name} {seconds(durations)}"
-        for name, durations in sorted(phases.items(), key=lambda entry_seconds: -entry_seconds[1])
-        if durations > 0
-    ]
+    slowest_first = sorted(phases, key=phases.__getitem__, reverse=True)
+    parts = [f"{name} {seconds(phases[name])}" for name in slowest_first if phases[name] > 0]
     most = int(run.inner.max())
     inner = f"; up to {most} inner iterations" if most > 1 else ""
     return f"{total}, of the slowest {run.place} in each phase{': ' * bool(parts)}{', '.join(parts)}{inner}"
@@ -76,9 +68,9 @@ def _times(run: RecordedRun) -> str:
 def _tuples(run: RecordedRun) -> str:
     """Describe the number of tuples at the end, and the iteration with the most births."""
     steps = run.steps
-    at = int(np.argmax(steps["new"]))
-    full = number(run.iterations[-1]["full"])
-    return f"full grows to {full} tuples; most are born in iteration {steps['iteration'][at]}: {number(steps['new'][at])}"
+    busiest = int(np.argmax(steps["new"]))
+    full, born = number(run.iterations[-1]["full"]), number(steps["new"][busiest])
+    return f"full grows to {full} tuples; most are born in iteration {steps['iteration'][busiest]}: {born}"
 
 
 def _bytes(run: RecordedRun) -> str:
@@ -102,7 +94,7 @@ def _partitions(run: RecordedRun) -> str:
     )
 
 
-TELL = {
+DESCRIBE = {
     "heat": _heat, "imbalance": _imbalance, "times": _times, "tuples": _tuples, "bytes": _bytes, "duplicates": _duplicates,
     "partitions": _partitions,
 }  # fmt: skip

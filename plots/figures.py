@@ -32,25 +32,26 @@ WIDTH, HEIGHT = 7.5, 4.6  # inches of one panel by itself
 
 
 def figures(trace: dict, only=None, size: tuple[float, float] = (WIDTH, HEIGHT)) -> dict:
-    """The figures of one record, matplotlib Figures by name, the overview first.
+    """Return the figures of one record: matplotlib Figures by name, the overview first.
 
-    Of a closure: balance, heat, imbalance, times, tuples, bytes, duplicates, partitions; panels without data under the plan are
-    left out. Of a Datalog program: strata, rules, and the above of each stratum that was on the partitions, as "path-heat".
-    only: the names wanted, without the stratum. size: inches of a single panel. Raises ValueError for an invalid trace, and for
-    an unknown name.
+    A closure has balance, heat, imbalance, times, tuples, bytes, duplicates, partitions; panels without data under the plan are
+    left out. A program has strata, rules, and the above for each stratum that was on the partitions, as "path-heat".
+
+    only: the names to draw, without the stratum; None: all. size: inches of a single panel. Raises ValueError for an invalid
+    trace, and for an unknown name.
     """
-    wanted, spread, found = _checked_names(only), drawable(trace), {}
+    wanted, runs, drawn = _checked_names(only), drawable(trace), {}
     for name, panel in PROGRAM.items():
         if name in wanted and "strata" in trace:
-            found[name] = _rows_figure(panel, [trace], [""], name)
-    for stratum, run in spread.items():
-        prefix = stratum + "-" * bool(stratum)
+            drawn[name] = _rows_figure(panel, [trace], [""], name)
+    for stratum, run in runs.items():
+        prefix = f"{stratum}-" if stratum else ""
         if OVERVIEW in wanted:
-            found[prefix + OVERVIEW] = _overview(run)
+            drawn[prefix + OVERVIEW] = _overview(run)
         for name in _panels(run):
             if name in wanted:
-                found[prefix + name] = _panel_figure(PANELS[name], [run], size)
-    return found
+                drawn[prefix + name] = _panel_figure(PANELS[name], [run], size)
+    return drawn
 
 
 def overview(trace: dict):
@@ -74,7 +75,7 @@ def comparison(traces: list, names=None, only=None) -> dict:
         if name in wanted and all("strata" in trace for trace in traces):
             drawn[name] = _rows_figure(panel, traces, record_labels, name)
     for stratum, runs in _runs_by_stratum(drawables, record_labels).items():
-        prefix = stratum + "-" * bool(stratum)
+        prefix = f"{stratum}-" if stratum else ""
         if OVERVIEW in wanted:
             drawn[prefix + OVERVIEW] = _overview_side_by_side(runs)
         for name in dict.fromkeys(name for run in runs for name in _panels(run)):
@@ -92,24 +93,27 @@ def _checked_names(only) -> tuple:
 
 
 def _panels(run: RecordedRun) -> tuple:
-    """Return the names of the panels that have something to show."""
-    return () if not len(run) else BY_TASK if run.by_task else tuple(PANELS)
+    """Return the names of the panels that have data under the run's plan."""
+    if not len(run):
+        return ()
+    return BY_TASK if run.by_task else tuple(PANELS)
 
 
-def _runs_by_stratum(found: list[dict], called: list[str]) -> dict[str, list[RecordedRun]]:
-    """Return the runs to compare, by stratum. If each record has one run, the names of the strata need not agree. Raises
-    ValueError if the runs have no stratum in common."""
-    if all(len(each) == 1 for each in found):
-        names = {name for each in found for name in each}
-        found = [{(names.pop() if len(names) == 1 else ""): run for run in each.values()} for each in found]
-    common = [name for name in found[0] if all(name in each for each in found)]
-    if not common and any(found):
-        have = "; ".join(f"{label}: {_strata(each)}" for label, each in zip(called, found, strict=True))
+def _runs_by_stratum(records: list[dict], record_labels: list[str]) -> dict[str, list[RecordedRun]]:
+    """Return the labelled runs to compare, by stratum. If each record has one run, the names of the strata need not agree.
+    Raises ValueError if the records have no stratum in common. records: the runs of each, by stratum."""
+    if all(len(each) == 1 for each in records):
+        names = {name for each in records for name in each}
+        name = names.pop() if len(names) == 1 else ""
+        records = [{name: run} for each in records for run in each.values()]
+    common = [name for name in records[0] if all(name in each for each in records)]
+    if not common and any(records):
+        have = "; ".join(f"{label}: {_strata(each)}" for label, each in zip(record_labels, records, strict=True))
         raise ValueError(f"these runs have no stratum on the partitions in common, so there is nothing to compare ({have})")
     for name in common:
-        for label, each in zip(called, found, strict=True):
+        for label, each in zip(record_labels, records, strict=True):
             each[name].label = label
-    return {name: [each[name] for each in found] for name in common}
+    return {name: [each[name] for each in records] for name in common}
 
 
 def _strata(found: dict[str, RecordedRun]) -> str:
@@ -154,7 +158,7 @@ def _panel_figure(panel, runs: list[RecordedRun], size: tuple[float, float] = (W
 
 
 def _overview_side_by_side(runs: list[RecordedRun]):
-    """The overview of several runs: a column for each, a row for each panel."""
+    """Draw the overview of several runs: a column for each, a row for each panel."""
     names = [name for name in SHOWN if any(name in _panels(run) for run in runs)]
     figure = new_figure(5 * len(runs), 4.1 * len(names) + 0.3)
     for row, name in enumerate(names):
@@ -196,7 +200,6 @@ def _rows_of_panel(record: dict, name: str) -> int:
 
 
 def _program(record: dict) -> str:
-    """Return the name and the time of a program as a title."""
     facts = [str(record.get("program", "a program"))]
     if "seconds" in record:
         facts.append(f"{record['seconds']:,.2f} s")

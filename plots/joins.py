@@ -28,7 +28,8 @@ STEP_INCHES = 0.17  # inches of a step of BiGJoin
 
 
 def join_figures(traces: list[dict], names: list[str], only=None) -> dict:
-    """The figures by name, "boxes" or "work". Raises ValueError for an unknown name, and for records of both kinds."""
+    """Return the figure of some records by its name, "boxes" or "work"; none if `only` has other names. Raises ValueError for
+    an unknown name, and for records of both kinds."""
     kinds = {join_kind(trace) for trace in traces}
     if unknown := [name for name in only or () if name not in DRAWN]:
         raise ValueError(f"there is no figure {unknown[0]!r} of a multiway join: expected some of {', '.join(DRAWN)}")
@@ -43,8 +44,9 @@ def join_kind(trace: dict) -> str:
 
 
 def _figure(panels, traces: list[dict], names: list[str]):
-    """Return a figure with two panels for each record. panels: draws them."""
-    several, heights = len(traces) > 1, [max(HEIGHT, 1.8 + STEP_INCHES * len(trace.get("steps", ()))) for trace in traces]
+    """Return a figure with two panels for each record. panels(axes of a row, record): draws them."""
+    several = len(traces) > 1
+    heights = [max(HEIGHT, 1.8 + STEP_INCHES * len(trace.get("steps", ()))) for trace in traces]
     figure = new_figure(WIDTH, sum(heights), "" if several else title(traces[0]))
     grid = figure.subplots(len(traces), 2, squeeze=False, height_ratios=heights)
     for row, trace, name in zip(grid, traces, names, strict=True):
@@ -52,13 +54,13 @@ def _figure(panels, traces: list[dict], names: list[str]):
         if several:
             label = wrapped(f"{name}: {title(trace, ', ')}", 62)
             titled(row[0], f"{label}\n{row[0].get_title(loc='left')}")
-    if panels is _work:
+    if panels is _draw_work:
         same_limits(grid[:, 0])
     return figure
 
 
 def title(trace: dict, between: str = "  ·  ") -> str:
-    """The name of the run, in one line."""
+    """Describe the run in one line: plan, order, memory or rounds, result and time."""
     facts = [f"{FORMS.get(trace['form'], trace['form'])}, order {', '.join(map(str, trace['order']))}"]
     if "boxes" in trace:
         share = trace["budget"] / max(trace["input_bytes"], 1)
@@ -70,7 +72,7 @@ def title(trace: dict, between: str = "  ·  ") -> str:
     return between.join([*facts, quantity(trace["result"]["tuples"], "tuple"), f"{trace['seconds']:,.2f}\N{NO-BREAK SPACE}s"])
 
 
-def _boxes(row, trace: dict) -> None:
+def _draw_boxes(row, trace: dict) -> None:
     """Draw the boxes in the plane of the first two variables, shaded by bytes copied and by time."""
     from matplotlib.colors import LogNorm, Normalize
     from matplotlib.ticker import EngFormatter
@@ -91,7 +93,7 @@ def _boxes(row, trace: dict) -> None:
         titled(axes, f"{heading}, by {' and '.join(filter(None, names))}")
 
 
-def _work(row, trace: dict) -> None:
+def _draw_work(row, trace: dict) -> None:
     """Draw the work of each partition, and of each step."""
     bars_of(row[0], "Work of each partition", "tuples received and produced", {"": trace["work"]}, "partition")
     steps = [(step["stage"], step["phase"], np.add(step["received"], step["sent"])) for step in trace["steps"]]
@@ -99,18 +101,19 @@ def _work(row, trace: dict) -> None:
     if not steps:
         note(row[1], "no steps: some relation has no tuples")
         return
-    _by_step(row[1], steps)
+    _draw_steps(row[1], steps)
 
 
-def _by_step(axes, steps: list[tuple]) -> None:
-    """Draw a bar for each step: the mean work of the partitions, in front of the heaviest one, and their ratio."""
-    at = np.arange(len(steps))[::-1]
+def _draw_steps(axes, steps: list[tuple]) -> None:
+    """Draw a bar for each step: the mean work of the partitions, in front of the heaviest one, and their ratio. steps:
+    (variable, phase, the work of each partition)."""
+    rows = np.arange(len(steps))[::-1]
     means, most = [work.mean() for _, _, work in steps], [work.max() for _, _, work in steps]
-    axes.barh(at, most, 0.8, facecolor=SAND, edgecolor="black", linewidth=0.6, hatch="////", label="heaviest partition")
-    axes.barh(at, means, 0.8, facecolor=DARK, edgecolor="black", linewidth=0.6, label="mean")
-    for place, (_, _, work), high in zip(at, steps, most, strict=True):
-        axes.text(high, place, f" {imbalance_ratio(work):.2f}", va="center", fontsize=7)
-    axes.set_yticks(at, [f"{variable}: {phase}" for variable, phase, _ in steps], fontsize=SMALL_FONT_POINTS)
+    axes.barh(rows, most, 0.8, facecolor=SAND, edgecolor="black", linewidth=0.6, hatch="////", label="heaviest partition")
+    axes.barh(rows, means, 0.8, facecolor=DARK, edgecolor="black", linewidth=0.6, label="mean")
+    for row, (_, _, work), heaviest in zip(rows, steps, most, strict=True):
+        axes.text(heaviest, row, f" {imbalance_ratio(work):.2f}", va="center", fontsize=7)
+    axes.set_yticks(rows, [f"{variable}: {phase}" for variable, phase, _ in steps], fontsize=SMALL_FONT_POINTS)
     axes.set_xlim(0, max(most) * 1.12)
     axes.set_ylim(-0.6, len(steps) + 1.2)
     number_ticks(axes.xaxis)
@@ -120,7 +123,7 @@ def _by_step(axes, steps: list[tuple]) -> None:
 
 
 FORMS = {"boxed": "boxed leapfrog", "shuffled": "BiGJoin", "skew": "BiGJoin-S"}
-DRAWN = {"boxes": _boxes, "work": _work}
+DRAWN = {"boxes": _draw_boxes, "work": _draw_work}
 
 
 COPIED, SECONDS, COUNT = 4, 5, 6  # columns returned by `rectangles` after the first and last x and y
@@ -137,19 +140,22 @@ def rectangles(trace: dict) -> np.ndarray:
     """
     sums: dict[tuple, np.ndarray] = {}
     for box in trace["boxes"]:
-        (x, y), figures = (box["ranges"] + [[0, 0], [0, 0]])[:2], [box["copied"], box["seconds"], box["count"]]
-        sums[*x, *y] = sums.get((*x, *y), np.zeros(3)) + figures
+        x, y, *_ = box["ranges"] + [[0, 0], [0, 0]]
+        sums[*x, *y] = sums.get((*x, *y), np.zeros(3)) + [box["copied"], box["seconds"], box["count"]]
     return np.array([[*place, *figures] for place, figures in sums.items()], np.float64).reshape(-1, 7)
 
 
-def plane(axes, found: np.ndarray, shade: np.ndarray, norm, names=("x", "y"), last=None):
-    """Draw rectangles shaded by value; areas without a box are hatched. `last`: the maximum x and y of the plane, if beyond the
-    boxes. Returns the mappable of a colour bar. found: (low x, high x, low y, high y) of each box (n, 4)."""
+def plane(axes, boxes: np.ndarray, shade: np.ndarray, norm, names=("x", "y"), last=None):
+    """Draw rectangles shaded by value; areas without a box are hatched. Return the mappable of a colour bar.
+
+    boxes: an array (n, 4 or more): (low x, high x, low y, high y, …). shade: the value of each; norm: its colour scale. last:
+    the maximum x and y of the plane, if beyond the boxes.
+    """
     from matplotlib.collections import PolyCollection
 
-    x, y = found[:, [0, 1]] + [0, 1], found[:, [2, 3]] + [0, 1]
+    x, y = boxes[:, [0, 1]] + [0, 1], boxes[:, [2, 3]] + [0, 1]
     corners = np.stack([np.stack([x[:, i], y[:, j]], axis=1) for i, j in ((0, 0), (1, 0), (1, 1), (0, 1))], axis=1)
-    lines = {"edgecolor": "black", "linewidth": THIN_LINE_WIDTH if len(found) > 4 * MAX_BARS else 3 * THIN_LINE_WIDTH}
+    lines = {"edgecolor": "black", "linewidth": THIN_LINE_WIDTH if len(boxes) > 4 * MAX_BARS else 3 * THIN_LINE_WIDTH}
     shown = axes.add_collection(PolyCollection(corners, array=shade, norm=norm, cmap="cividis", **lines))
     right, top = (x.max(), y.max()) if last is None else (last[0] + 1, last[1] + 1)
     axes.set_xlim(x.min(), right)

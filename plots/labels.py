@@ -38,7 +38,7 @@ def labels(traces: list[dict], names=None) -> list[str]:
 
 
 def _settings_that_fit(facts: list[str]) -> str:
-    """As many of the settings as fit, at least one.
+    """Return as many of the settings as fit, at least one, as text.
 
     >>> _settings_that_fit(["ranks 8", "buckets by default"]), _settings_that_fit(["a", "x" * 70, "b"])
     ('ranks 8, buckets by default', 'a, …')
@@ -65,7 +65,6 @@ def _facts(trace: dict) -> dict:
 
 
 def _setting_text(key: str, value) -> str:
-    """Return a setting as text."""
     if key == "plan" and value:
         return str(value)
     if isinstance(value, bool):

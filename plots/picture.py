@@ -12,15 +12,15 @@ MAX_PANEL_ROWS = 20  # rows of a panel
 
 
 def picture(trace: dict):
-    """A matplotlib Figure: for a closure the overview of its balance, for a program the time of its strata and rules, for a
-    join the distribution of work. Raises ValueError for an invalid trace."""
+    """Return a matplotlib Figure: for a closure the overview of its balance, for a program the time of its strata and rules,
+    for a join the distribution of work. Raises ValueError for an invalid trace."""
     if is_join(trace):
         (figure,) = join_figures([checked_join(trace, VERSION)], [""]).values()
         return figure
-    return _of_program(trace) if "strata" in trace else overview(trace)
+    return _program_figure(trace) if "strata" in trace else overview(trace)
 
 
-def _of_program(trace: dict):
+def _program_figure(trace: dict):
     """Return the figure of a program: its slowest strata and rules."""
     rows_of_panel = {strata_panel: trace["strata"], rules_panel: trace.get("profile", {}).get("rules", [])}
     drawn = [panel for panel, rows in rows_of_panel.items() if rows] or [strata_panel]

@@ -21,56 +21,50 @@ class ProofBox:
     text: str
     kind: str  # fact, made, condition, or left out
     rule: str = ""
-    above: list["ProofBox"] = field(default_factory=list)  # boxes drawn directly above it
-    lines: list["ProofBox"] = field(default_factory=list)  # lines to premises that are drawn above another box
+    above: list["ProofBox"] = field(default_factory=list)  # premises and conditions, drawn directly above it
+    shared: list["ProofBox"] = field(default_factory=list)  # premises that are drawn above another box
     level: int = 0
     x: float = 0.0
 
     @property
-    def own(self) -> float:
+    def own_width(self) -> float:
         """The width of its text in inches."""
         return LETTER * (len(self.text) + 2 * len(self.rule) + 2) + GAP
 
     @property
     def width(self) -> float:
         """The width with all boxes above it, in inches."""
-        return max(self.own, sum(one.width for one in self.above))
+        return max(self.own_width, sum(one.width for one in self.above))
 
 
 def proof_figure(proof: dict):
     """Return a matplotlib Figure of a proof, given as the result of `Proof.to_dict`."""
     boxes, rules = lay_out_proof(proof)
-    high = 1 + max(box.level for box in boxes)
-    wide = max(boxes[0].width, LETTER * max((len(line) for line in rules), default=0), 3.0)
-    tall = LEVEL * high + RULE_LINE_INCHES * (len(rules) + 1)
-    figure = new_figure(wide + 0.3, tall + 0.3)
+    levels = 1 + max(box.level for box in boxes)
+    width = max(boxes[0].width, LETTER * max((len(line) for line in rules), default=0), 3.0)
+    height = LEVEL * levels + RULE_LINE_INCHES * (len(rules) + 1)
+    figure = new_figure(width + 0.3, height + 0.3)
     axes = figure.subplots()
-    axes.set(xlim=(0, wide), ylim=(-RULE_LINE_INCHES * (len(rules) + 1) - LEVEL / 2, LEVEL * (high - 0.5)))
+    axes.set(xlim=(0, width), ylim=(-RULE_LINE_INCHES * (len(rules) + 1) - LEVEL / 2, LEVEL * (levels - 0.5)))
     axes.set_axis_off()
-    shift = (wide - boxes[0].width) / 2
+    shift = (width - boxes[0].width) / 2
     for box in boxes:
-        for upper in (*box.above, *box.lines):
+        for upper in (*box.above, *box.shared):
             ends = [box.x + shift, upper.x + shift], [LEVEL * box.level + 0.14, LEVEL * upper.level - 0.14]
             axes.plot(*ends, color=DUST if upper.kind == "condition" else GREY, linewidth=0.8, zorder=0)
     for box in boxes:
         _write(axes, box, box.x + shift)
     for number, line in enumerate(rules):
-        axes.text(
-            0,
-            -LEVEL / 2 - RULE_LINE_INCHES * (number + 0.7),
-            literal(line),
-            fontsize=SMALL_FONT_POINTS,
-            family="monospace",
-            va="center",
-        )
+        y = -LEVEL / 2 - RULE_LINE_INCHES * (number + 0.7)
+        axes.text(0, y, literal(line), fontsize=SMALL_FONT_POINTS, family="monospace", va="center")
     return figure
 
 
 def lay_out_proof(proof: dict) -> tuple[list[ProofBox], list[str]]:
-    """The boxes of a proof, conclusion first, and a line for each rule used."""
+    """Return (the boxes of a proof with their positions, conclusion first; a line for each rule that is used)."""
     boxes, numbers = _boxes(proof)
     for box in boxes:  # a box precedes the boxes above it, unless they are above several
-        for one in (*box.above, *box.lines):
+        for one in (*box.above, *box.shared):
             one.level = max(one.level, box.level + 1)
     waiting = [(boxes[0], 0.0)]
     while waiting:
@@ -84,41 +78,41 @@ def lay_out_proof(proof: dict) -> tuple[list[ProofBox], list[str]]:
 
 
 def _boxes(proof: dict) -> tuple[list[ProofBox], dict[str, str]]:
-    """Return (the boxes of a proof, each before its premises; the short name of each rule, by its text). A premise that is
-    drawn already gets a line instead of another box. Up to `MAX_DRAWN_TUPLES` are drawn; a box says how many are left out."""
+    """Return (the boxes of a proof, each before its premises; the short name of each rule, by its text). A tuple has one box.
+    Up to `MAX_DRAWN_TUPLES` are drawn; a box says how many are left out."""
     names: dict[str, str] = {}
     root = _box(proof, names)
     found, known, waiting = [root], {id(proof): root}, [(proof, root)]
     drawn = 1
     for entry, box in waiting:
-        left = 0
+        left_out = 0
         for premise in entry.get("premises", ()):
             if id(premise) in known:
                 if known[id(premise)] not in box.above:
-                    box.lines.append(known[id(premise)])
+                    box.shared.append(known[id(premise)])
             elif drawn >= MAX_DRAWN_TUPLES:
-                left += 1
+                left_out += 1
             else:
                 drawn += 1
                 known[id(premise)] = one = _box(premise, names)
                 box.above.append(one)
                 waiting.append((premise, one))
-        if left:
-            box.above.append(ProofBox(f"… {left} more", "left out"))
+        if left_out:
+            box.above.append(ProofBox(f"… {left_out} more", "left out"))
         box.above += [ProofBox(shortened(text, MAX_TUPLE_CHARACTERS), "condition") for text in entry.get("conditions", ())]
         found += box.above
     return _in_topological_order(root, found), names
 
 
 def _in_topological_order(root: ProofBox, boxes: list[ProofBox]) -> list[ProofBox]:
-    """The boxes in topological order, each before its premises."""
+    """Return the boxes in topological order, each before its premises."""
     missing = {id(box): 0 for box in boxes}
     for box in boxes:
-        for one in (*box.above, *box.lines):
+        for one in (*box.above, *box.shared):
             missing[id(one)] += 1
     ordered = [root]
     for box in ordered:
-        for one in (*box.above, *box.lines):
+        for one in (*box.above, *box.shared):
             missing[id(one)] -= 1
             if not missing[id(one)]:
                 ordered.append(one)
@@ -126,7 +120,8 @@ def _in_topological_order(root: ProofBox, boxes: list[ProofBox]) -> list[ProofBo
 
 
 def _box(entry: dict, names: dict[str, str]) -> ProofBox:
-    """Return the box of a tuple. entry: of the proof; names: the label of each rule, to which labels are added."""
+    """Return the box of a tuple. entry: its part of the proof; names: the short name of each rule, to which new ones are
+    added."""
     text = shortened(entry["atom"], MAX_TUPLE_CHARACTERS)
     if "rule" not in entry:
         return ProofBox(text, "fact")
@@ -140,17 +135,8 @@ def _write(axes, box: ProofBox, x: float) -> None:
     frame = {"boxstyle": "round,pad=0.3", "linewidth": 0.8, **looks[box.kind]} if box.kind in looks else None
     style = "italic" if frame is None else "normal"
     y = LEVEL * box.level
-    axes.text(
-        x,
-        y,
-        literal(box.text),
-        fontsize=SMALL_FONT_POINTS,
-        family="monospace",
-        ha="center",
-        va="center",
-        bbox=frame,
-        style=style,
-    )
+    font = {"fontsize": SMALL_FONT_POINTS, "family": "monospace", "style": style}
+    axes.text(x, y, literal(box.text), ha="center", va="center", bbox=frame, **font)
     if box.rule:
         beside = x + LETTER * (len(box.text) + 1) / 2 + 0.04
         axes.text(beside, y, box.rule, fontsize=SMALL_FONT_POINTS - 1.5, family="monospace", ha="left", va="center")

@@ -62,41 +62,43 @@ class RecordedRun:
 
     @cached_property
     def inner(self) -> np.ndarray:
-        """The number of inner iterations of each iteration."""
+        """The number of inner iterations of each entry."""
         return np.array([1 + max([phase["inner"] for phase in entry["phases"]], default=0) for entry in self.iterations])
 
     def phases(self, among: tuple) -> list[str]:
-        """Return the names of its phases, first those in `among`, in that order."""
+        """Return the names of the run's phases, first those in `among`, in that order."""
         seen = dict.fromkeys(phase["phase"] for entry in self.iterations for phase in entry["phases"])
         return [name for name in among if name in seen] + [name for name in seen if name not in among]
 
     def seconds(self, phase: str) -> np.ndarray:
-        """The seconds of the slowest partition in one phase, summed over inner iterations; "driver": outside of the phases."""
+        """Return the seconds of the slowest partition in one phase, for each entry, summed over inner iterations. phase:
+        "driver" for the time outside of the phases."""
         return np.array([phase_seconds(entry, phase) for entry in self.iterations], np.float64)
 
-    def sums(self, phase: str, figure: str) -> np.ndarray:
-        """Return a counter of one phase for each iteration, summed over partitions and inner iterations: sent, received, bytes,
-        joined, duplicates."""
-        return np.array(
-            [sum(sum(p.get(figure, ())) for p in entry["phases"] if p["phase"] == phase) for entry in self.iterations]
-        )
+    def sums(self, phase: str, counter: str) -> np.ndarray:
+        """Return a counter of one phase for each entry, summed over partitions and inner iterations. counter: sent, received,
+        bytes, joined or duplicates."""
+        phases = ([p for p in entry["phases"] if p["phase"] == phase] for entry in self.iterations)
+        return np.array([sum(sum(p.get(counter, ())) for p in phases_of_entry) for phases_of_entry in phases])
 
     def shuffled(self, phase: str) -> np.ndarray:
-        """The bytes that a phase sent. Tuples that a join passes to the all-to-all count there only."""
+        """Return the bytes that a phase sent, for each entry. Tuples that a join passes to the all-to-all count there only."""
         return np.array([_shuffled(entry, phase) for entry in self.iterations])
 
     @cached_property
     def known(self) -> np.ndarray:
-        """Tuples that a local insert dropped because they were in `full`, or were sent by another partition too."""
-        dropped = [
-            sum(sum(p.get("duplicates", ())) or sum(p.get("received", ())) - sum(p.get("sent", ())) for p in inserts)
-            for inserts in ([p for p in entry["phases"] if p["phase"] == "insert"] for entry in self.iterations)
-        ]
-        return np.maximum(np.array(dropped), 0)
+        """Tuples that a local insert dropped, for each entry, as they were in `full`, or another partition sent them, too."""
+
+        def dropped(insert: dict) -> int:
+            counted = sum(insert.get("duplicates", ()))
+            return counted or sum(insert.get("received", ())) - sum(insert.get("sent", ()))
+
+        inserts = ([phase for phase in entry["phases"] if phase["phase"] == "insert"] for entry in self.iterations)
+        return np.maximum(np.array([sum(map(dropped, inserts_of_entry)) for inserts_of_entry in inserts]), 0)
 
     @cached_property
-    def twice(self) -> np.ndarray:
-        """Duplicates that a local join dropped before sending; 0 if they were not counted."""
+    def dropped_by_join(self) -> np.ndarray:
+        """Duplicates that a local join dropped before sending, for each entry; 0 if they were not counted."""
         made, sent = self.sums("join", "joined"), self.sums("join", "sent")
         return np.where(made > 0, np.maximum(made - sent, 0), 0)
 
@@ -107,9 +109,9 @@ class RecordedRun:
         found = [step for entry in self.iterations for step in _steps(entry, self.by_task)]
         return {key: np.array([step[key] for step in found]) for key in ("iteration", "delta", "new", "full")}
 
-    def ratios(self, what: str) -> np.ndarray:
-        """Heaviest ÷ average of the partitions, buckets or subbuckets."""
-        return np.array([entry["imbalance"].get(what, np.nan) for entry in self.iterations], np.float64)
+    def ratios(self, level: str) -> np.ndarray:
+        """Return heaviest ÷ average of a level, for each entry; NaN if unknown. level: partitions, buckets or subbuckets."""
+        return np.array([entry["imbalance"].get(level, np.nan) for entry in self.iterations], np.float64)
 
     @property
     def limit(self) -> float | None:
@@ -119,28 +121,28 @@ class RecordedRun:
         return self.config.get("refinement_ratio") if by_paper else None
 
     @property
-    def own(self) -> list[dict]:
+    def home_events(self) -> list[dict]:
         """The events of the recorded relation's home index."""
         return [event for event in self.events if event.get("relation", "path") == self.relation and not event.get("index")]
 
     @property
     def refined(self) -> list[tuple[float, int]]:
         """The (time, bucket) of every refinement that the heat map shows."""
-        events = [event for event in self.own if event["event"] == "refine"]
+        events = [event for event in self.home_events if event["event"] == "refine"]
         return [(event["iteration"] + 0.5, change["bucket"]) for event in events for change in event.get("buckets", ())]
 
     @property
     def loads(self) -> dict[str, list]:
         """The loads before and after the largest move, and at the end, by label."""
         last = self.iterations[-1]
-        moves = [event for event in self.own if "loads_before" in event and "loads_after" in event]
-        after = [event["loads_after"] for event in moves if event["iteration"] >= last["iteration"]]
-        shown = {"at the end": after[-1] if after else last["loads"]}
-        if moves:
-            most = max(moves, key=lambda event: event.get("moved", 0))
-            what = f"{most['event']} after iteration {most['iteration']}"
-            shown = {f"before {what}": most["loads_before"], f"after {what}": most["loads_after"], **shown}
-        return shown
+        moves = [event for event in self.home_events if "loads_before" in event and "loads_after" in event]
+        final = [event["loads_after"] for event in moves if event["iteration"] >= last["iteration"]]
+        at_end = {"at the end": final[-1] if final else last["loads"]}
+        if not moves:
+            return at_end
+        largest = max(moves, key=lambda event: event.get("moved", 0))
+        what = f"{largest['event']} after iteration {largest['iteration']}"
+        return {f"before {what}": largest["loads_before"], f"after {what}": largest["loads_after"], **at_end}
 
     @property
     def imbalance(self) -> float:
@@ -161,17 +163,17 @@ class RecordedRun:
 
 
 def recorded_runs(record: dict) -> dict[str, RecordedRun]:
-    """The runs of a record by their stratum's first relation; for a closure one, as "". Raises ValueError for an invalid
+    """Return the runs of a record by their stratum's first relation; for a closure one, as "". Raises ValueError for an invalid
     record, and if nothing ran on the partitions."""
     return {name: RecordedRun(trace, name, known=True) for name, trace in spread(_checked_record(record)).items()}
 
 
 def drawable(record: dict) -> dict[str, RecordedRun]:
-    """The runs of a record, as `recorded_runs`; empty if all strata of a program stayed in the driver."""
-    spared = "iterations" not in _checked_record(record) and not any(
-        s.get("trace", {}).get("iterations") for s in record["strata"]
-    )
-    return {} if spared else {name: RecordedRun(trace, name, known=True) for name, trace in spread(record).items()}
+    """Return the runs of a record as `recorded_runs` does; none if all strata of a program stayed in the driver."""
+    is_closure = "iterations" in _checked_record(record)
+    if not is_closure and not any(stratum.get("trace", {}).get("iterations") for stratum in record["strata"]):
+        return {}
+    return recorded_runs(record)
 
 
 def _checked_record(record) -> dict:
@@ -197,7 +199,7 @@ def lasting(iterations: list[dict]) -> list[dict]:
 
 
 def spans(iterations: list[dict]) -> np.ndarray:
-    """The beginning and end of each entry on the axis of iterations; one that ran ahead is as wide as its steps.
+    """Return the bounds of the entries on the axis of iterations; an entry that ran ahead is as wide as its steps.
 
     >>> spans([{"iteration": 1, "steps": 1}, {"iteration": 5, "steps": 4}]).tolist()
     [0.5, 1.5, 5.5]
@@ -207,7 +209,7 @@ def spans(iterations: list[dict]) -> np.ndarray:
 
 
 def phase_seconds(entry: dict, name: str) -> float:
-    """The seconds of one phase in an iteration, over all its inner iterations.
+    """Return the seconds of the slowest partition in one phase of an entry, summed over inner iterations.
 
     >>> phase_seconds({"phases": [{"phase": "join", "seconds": [1, 3]}, {"phase": "join", "seconds": [2]}]}, "join")
     5
@@ -228,7 +230,7 @@ MAKERS = ("join", "run-ahead")  # the phases whose tuples the all-to-all carries
 
 
 def _steps(entry: dict, by_task: bool):
-    """The steps of one entry; `full` is known at its end, and computed backwards from the births."""
+    """Yield the steps of one entry. `full` is known at its end, and computed backwards from the births."""
     births, delta = entry["births"], 0 if by_task else entry["delta"]
     full = entry["full"] - sum(births)
     for number, born in enumerate(births):

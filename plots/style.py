@@ -15,15 +15,9 @@ from semi_naive.host.files import replacing
 FORMATS = (".png", ".svg", ".pdf")
 # From the cividis map, whose colours differ in greyscale and for colour-blind readers.
 DARK, GREY, DUST, SAND, STRAW, YELLOW, PALE = "#00204d", "#575d6d", "#8a8779", "#b5ab8a", "#c7b76b", "#dccb6a", "#dedbd0"
-NIGHT = {
-    DARK: "#6f9bd8",
-    GREY: "#9aa1b3",
-    DUST: "#8a8779",
-    SAND: "#b5ab8a",
-    STRAW: "#c7b76b",
-    YELLOW: "#e8d870",
-    PALE: "#4a4a46",
-}
+NIGHT = {  # on a dark page
+    DARK: "#6f9bd8", GREY: "#9aa1b3", DUST: "#8a8779", SAND: "#b5ab8a", STRAW: "#c7b76b", YELLOW: "#e8d870", PALE: "#4a4a46",
+}  # fmt: skip
 EVENTS = {"refine": "^", "consolidate": "v", "copy": "s", "move": ">", "roll-over": "D", "checkpoint": "P", "restore": "X",
           "runs lost": "x", "to driver": "<", "to partitions": "h"}  # fmt: skip
 PHASES = {  # colour and hatch
@@ -34,11 +28,11 @@ PHASES = {  # colour and hatch
     "insert": (STRAW, "////"),
     "driver": (PALE, ""),
 }
-OTHERS = [(YELLOW, "++++"), (PALE, "||||"), (GREY, "//"), (STRAW, "xx")]  # for unknown phases
+FURTHER_STYLES = [(YELLOW, "++++"), (PALE, "||||"), (GREY, "//"), (STRAW, "xx")]  # of unknown phases
 MAX_BARS = 64  # more bars than this are drawn as an outline
 MAX_MARKERS = 60  # more iterations than this are drawn without markers
 SMALL_FONT_POINTS = 8  # font size in points of legends and numbers
-STEPS = [1, 2, 2.5, 5, 10]  # inches between ticks
+STEPS = [1, 2, 2.5, 5, 10]  # allowed distances between ticks, times a power of ten
 LEGEND_ROW_INCHES = 0.165  # inches that a row of a legend takes
 
 
@@ -79,7 +73,7 @@ def _write(figure, file, kind: str, transparent: bool = False) -> None:
 
 
 def wrapped(text: str, width: float) -> str:
-    """Text broken into lines; formulas are escaped."""
+    """Return a text broken into lines of `width` characters; formulas are escaped."""
     import textwrap
 
     lines = textwrap.wrap(text, max(8, int(width)), break_on_hyphens=False) or [""]
@@ -87,7 +81,7 @@ def wrapped(text: str, width: float) -> str:
 
 
 def literal(text: str) -> str:
-    """Text with dollars escaped, so that matplotlib sees no formula.
+    """Return a text with dollars escaped, so that matplotlib sees no formula.
 
     >>> print(literal("id($, x)"))
     id(\\$, x)
@@ -107,34 +101,34 @@ def whole_ticks(axis) -> None:
     """Put ticks at whole numbers only."""
     from matplotlib.ticker import MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(nbins=ticks_of(axis), integer=True, min_n_ticks=1, steps=STEPS))
+    axis.set_major_locator(MaxNLocator(nbins=max_ticks(axis), integer=True, min_n_ticks=1, steps=STEPS))
 
 
 def number_ticks(axis, unit: str = "", whole: bool = True) -> None:
-    """Ticks such as 5k, 20M, 3 MB, at whole tuples and bytes."""
+    """Set ticks such as 5k, 20M, 3 MB. whole: at whole numbers only."""
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(nbins=ticks_of(axis), integer=whole, min_n_ticks=1, steps=STEPS))
+    axis.set_major_locator(MaxNLocator(nbins=max_ticks(axis), integer=whole, min_n_ticks=1, steps=STEPS))
     axis.set_major_formatter(EngFormatter(unit, sep=" " if unit else ""))
 
 
 def log_ticks(axis, unit: str = "") -> None:
-    """Ticks at powers of ten, as many as fit."""
+    """Set ticks at powers of ten, as many as fit."""
     from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
-    axis.set_major_locator(LogLocator(10, numticks=ticks_of(axis)))
+    axis.set_major_locator(LogLocator(10, numticks=max_ticks(axis)))
     axis.set_major_formatter(EngFormatter(unit, sep=" " if unit else ""))
     axis.set_minor_formatter(NullFormatter())
 
 
-def ticks_of(axis) -> int:
-    """The number of ticks that fit; fewer on a narrow panel."""
+def max_ticks(axis) -> int:
+    """Return the number of ticks that fit on an axis."""
     width, height = inches(axis.axes)
     return max(2, min(10, int(width / 0.6 if axis.axis_name == "x" else height / 0.4)))
 
 
 def inches(axes) -> tuple[float, float]:
-    """The approximate size of axes, before the layout is known."""
+    """Return the approximate (width, height) of axes in inches, before the layout is known."""
     place, (width, height) = axes.get_position(original=True), axes.get_figure(root=True).get_size_inches()
     return place.width * width, place.height * height
 
@@ -147,8 +141,8 @@ def iteration_axis(axes, spans, what: str = "iteration") -> None:
 
 
 def legend(axes, handles=None, beneath: float = 0.0, on=None) -> float:
-    """Draw a legend above the data, and extend the y axis by its height. beneath: inches kept free above the legend. Return the
-    fraction of the axes' height that is now above the data."""
+    """Draw a legend above the data, and extend the y axis by its height. Return the fraction of the axes' height that is now
+    above the data. beneath: inches kept free above the legend; on: the axes that get the legend, if not these."""
     handles = axes.get_legend_handles_labels()[0] if handles is None else handles
     width, height = inches(axes)
     columns, rows = legend_shape([handle.get_label() for handle in handles], width)

@@ -32,7 +32,6 @@ class Commands(click.Group):
     """The group of all commands. For an unknown command, the error suggests the likely one."""
 
     def resolve_command(self, ctx, args):
-        """Find the command. If there is none, add the likely command to the error."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as wrong:
@@ -389,7 +388,7 @@ for _command in cli.commands.values():
 
 
 def _graph_of(paths, reading: dict):
-    """The unread edges of files and patterns of files."""
+    """Return the unread edges of files and patterns of files, with the options `reading` of `edge_source`."""
     from semi_naive.io.edges import edge_files, edge_source
     from semi_naive.io.errors import BadInput
 
@@ -427,15 +426,15 @@ def _report(closure, quiet: bool) -> None:
 
     from semi_naive.plots.pages.summary import summary
 
-    told = summary(closure.trace)
-    beside = max(map(len, told)) + 2
-    for name, value in told.items():
-        for number, line in enumerate(wrap(value, max(20, get_terminal_size().columns - beside))):
-            click.echo(f"{name * (not number):{beside}}{line}")
+    rows = summary(closure.trace)
+    indent = max(map(len, rows)) + 2
+    for name, value in rows.items():
+        for number, line in enumerate(wrap(value, max(20, get_terminal_size().columns - indent))):
+            click.echo(f"{name if number == 0 else '':{indent}}{line}")
 
 
-# Errors of valid runs, by the module that raises them. A module that is not loaded has raised nothing, and loading
-# it to find out takes as long as a small program.
+# Errors of valid runs, by the module of the class. A module that is not loaded has raised nothing, and loading it to find out
+# takes as long as a small program.
 FAILURES = {
     "semi_naive.ra.spark.failures": ("DiskFull", "JobFailed"),
     "semi_naive.ra.spark.java": ("NotStarted",),
@@ -445,8 +444,7 @@ FAILURES = {
     "semi_naive.ra.text.ids": ("UnknownId",),
     "semi_naive.ra.expressions.arithmetic": ("EvaluationError",),
 }
-# Further exceptions with this status, for missing programs, by their module, which need not be loaded.
-MISSING = {"semi_naive.ra.spark.java": ("NoJava",)}
+MISSING = {"semi_naive.ra.spark.java": ("NoJava",)}  # errors of missing programs, as above; with the status of bad input
 
 
 def main(arguments=None, begun: float | None = None) -> None:
@@ -473,25 +471,26 @@ def main(arguments=None, begun: float | None = None) -> None:
         click.echo(wrong, err=True)
         sys.exit(1)
     except Exception as failed:
-        named = getattr(failed, "filename", None) is not None  # a full disk by itself does not say where
-        found = (None if named else _of_spark(failed)) or failed
-        known = _is_one(found, FAILURES) or _is_one(found, MISSING) or isinstance(found, (ValueError, NotInstalled, OSError))
-        if not known:
+        names_file = getattr(failed, "filename", None) is not None
+        error = (None if names_file else _error_of_spark(failed)) or failed
+        is_failure = _is_of(error, FAILURES)
+        if not is_failure and not _is_of(error, MISSING) and not isinstance(error, (ValueError, NotInstalled, OSError)):
             raise
-        found = found.in_shell() if isinstance(found, BadInput) else found
-        told = f"{found.filename}: {found.strerror}" if named and found is failed and found.strerror else found
-        click.echo(f"semi-naive: {told}", err=True)
-        sys.exit(1 if _is_one(found, FAILURES) else BAD_INPUT_STATUS)
+        text = str(error.in_shell() if isinstance(error, BadInput) else error)
+        if names_file and error.strerror:
+            text = f"{error.filename}: {error.strerror}"
+        click.echo(f"semi-naive: {text}", err=True)
+        sys.exit(1 if is_failure else BAD_INPUT_STATUS)
 
 
-def _of_spark(error: Exception) -> Exception | None:
-    """Our error for an unexpected error of Spark."""
+def _error_of_spark(error: Exception) -> Exception | None:
+    """Return the error of this package for an error that Spark has caused, such as a full disk; None for any other."""
     failures, spark = (sys.modules.get(name) for name in ("semi_naive.ra.spark.failures", "pyspark"))
     return failures and failures.failure(error, spark and spark.SparkContext._active_spark_context)
 
 
-def _is_one(error: Exception, kinds: dict[str, tuple[str, ...]]) -> bool:
-    """True if an error is of one of the classes of these modules."""
-    loaded = [(sys.modules[module], names) for module, names in kinds.items() if module in sys.modules]
+def _is_of(error: Exception, classes_of: dict[str, tuple[str, ...]]) -> bool:
+    """True if an error is of one of some classes, given by module. A module need not be loaded."""
+    loaded = [(sys.modules[module], names) for module, names in classes_of.items() if module in sys.modules]
     classes = (getattr(module, name, None) for module, names in loaded for name in names)  # another thread may be loading it
     return isinstance(error, tuple(filter(None, classes)))

@@ -29,7 +29,6 @@ class Conjunction:
     terms: list
 
     def equate(self, left: int, right: int) -> None:
-        """Make two columns equal."""
         self.unify(self.terms[right], self.terms[left])
 
     def unify(self, old, new) -> None:
@@ -46,14 +45,13 @@ class Conjunction:
 class Rules:
     """The program that computes the expression `root`.
 
-    given: the node of each relation whose tuples are known.
+    given: the node (`semi_naive.operators`) of each relation whose tuples are known.
     beyond: for each relation of groups with overflowing sums, the sum's name and the schema of the groups.
     """
 
     def __init__(self, root):
         self.relations: dict[str, ir.Relation] = {}
         self.rules: list[ir.Rule] = []
-        # For each relation whose tuples are known, the node of `semi_naive.operators` that has them.
         self.given: dict[str, Any] = {}
         self.beyond: dict[str, tuple[str, Schema]] = {}
         self._names: dict[object, str] = {}
@@ -62,19 +60,18 @@ class Rules:
         self._define(root, self.declared(ANSWER, root.schema))
 
     def program(self) -> ir.Program:
-        """Return the program."""
         directives = [ir.FileDirective("input", name) for name in self.given]
         directives += [ir.FileDirective("output", name) for name in (ANSWER, *self.beyond)]
         return ir.Program({}, self.relations, self.rules, directives)
 
     def declared(self, stem: str, schema: Schema) -> str:
-        """Declare a new relation."""
+        """Declare a new relation; return its name."""
         name = stem if stem == ANSWER else f"{stem}{len(self.relations)}"
         self.relations[name] = schema.relation(name)
         return name
 
     def named(self, node) -> str:
-        """The relation that has a node's tuples."""
+        """Return the relation that has a node's tuples, which is defined at the first call."""
         if node not in self._names:
             stem = "given" if node.held is not None else type(node).__name__.lower()
             self._define(node, self.declared(stem, node.schema))
@@ -89,7 +86,7 @@ class Rules:
             node.define(self, name)
 
     def body(self, node) -> Conjunction:
-        """The body that derives a node's tuples: an atom if they are known or used elsewhere too."""
+        """Return the body that derives a node's tuples: an atom if they are known, or used elsewhere, too."""
         known = node.held is not None or self._uses[node] > 1
         return self.atom(self.named(node), node.schema) if known else node.body(self)
 
@@ -103,11 +100,11 @@ class Rules:
         return Var(f"{column.partition('.')[0]}.{self._variables}", kind)
 
     def add(self, name: str, body: Conjunction) -> None:
-        """Add a rule. Variables are named after the columns; those used once become wildcards."""
+        """Add a rule that derives a relation. Variables are named after the columns; those used once become wildcards."""
         rule = ir.Rule(Atom(name, tuple(body.terms)), tuple(body.literals))
         times = Counter(part.name for part in walk(rule) if isinstance(part, Var))
         once = {variable for variable, count in times.items() if count == 1}
-        kept = [_with_wilds(literal, once) if isinstance(literal, Atom) else literal for literal in rule.body]
+        kept = [_with_wildcards(literal, once) if isinstance(literal, Atom) else literal for literal in rule.body]
         rule = ir.Rule(rule.head, tuple(kept))
         columns = zip(body.terms, self.relations[name].attributes, strict=True)
         labels = {term.name: column for term, (column, _) in columns if isinstance(term, Var)}
@@ -121,7 +118,7 @@ class Rules:
         self.rules.append(replace(rule, text=str(rule)))
 
 
-def _with_wilds(atom: Atom, once: set[str]) -> Atom:
+def _with_wildcards(atom: Atom, once: set[str]) -> Atom:
     return Atom(atom.relation, tuple(Wild() if isinstance(term, Var) and term.name in once else term for term in atom.args))
 
 

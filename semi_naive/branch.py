@@ -32,7 +32,6 @@ class Branch(tuple):
         return self[1:]
 
     def __repr__(self) -> str:
-        """The branch as in a fact file."""
         parts: list[str] = []
         waiting: list = [self]
         while waiting:
@@ -68,7 +67,6 @@ def _next_pieces(item: tuple):
 
 
 def _literal(item) -> str:
-    """Return a field that is not a record as text."""
     if item is None:
         return "nil"
     return readable(item) if isinstance(item, str) else repr(item)

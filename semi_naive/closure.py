@@ -39,7 +39,7 @@ def transitive_closure(
     edges: Any, spark: Any = None, plan: str = "auto", config: Config | None = None, progress: Callable | bool | None = None,
     watch: Callable | None = None, **options: Any,
 ) -> "Closure":  # fmt: skip
-    """The pairs (x, y) such that y can be reached from x over one or more edges.
+    """Compute the pairs (x, y) such that y can be reached from x over one or more edges.
 
     edges: a path (.facts .tsv .csv .txt .mtx, each also .gz; .parquet .json .sqlite) or a pattern of paths (edges/*.parquet), a
         Spark, pandas or polars DataFrame, an Arrow table, an (n, 2) integer array, an iterable of pairs (ints or strings), a
@@ -94,14 +94,14 @@ def closure_columns(edges) -> tuple[str, str]:
     (source, _), (target, _) = edge_relation("", names := list(names)).attributes
     if {source, target} <= set(names):
         return source, target
-    own = len(names) == 2 and all(isinstance(name, str) for name in names) and names[0] != names[1]
-    return (names[0], names[1]) if own else ("x", "y")
+    are_two_names = len(names) == 2 and all(isinstance(name, str) for name in names) and names[0] != names[1]
+    return (names[0], names[1]) if are_two_names else ("x", "y")
 
 
 @functools.cache
 @part("compile")
 def closure_program(rule: str, kind: str = "number"):
-    """The program of two rules, the second of them one of `RULES`, on vertices of a kind.
+    """Return the program of two rules, the second of them one of `RULES`, on vertices of a kind.
 
     >>> print(*closure_program("edge-path").checked.rules, sep="\\n")
     path(x, y) :- edge(x, y).
@@ -133,43 +133,44 @@ def read_input_edges(edges, here: bool, **reading) -> Edges | Source:
 def starts_in_driver(graph: Edges | Source, config: Config, here: bool) -> bool:
     """True if a closure without a required plan is first evaluated in this process: it is small, or all tasks run in this
     process (`here`)."""
-    few = isinstance(graph, Edges) and (here or graph.rows() <= MIN_JOB_EDGES) and config.local_tuples != 0
-    return few and choose_closure_plan("auto", config, graph.rows())[0] == "decomposed"
+    if not isinstance(graph, Edges) or config.local_tuples == 0 or (graph.rows() > MIN_JOB_EDGES and not here):
+        return False
+    plan, _ = choose_closure_plan("auto", config, graph.rows())
+    return plan == "decomposed"
 
 
 def evaluate_closure(
     graph: Edges | Source, spark, plan: str, reason: str, config: Config, progress, watch, columns=("x", "y")
 ):  # fmt: skip
-    """Run the program; return a `Closure`. With the plan "auto" it runs in this process, and on the partitions only if it grows
-    large.
+    """Run the program of a closure, and return the `Closure`. With the plan "auto" it runs in this process, and on the
+    partitions only if it grows large.
 
-    Edges in this process go in as numbers, names by their place: for the balanced plan as dense ones, neighbours in
-    breadth-first order side by side.
+    The vertices of edges in this process are numbers: a name is its position. For the balanced plan they are renumbered to
+    dense ids in breadth-first order, so that neighbours have close ids.
+
+    reason: the reason for the plan, "" for "auto". columns: the names of the closure's columns.
     """
     from semi_naive.result import Closure
 
     facts: Any = graph
     kind, values = "number", None
-    told: dict[str, Any] = {"plan": plan, "reason": reason}
+    entries: dict[str, Any] = {"plan": plan, "reason": reason} if reason else {}  # of the record
     births = Births()
     if isinstance(graph, Source):
         kind = graph.relation.kinds[0].value
-        told = told if reason else {}
-    elif plan == "auto":
-        facts, told = graph.pairs, {}
     elif plan == "balanced":
         facts, values = dense_ids(graph.pairs)
-        told["input"] = {"nodes": values.size}
+        entries["input"] = {"nodes": values.size}
     else:
         facts = graph.pairs
     settings = {"rule": Config.rule} | ({} if plan == "auto" else {"local_tuples": 0})
     with showing(progress, "closure", "closure") as births.forward:
         result = closure_program(config.rule, kind).run(
             {"edge": facts}, spark, config.with_options(settings), plan=plan, progress=births.take,
-            watch=watch and (lambda look: watch(lambda: _only_stratum(look(), config, told, births))),
+            watch=watch and (lambda look: watch(lambda: _only_stratum(look(), config, entries, births))),
         )  # fmt: skip
     names = graph.names if isinstance(graph, Edges) else None
-    trace = _only_stratum(result.trace, config, told, births)
+    trace = _only_stratum(result.trace, config, entries, births)
     if isinstance(graph, Edges) and "input" not in trace:
         trace["input"] = {"nodes": distinct(graph.pairs.reshape(-1)).size}
     return Closure(result, trace, values, names, columns)
@@ -206,7 +207,7 @@ class Births:
 
 @part("intern")
 def dense_ids(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Edges (n, 2) over dense ids, and the value of each id."""
+    """Return (edges (n, 2) over dense ids, the vertex of each id)."""
     from semi_naive.ra.closures.graph import intern, relabel
 
     graph = relabel(intern(pairs))
@@ -214,8 +215,8 @@ def dense_ids(pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _only_stratum(record: dict, config: Config, entries: dict, births: Births) -> dict:
-    """Return the record of a closure, made from its program's record, complete or not. entries: those known only to this
-    module."""
+    """Return the record of a closure, given the record of its program, complete or not. entries: further entries of the record,
+    which replace its own."""
     stratum = (record["strata"] or [{"plan": "running", "reason": ""}])[-1]
     trace = stratum.get("trace") or births.trace() | {"started": record["started"]}
     trace = trace | {"plan": stratum["plan"], "reason": stratum["reason"]} | entries
@@ -227,21 +228,22 @@ def _only_stratum(record: dict, config: Config, entries: dict, births: Births) -
 
 
 def choose_closure_plan(plan: str, config: Config, edges: int | None = 0) -> tuple[str, str]:
-    """The plan and the reason for it; ("auto", "") if it depends on the unknown number of edges.
+    """Return (plan, the reason for it); ("auto", "") if it depends on the number of edges, and `edges` is None. Raises
+    ValueError if the configuration does not allow the plan.
 
     >>> choose_closure_plan("auto", Config(rule="path-path"))[0]
     'balanced'
     """
     if plan not in PLANS:
         raise ValueError(f"plan is {plan!r}: expected one of {', '.join(PLANS)}")
-    carries = config.rule != "path-path"
+    is_linear = config.rule != "path-path"
     if plan == "decomposed" and config.checkpoint_dir:
         raise ValueError("the decomposed plan is one job and makes no checkpoints: leave out checkpoint_dir, or the plan")
-    if plan == "decomposed" and not carries:
+    if plan == "decomposed" and not is_linear:
         raise ValueError("the decomposed plan needs a rule that carries a column unchanged; path-path carries none")
     if plan != "auto":
         return plan, "asked for"
-    if not carries:
+    if not is_linear:
         return "balanced", "path-path carries no column unchanged, so its tuples cannot be decomposed into groups"
     if config.checkpoint_dir:
         return "balanced", "only the balanced plan has anything to checkpoint"

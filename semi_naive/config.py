@@ -111,7 +111,6 @@ class Config:
     local_dir: str | None = None
 
     def __post_init__(self):
-        """Check the values."""
         for name in ("buckets", "partitions", "check_interval", "rollover_threshold", "max_iterations",
                      "checkpoint_interval", "run_ahead_budget", "memory", "query_bytes"):  # fmt: skip
             self._check(name, lambda value: isinstance(value, int) and value >= 1, "a whole number from 1")
@@ -135,14 +134,15 @@ class Config:
         value = getattr(self, name)
         optional = {field.name for field in fields(self) if field.default is None}
         try:
-            right = (value is None and name in optional) or (value is not None and holds(value))
+            accepted = (value is None and name in optional) or (value is not None and holds(value))
         except TypeError:
-            right = False
-        if not right or (isinstance(value, bool)):
+            accepted = False
+        if not accepted or isinstance(value, bool):
             raise ValueError(f"Config.{name} is {value!r}: expected {expected}")
 
     def with_options(self, options: dict) -> "Config":
-        """This configuration with some fields replaced, values also given as strings (`--set buckets=64`)."""
+        """Return this configuration with some fields replaced. Values may be strings, as of `--set buckets=64`. Raises
+        ValueError for an unknown field or an invalid value."""
         known = {f.name: f for f in fields(self)}
         for name in options:
             if name not in known:
@@ -153,9 +153,9 @@ class Config:
 
     @classmethod
     def paper(cls, ranks: int = 64, **options) -> "Config":
-        """The configuration of *Load-balancing Parallel Relational Algebra*: refinement and consolidation by stored sizes,
-        all on the partitions, without features that the paper lacks (replicated relations, copies of buckets, running ahead, a
-        least size of what is refined). ranks: the number of partitions; there are as many buckets."""
+        """Return the configuration of *Load-balancing Parallel Relational Algebra*: refinement and consolidation by stored
+        sizes, all on the partitions, without features that the paper lacks (replicated relations, copies of buckets, running
+        ahead, a least size of refined subbuckets). ranks: the number of partitions; there are as many buckets."""
         known: dict[str, Any] = {"policy": "paper", "buckets": ranks, "check_interval": 2, "refinement_minimum": 0}
         return cls(**known | {"replicate_bytes": 0, "copy_inner": False, "run_ahead": 0, "local_tuples": 0} | options)
 
@@ -164,7 +164,7 @@ class Config:
         return self.buckets or max(64, 8 * partitions)
 
     def least(self, job: float = TUPLES_WORTH_A_JOB) -> int:
-        """Return the tuples that a rebalancing must save. job: the tuples that a job is worth."""
+        """Return the tuples that a rebalancing must save, see `refinement_minimum`. job: the tuples that a job is worth."""
         return max(1024, int(job)) if self.refinement_minimum is None else self.refinement_minimum
 
     @property
@@ -175,7 +175,6 @@ class Config:
         return asdict(self)
 
     def __repr__(self) -> str:
-        """The fields that differ from the defaults, as a Python call."""
         changed = {each.name: getattr(self, each.name) for each in fields(self) if getattr(self, each.name) != each.default}
         return f"Config({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
 
@@ -196,7 +195,7 @@ def _parse_setting(name: str, kind, value):
 
 
 def _accepted_values(name: str, kind: str) -> str:
-    """The values that a field of a kind accepts, in words.
+    """Describe the values that a field of a kind accepts.
 
     >>> _accepted_values("buckets", "int | None"), _accepted_values("refine", "bool"), _accepted_values("tolerance", "float")
     ('a whole number, or none', 'on or off', 'a number')

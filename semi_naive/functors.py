@@ -46,15 +46,15 @@ class Vectorised:
 
 
 def vectorised(function: Callable) -> Vectorised:
-    """Mark a function as one that takes numpy arrays of n values and gives an array, or a list, of n values.
+    """Mark a function that takes numpy arrays of n values and returns an array, or a list, of n values.
 
         @vectorised
         def f(x, y):
             return x * 2 + y
 
-    numbers are int64, unsigned uint64, floats float64; symbols, records and branches are arrays of Python's objects. The arrays
-    cannot be written to. Values may repeat in them, and n may be different each time. A million numbers take a millisecond more
-    than the function itself.
+    Numbers are int64, unsigned uint64, floats float64; symbols, records and branches are arrays of Python objects. The arrays
+    are read-only. Values may repeat in them, and n may differ from call to call. A million numbers take a millisecond more than
+    the function itself.
     """
     return Vectorised(function)
 
@@ -63,8 +63,8 @@ def vectorised(function: Callable) -> Vectorised:
 class UserFunctor:
     """A declared functor with its function, called by the evaluator with columns of arguments.
 
-    params, result: their types; types: all types of the program, by name. Raises EvaluationError, with the arguments, if the
-    function raises an exception or returns a value that is not of the result's type.
+    params, result: the declared types; types: all types of the program, by name. A call raises EvaluationError, with the
+    arguments, if the function raises an exception or returns a value that is not of the result's type.
     """
 
     name: str
@@ -74,45 +74,46 @@ class UserFunctor:
     types: dict[str, Type]
 
     def __call__(self, columns: list[np.ndarray], size: int, values) -> np.ndarray:
-        """The column (size,) of results as 64 bits; `values` decodes ids."""
+        """Return the results as 64 bits each (size,). columns: the arguments as 64 bits; values: the symbols and records of the
+        run."""
         if not size:
             return np.empty(0, np.int64)
         if not self.params:
-            return np.repeat(self._plainly([], 1, values), size)
+            return np.repeat(self._by_row([], 1, values), size)
         columns = [np.ascontiguousarray(column) for column in columns]
         if _takes_columns(self.function):
-            return self._at_once(columns, size, values)
+            return self._by_column(columns, size, values)
         if _is_compiled(self.function) and all(type_.kind in DTYPES for type_ in (*self.params, self.result)):
-            return self._compiled(columns, size)
+            return self._by_compiled_loop(columns, size)
         rows, inverse = distinct_rows(columns)
-        return self._plainly(rows, len(rows[0]), values)[inverse]
+        return self._by_row(rows, len(rows[0]), values)[inverse]
 
-    def _objects(self, columns: list[np.ndarray], values) -> list[list]:
-        return [self._values(column, type_, values) for column, type_ in zip(columns, self.params, strict=True)]
+    def _argument_lists(self, columns: list[np.ndarray], values) -> list[list]:
+        return [self._python_values(column, type_, values) for column, type_ in zip(columns, self.params, strict=True)]
 
-    def _values(self, column: np.ndarray, type_: Type, values) -> list:
+    def _python_values(self, column: np.ndarray, type_: Type, values) -> list:
         """Return a column as Python objects; records are tuples, at any depth."""
         if type_.kind != Kind.RECORD:
             return list(python_values(column, type_.kind, values))
-        ids, which = distinct_with_inverse(column)
+        ids, positions = distinct_with_inverse(column)
         unpacked = Unpacked(ids, type_, self.types, values)
         objects = [unpacked.value(i, type_) for i in ids.tolist()]
-        return [objects[at] for at in which.tolist()]
+        return [objects[position] for position in positions.tolist()]
 
-    def _plainly(self, columns: list[np.ndarray], size: int, values) -> np.ndarray:
-        """Return the column of results of a Python function, which is called row by row."""
-        arguments = self._objects(columns, values)
+    def _by_row(self, columns: list[np.ndarray], size: int, values) -> np.ndarray:
+        """Return the results, as 64 bits each, of a Python function that is called row by row."""
+        arguments = self._argument_lists(columns, values)
         results: list[Any] = []
         try:
             results.extend(map(self.function, *arguments) if arguments else [self.function()])
         except Exception as error:
-            raise self._failed(error, [column[len(results)] for column in arguments]) from error
-        if len(results) < size and arguments:  # `map` would end at it
-            raise self._failed(StopIteration(), [column[len(results)] for column in arguments])
-        return self._bits(results, lambda row: [column[row] for column in arguments], values)
+            raise self._error(error, [column[len(results)] for column in arguments]) from error
+        if len(results) < size and arguments:  # the function has raised StopIteration, at which `map` ends
+            raise self._error(StopIteration(), [column[len(results)] for column in arguments])
+        return self._result_bits(results, lambda row: [column[row] for column in arguments], values)
 
-    def _bits(self, results: Iterable, arguments: Callable, values) -> np.ndarray:
-        """Return results as 64 bits each. arguments: returns those of a row, for errors."""
+    def _result_bits(self, results: Iterable, arguments: Callable, values) -> np.ndarray:
+        """Return Python results as 64 bits each. arguments: returns the arguments of a row, for errors."""
 
         def fault(row: int, wrong) -> EvaluationError:
             advice = f" ({wrong.hint})" if wrong.hint else ""
@@ -121,97 +122,104 @@ class UserFunctor:
 
         return bits_of_values(list(results), self.result, self.types, values, fault)
 
-    def _at_once(self, columns: list[np.ndarray], size: int, values) -> np.ndarray:
-        """Return the column of results of a vectorised function. Columns of symbols or records are reduced to distinct rows
-        first."""
+    def _by_column(self, columns: list[np.ndarray], size: int, values) -> np.ndarray:
+        """Return the results, as 64 bits each, of a vectorised function. Columns of symbols or records are reduced to distinct
+        rows first."""
         inverse = None
         if not all(type_.kind in DTYPES for type_ in self.params):
             columns, inverse = distinct_rows(columns)
-        arguments = [self._array(column, type_, values) for column, type_ in zip(columns, self.params, strict=True)]
+        arguments = [self._argument_array(column, type_, values) for column, type_ in zip(columns, self.params, strict=True)]
         try:
             results = self.function(*arguments)
         except Exception as error:
-            raise self._found(error, arguments) from error
-        column = self._column(results, arguments, values)
+            raise self._error_of_columns(error, arguments) from error
+        column = self._result_column(results, arguments, values)
         return column if inverse is None else column[inverse]
 
-    def _found(self, error: Exception, arguments: list[np.ndarray]) -> EvaluationError:
-        """Return the error of a vectorised function, with the arguments of the first row for which it fails alone, if there is
-        one. arguments: their columns."""
+    def _error_of_columns(self, error: Exception, arguments: list[np.ndarray]) -> EvaluationError:
+        """Return the error of a vectorised function: with the arguments of the first row, among MAX_RETRIED_ROWS, for which it
+        fails alone, if there is one. arguments: the columns of the failed call."""
         for row in range(min(len(arguments[0]), MAX_RETRIED_ROWS)):
             try:
                 self.function(*(column[row : row + 1] for column in arguments))
-            except Exception as one:
-                return self._failed(one, [column[row] for column in arguments])
+            except Exception as error_of_row:
+                return self._error(error_of_row, [column[row] for column in arguments])
         return EvaluationError(
             f"@{self.name}, of {quantity(len(arguments[0]), 'tuple')} of arguments: {type(error).__name__}: {error}"
         )
 
-    def _array(self, column: np.ndarray, type_: Type, values) -> np.ndarray:
+    def _argument_array(self, column: np.ndarray, type_: Type, values) -> np.ndarray:
         """Return a column of arguments as a read-only array of numbers or objects."""
         if type_.kind in DTYPES:
             array = column.view(DTYPES[type_.kind])
         else:
             array = np.empty(len(column), object)
-            for row, value in enumerate(self._values(column, type_, values)):
+            for row, value in enumerate(self._python_values(column, type_, values)):
                 array[row] = value  # one by one: numpy would take tuples for rows
         array.flags.writeable = False
         return array
 
-    def _column(self, returned, arguments: list[np.ndarray], values) -> np.ndarray:
-        """Return the results of a vectorised function as 64 bits each. returned: its result; arguments: their columns."""
+    def _result_column(self, returned, arguments: list[np.ndarray], values) -> np.ndarray:
+        """Return what a vectorised function returned as 64 bits each. Raises EvaluationError if it is no array or list of the
+        arguments' length. arguments: their columns."""
         size, wanted = len(arguments[0]), DTYPES.get(self.result.kind)
-        if not isinstance(returned, np.ndarray | list | tuple) or len(returned) != size:
-            listed = isinstance(returned, np.ndarray | list | tuple)
-            found = quantity(len(returned), "value") if listed else f"a {type(returned).__name__}"
+        is_list = isinstance(returned, np.ndarray | list | tuple)
+        if not is_list or len(returned) != size:
+            found = quantity(len(returned), "value") if is_list else f"a {type(returned).__name__}"
             hint = "a vectorised functor gives an array as long as those that it gets"
             raise EvaluationError(f"@{self.name} gives {found} for {quantity(size, 'tuple')} of arguments: {hint}")
         if wanted is not None and isinstance(returned, np.ndarray) and _all_of_kind(returned, wanted):
             return as_bits(returned.astype(wanted, copy=False))
         rows = returned.tolist() if isinstance(returned, np.ndarray) else returned
-        return self._bits(rows, lambda row: [column[row] for column in arguments], values)
+        return self._result_bits(rows, lambda row: [column[row] for column in arguments], values)
 
-    def _compiled(self, columns: list[np.ndarray], size: int) -> np.ndarray:
-        """Return the column of results of a function compiled by numba."""
+    def _by_compiled_loop(self, columns: list[np.ndarray], size: int) -> np.ndarray:
+        """Return the results, as 64 bits each, of a function compiled by numba, called in a compiled loop."""
         arguments = [column.view(DTYPES[type_.kind]) for column, type_ in zip(columns, self.params, strict=True)]
         done = np.zeros(1, np.int64)
         try:
             first = self.function(*(column[0] for column in arguments))
-            self._bits([first], lambda row: [column[row] for column in arguments], None)  # all others are of the same kind
-            results = np.empty(size, self._made_by_it)
+            self._result_bits(
+                [first], lambda row: [column[row] for column in arguments], None
+            )  # all others are of the same kind
+            results = np.empty(size, self._compiled_result_type)
             self._loop(results, done, *arguments)
         except EvaluationError:
             raise
         except Exception as error:
-            raise self._failed(error, [column[done[0]] for column in arguments]) from error
-        return self._column(results, arguments, None)
+            raise self._error(error, [column[done[0]] for column in arguments]) from error
+        return self._result_column(results, arguments, None)
 
     def folded(self, begin: np.ndarray, group: np.ndarray, column: np.ndarray, values) -> np.ndarray:
-        """Fold the values of groups in order: the result of group g starts from begin[g]. group ascends."""
+        """Fold the values of groups by the functor, a binary one. Return the result of each group.
+
+        begin: the initial value of each group; group: the number of the group of each value, ascending; column: the values.
+        """
         if _takes_columns(self.function):
             return self._folded_by_rounds(begin, group, column, values)
-        so_far, found = self._objects([np.ascontiguousarray(begin), np.ascontiguousarray(column)], values)
-        last = {}  # the arguments of each group's result, for errors
-        for at, value in zip(group.tolist(), found, strict=True):
-            last[at] = so_far[at], value
+        results, given = self._argument_lists([np.ascontiguousarray(begin), np.ascontiguousarray(column)], values)
+        last = {}  # the arguments of each group's last call, for errors
+        for number, value in zip(group.tolist(), given, strict=True):
+            last[number] = results[number], value
             try:
-                so_far[at] = self.function(*last[at])
+                results[number] = self.function(*last[number])
             except Exception as error:
-                raise self._failed(error, [*last[at]]) from error
-        return self._bits(so_far, lambda at: [*last[at]], values)
+                raise self._error(error, [*last[number]]) from error
+        return self._result_bits(results, lambda number: [*last[number]], values)
 
     def _folded_by_rounds(self, begin, group, column, values) -> np.ndarray:
-        """Fold the first value of every group, then the second, and so on: one call for each round."""
+        """Fold the first value of every group, then the second, and so on: one call of the vectorised function a round."""
         first = np.flatnonzero(np.diff(group, prepend=-1))
         nth = np.arange(len(group)) - np.repeat(first, np.diff(first, append=len(group)))
-        made, order = begin.copy(), np.argsort(nth, kind="stable")
+        results, order = begin.copy(), np.argsort(nth, kind="stable")
         for rows in np.split(order, np.cumsum(np.bincount(nth))[:-1]):
-            made[group[rows]] = self._at_once([made[group[rows]], np.ascontiguousarray(column[rows])], len(rows), values)
-        return made
+            arguments = [results[group[rows]], np.ascontiguousarray(column[rows])]
+            results[group[rows]] = self._by_column(arguments, len(rows), values)
+        return results
 
     @property
-    def _made_by_it(self):
-        """The numpy type of the compiled function's result, for the range check."""
+    def _compiled_result_type(self):
+        """The numpy type of the compiled function's results, which may be unsigned where numbers are declared."""
         if self.result.kind == Kind.FLOAT:
             return np.float64
         given = [signature.return_type for signature in self.function.nopython_signatures]
@@ -225,7 +233,7 @@ class UserFunctor:
         written = [f'"{each}"' if isinstance(each, str) else abbreviated(each) for each in map(_python_value, arguments)]
         return f"@{self.name}({', '.join(written)})"
 
-    def _failed(self, error: Exception, arguments: list) -> EvaluationError:
+    def _error(self, error: Exception, arguments: list) -> EvaluationError:
         return EvaluationError(f"{self._call(arguments)}: {type(error).__name__}: {error}")
 
     def __reduce__(self):
@@ -233,34 +241,33 @@ class UserFunctor:
 
     @functools.cached_property
     def _pickled(self) -> bytes:
-        """The function in a form for Spark's workers: by value, unless its module is installed."""
+        """The function in pickled form for Spark's workers: by value, unless its module is installed there."""
         from pyspark import cloudpickle
 
         module = sys.modules.get(getattr(self.function, "__module__", None) or "")
-        travels = module is not None and module.__name__ != "__main__" and not _installed(module)
+        by_value = module is not None and module.__name__ != "__main__" and not _installed(module)
         try:
-            if travels:
+            if by_value:
                 cloudpickle.register_pickle_by_value(module)
-            return cloudpickle.dumps(_Compiled.of(self.function))
+            return cloudpickle.dumps(_PickledFunction.of(self.function))
         except Exception as error:
-            told = f"functor {self.name} cannot be sent to Spark's workers: {type(error).__name__}: {error}"
+            message = f"functor {self.name} cannot be sent to Spark's workers: {type(error).__name__}: {error}"
             hint = "objects that the function refers to must be picklable: open files and connections in the function itself"
-            raise BadInput(told, hint=hint) from error
+            raise BadInput(message, hint=hint) from error
         finally:
-            if travels:
+            if by_value:
                 cloudpickle.unregister_pickle_by_value(module)
 
 
 def _unpickled(name: str, pickled: bytes, params, result, types) -> UserFunctor:
-    """Restore a pickled functor."""
     import pickle
 
     function = pickle.loads(pickled)
-    return UserFunctor(name, function.made() if isinstance(function, _Compiled) else function, params, result, types)
+    return UserFunctor(name, function.compiled() if isinstance(function, _PickledFunction) else function, params, result, types)
 
 
 @dataclass
-class _Compiled:
+class _PickledFunction:
     """A numba function in pickled form; it is compiled again on arrival."""
 
     function: Callable
@@ -268,28 +275,29 @@ class _Compiled:
 
     @classmethod
     def of(cls, function: Callable):
-        """Wrap a function if numba compiles it. A ufunc of a function is sent as that function."""
+        """Return the picklable form of a function: a wrapper if numba or `np.vectorize` has made it, else the function."""
         if _is_compiled(function):
             return cls(function.py_func, dict(function.targetoptions))
-        return Vectorised(_OfVectorize(function.pyfunc, function.otypes)) if isinstance(function, np.vectorize) else function
+        return (
+            Vectorised(_PickledVectorize(function.pyfunc, function.otypes)) if isinstance(function, np.vectorize) else function
+        )
 
-    def made(self) -> Callable:
-        """Return the compiled function."""
+    def compiled(self) -> Callable:
+        """Compile the function again."""
         import numba
 
         options = {name: value for name, value in self.options.items() if name not in ("cache", "boundscheck", "nopython")}
         return numba.njit(**options)(self.function)
 
 
-class _OfVectorize:
+class _PickledVectorize:
     """The pickled form of a `np.vectorize`: its function and options."""
 
     def __init__(self, function: Callable, types):
-        self.made_of = function, types
+        self.function, self.types = function, types
 
     def __call__(self, *columns):
-        function, types = self.made_of
-        return np.vectorize(function, otypes=types)(*columns)
+        return np.vectorize(self.function, otypes=self.types)(*columns)
 
 
 def _python_value(value):
@@ -305,27 +313,27 @@ def _is_compiled(function) -> bool:
     return type(function).__module__.startswith("numba.") and hasattr(function, "py_func") and not _takes_columns(function)
 
 
-def _all_of_kind(made: np.ndarray, wanted) -> bool:
-    """True if all values of an array are of a kind, by the array's type, or by a look at the values."""
-    if made.ndim != 1 or made.dtype.kind not in ("iu" if wanted is not np.float64 else "iuf"):
+def _all_of_kind(array: np.ndarray, wanted) -> bool:
+    """True if an array has one dimension, and all of its values can be cast to a numpy type without loss of range."""
+    if array.ndim != 1 or array.dtype.kind not in ("iu" if wanted is not np.float64 else "iuf"):
         return False
     if wanted is np.int64:
-        return made.dtype != np.uint64 or not made.size or int(made.max()) < 1 << 63
-    return wanted is np.float64 or made.dtype.kind == "u" or not made.size or int(made.min()) >= 0
+        return array.dtype != np.uint64 or not array.size or int(array.max()) < 1 << 63
+    return wanted is np.float64 or array.dtype.kind == "u" or not array.size or int(array.min()) >= 0
 
 
 def _loop_over(function: Callable, arity: int) -> Callable:
-    """Return a compiled loop that calls a compiled function for each row. Its argument `done` receives the number of the
-    current row, for errors."""
+    """Return a compiled `loop(results, done, *columns)` that calls a compiled function for each row. done: an array that
+    receives the number of the current row, for errors."""
     import numba
 
-    names = [f"column{at}" for at in range(arity)]
+    names = [f"column{number}" for number in range(arity)]
     arguments = ", ".join(f"{name}[row]" for name in names)
     text = f"""
-def loop(made, done, {", ".join(names)}):
-    for row in range(len(made)):
+def loop(results, done, {", ".join(names)}):
+    for row in range(len(results)):
         done[0] = row
-        made[row] = function({arguments})
+        results[row] = function({arguments})
 """
     namespace: dict[str, Any] = {"function": function}
     exec(compile(text, "<functor>", "exec"), namespace)
@@ -335,9 +343,7 @@ def loop(made, done, {", ".join(names)}):
 def _installed(module) -> bool:
     """True if every host has the module: an installed package, or Python itself."""
     path = getattr(module, "__file__", None)
+    if path is None or module.__name__.partition(".")[0] == "semi_naive":
+        return True
     folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    return (
-        path is None
-        or module.__name__.partition(".")[0] == "semi_naive"
-        or any(path.startswith(each + "/") for each in folders)
-    )
+    return any(path.startswith(f"{folder}/") for folder in folders)

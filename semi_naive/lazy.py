@@ -8,10 +8,9 @@ from typing import Any
 def lazily(package: str, modules: dict[str, str]) -> Callable[[str], Any]:
     """Return the `__getattr__` of a package. modules: the defining module of each exported name."""
 
-    def found(name: str):
-        """Import and return a name of the package."""
+    def import_name(name: str):
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(modules[name]), name)
 
-    return found
+    return import_name

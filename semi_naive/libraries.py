@@ -52,11 +52,10 @@ class Libraries(Mapping):
 
     @classmethod
     def given(cls, names, dirs=(".",), bits: int = 64) -> "Libraries":
-        """The libraries of a command line; if none is named, Soufflé's default library, if it exists."""
-        if names:
-            return cls(names, dirs, bits)
-        found = [path for path in (os.path.join(folder, f"lib{DEFAULT}.so") for folder in dirs) if os.path.isfile(path)]
-        return cls(found[:1], dirs, bits)
+        """Return the libraries of a command line; if none is named, Soufflé's default library, if it exists."""
+        if not names:
+            names = [path for folder in dirs if os.path.isfile(path := os.path.join(folder, f"lib{DEFAULT}.so"))][:1]
+        return cls(names, dirs, bits)
 
     def __getitem__(self, name: str):
         """Return a function. Raises KeyError if no library has it."""
@@ -72,7 +71,7 @@ class Libraries(Mapping):
         return any(hasattr(_module(path) if path.endswith(".py") else _library(path), name) for path in self.paths)
 
     def __iter__(self) -> Iterator[str]:
-        """The names of the modules' functions; a library of C does not list its own."""
+        """Yield the names of the modules' functions. Shared libraries cannot be listed."""
         for path in self.paths:
             if path.endswith(".py"):
                 yield from (name for name, value in vars(_module(path)).items() if callable(value) and name[0] != "_")
@@ -96,7 +95,7 @@ def _path(name: str, dirs: list[str]) -> str:
 
 @functools.cache
 def _module(path: str):
-    """The module in a file, loaded once. Modules of equal names may coexist."""
+    """Load the Python module in a file, once. Modules of equal names may coexist."""
     name = f"functors_{hashlib.sha256(path.encode()).hexdigest()[:12]}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
@@ -114,19 +113,18 @@ def _module(path: str):
 
 
 def _line_of_error(error: Exception, path: str) -> int | None:
-    """The last line of a file in an error's traceback."""
+    """Return the line of a file that is innermost in an error's traceback, None if the file is not in it."""
     if isinstance(error, SyntaxError):
         return error.lineno
-    found, trace = None, error.__traceback__
+    line, trace = None, error.__traceback__
     while trace is not None:
-        found = trace.tb_lineno if trace.tb_frame.f_code.co_filename == path else found
+        line = trace.tb_lineno if trace.tb_frame.f_code.co_filename == path else line
         trace = trace.tb_next
-    return found
+    return line
 
 
 @functools.cache
 def _library(path: str) -> ctypes.CDLL:
-    """Load a shared library."""
     try:
         return ctypes.CDLL(path)
     except OSError as error:
@@ -144,36 +142,32 @@ class CFunction:
     result: Kind = Kind.NUMBER
 
     def typed(self, params: tuple[Type, ...], result: Type) -> "CFunction":
-        """The function with the types of a functor's declaration."""
+        """Return the function with the types of a functor's declaration."""
         return CFunction(self.path, self.name, self.bits, tuple(type_.kind for type_ in params), result.kind)
 
     def __call__(self, *arguments):
         """Call the function, converting arguments and result."""
-        converted = [self._given(kind, each) for kind, each in zip(self.params, arguments, strict=True)]
-        result = self._function(*converted)
+        converted = [self._c_argument(kind, each) for kind, each in zip(self.params, arguments, strict=True)]
+        result = _ctypes_function(self)(*converted)
         if self.result != Kind.SYMBOL:
             return result
         if result is None:
             raise ValueError("it gives no string: NULL")
         return result.decode(errors="replace")
 
-    def _given(self, kind: Kind, value):
+    def _c_argument(self, kind: Kind, value):
         """Return an argument in the form that the C function takes. Raises OverflowError if it does not fit."""
         if kind == Kind.SYMBOL:
             return value.encode()
-        if kind != Kind.FLOAT and not (limits := _RANGES[kind, self.bits])[0] <= value <= limits[1]:
-            raise OverflowError(f"{value} does not fit into {self.bits} bits")
+        if kind != Kind.FLOAT:
+            least, greatest = _RANGES[kind, self.bits]
+            if not least <= value <= greatest:
+                raise OverflowError(f"{value} does not fit into {self.bits} bits")
         return value
-
-    @property
-    def _function(self):
-        return _ctypes_function(self)
 
 
 @functools.cache
 def _ctypes_function(function: CFunction):
-    """The ctypes function."""
-    found = ctypes.CFUNCTYPE(
-        _C[function.result, function.bits], *(_C[kind, function.bits] for kind in function.params)
-    )  # a function object of its own, as another functor may declare other types
-    return found((function.name, _library(function.path)))
+    """Return the ctypes function. It is not an attribute of the library, as another functor may declare other types for it."""
+    prototype = ctypes.CFUNCTYPE(_C[function.result, function.bits], *(_C[kind, function.bits] for kind in function.params))
+    return prototype((function.name, _library(function.path)))

@@ -22,7 +22,7 @@ class Operator:
 
     schema: the names of the columns, for users; operators refer to columns by position.
     held: the tuples if they are known: a `Table` of this process, a Spark DataFrame, or an `Answer` on the partitions.
-    result: of the program that computed them.
+    result: the `Result` of the program that computed them.
     """
 
     schema: Schema
@@ -32,12 +32,12 @@ class Operator:
     closed: bool = False
 
     @property
-    def at_hand(self) -> bool:
+    def in_process(self) -> bool:
         """True if the tuples are in this process."""
         return not (hasattr(self.held, "toArrow") or getattr(self.held, "on_partitions", False))
 
     def facts(self):
-        """The tuples, in a form that `Program.run` accepts."""
+        """Return the known tuples, in a form that `Program.run` accepts."""
         from semi_naive.running.results.answers import Answer  # imported late, as it loads the evaluator
 
         if isinstance(self.held, Answer):
@@ -45,7 +45,7 @@ class Operator:
         return self.held
 
     def hold(self, result) -> None:
-        """Keep the computed tuples, and drop the inputs."""
+        """Keep the tuples of a result, and drop the inputs."""
         if self.held is None:
             self.held, self.inputs = result[ANSWER], ()
         self.result = result
@@ -55,13 +55,12 @@ class Operator:
             raise ValueError(f"the relation {self.schema} has been closed: read or write its tuples before that")
 
     def close(self) -> None:
-        """Release the tuples."""
         if self.result is not None:
             self.result.close()
         self.closed, self.held, self.inputs = True, None, ()
 
     def body(self, rules: Rules) -> Conjunction:
-        """The body that derives the tuples, for use in another rule."""
+        """Return the body that derives the tuples, for use in another rule."""
         return rules.atom(rules.named(self), self.schema)
 
     def define(self, rules: Rules, name: str) -> None:
@@ -79,7 +78,6 @@ class Select(Operator):
     constants: tuple[tuple[int, Const | None], ...] = ()
 
     def body(self, rules):
-        """Return the body that the operator stands for."""
         body = rules.body(self.inputs[0])
         for left, right in self.equal:
             body.equate(left, right)
@@ -110,7 +108,6 @@ class NaturalJoin(Operator):
     columns: tuple[int, ...] = ()
 
     def body(self, rules):
-        """Return the body that the operator stands for."""
         left, right = map(rules.body, self.inputs)
         body, first = Conjunction(left.literals + right.literals, left.terms + right.terms), len(left.terms)
         for left_column, right_column in self.pairs:
@@ -127,12 +124,11 @@ class Difference(Operator):
     order: tuple[int, ...] = ()
 
     def body(self, rules):
-        """Return the body that the operator stands for."""
         body, other = rules.body(self.inputs[0]), self.inputs[1]
-        taken = [None] * len(self.order)
+        args = [None] * len(self.order)
         for position, other_position in enumerate(self.order):
-            taken[other_position] = body.terms[position]
-        return Conjunction([*body.literals, Not(Atom(rules.named(other), tuple(taken)))], body.terms)
+            args[other_position] = body.terms[position]
+        return Conjunction([*body.literals, Not(Atom(rules.named(other), tuple(args)))], body.terms)
 
 
 @dataclass(eq=False)
@@ -142,7 +138,6 @@ class Union(Operator):
     orders: tuple[tuple[int, ...], ...] = ()
 
     def define(self, rules, name):
-        """Add a rule for each input."""
         for node, order in zip(self.inputs, self.orders, strict=True):
             body = rules.body(node)
             rules.add(name, Conjunction(body.literals, [body.terms[column] for column in order]))
@@ -160,7 +155,6 @@ class GroupBy(Operator):
     wanted: tuple[tuple[str, int | None], ...] = ()
 
     def define(self, rules, name):
-        """Add a rule with an aggregate for each result."""
         source = rules.named(self.inputs[0])
         body = rules.atom(source, self.inputs[0].schema)
         groups = Conjunction(body.literals if self.by else [], [body.terms[column] for column in self.by])
@@ -168,11 +162,12 @@ class GroupBy(Operator):
         if sums:
             return self._with_sums(rules, name, groups, sums)
         for n, (op, column) in enumerate(self.wanted, len(self.by)):
-            self._add(rules, groups, self.schema.columns[n], op, column)
+            self._add_aggregate(rules, groups, self.schema.columns[n], op, column)
         rules.add(name, groups)
 
-    def _add(self, rules, groups: Conjunction, label: str, op: str, column: int | None, half: str = "") -> None:
-        """Add a literal and a column to `groups`: the aggregate of a group's tuples, or of one half of their values."""
+    def _add_aggregate(self, rules, groups: Conjunction, label: str, op: str, column: int | None, half: str = "") -> None:
+        """Add a literal and a column to `groups`: the aggregate `op` of a group's tuples. half: "bshr" or "band" to aggregate
+        the high or low halves of the values."""
         source = rules.named(self.inputs[0])
         args = rules.atom(source, self.inputs[0].schema).terms
         for n, place in enumerate(self.by):
@@ -195,7 +190,7 @@ class GroupBy(Operator):
             for part, half in [(f"{label}.high", "bshr"), (f"{label}.low", "band")] if n in sums else [(label, "")]:
                 columns.append(part)
                 kinds.append(self.schema.kinds[n])
-                self._add(rules, groups, label, op, column, half)
+                self._add_aggregate(rules, groups, label, op, column, half)
         halves = Schema(tuple(columns), tuple(kinds))
         source = rules.declared("halves", halves)
         rules.add(source, groups)
@@ -205,13 +200,14 @@ class GroupBy(Operator):
             kind, result = self.schema.kinds[n], next(parts)
             if n in sums:
                 high, low = result, next(parts)
-                self._check(rules, Conjunction(body.literals, key), high, low, n)
+                self._add_overflow_rule(rules, Conjunction(body.literals, key), high, low, n)
                 result = Call("+", (Call("bshl", (high, Const(HALF, kind)), kind), low), kind)
             results.append(result)
         rules.add(name, Conjunction(body.literals, [*key, *results]))
 
-    def _check(self, rules, groups: Conjunction, high: Var, low: Var, n: int) -> None:
-        """The groups with a sum beyond 64 bits: tests the high half plus the carry of the low half."""
+    def _add_overflow_rule(self, rules, groups: Conjunction, high: Var, low: Var, n: int) -> None:
+        """Add the rules for groups with a sum beyond 64 bits: they test the high half plus the carry of the low half. n: the
+        column of the sum."""
         kind, by = self.schema.kinds[n], self.schema.pick(range(len(self.by)))
         name = rules.declared("beyond", by)
         rules.beyond[name] = self.schema.columns[n], by

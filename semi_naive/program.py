@@ -35,8 +35,8 @@ Functors: TypeAlias = "Mapping[str, Callable] | Libraries | None"
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """Charge the block to a part of the account, with Python's cycle collector off: 2 s of the 5.5 for a program of 5,000
-    rules."""
+    """Charge the block to the part "compile" of the account, and switch off Python's cycle collector, which takes 2 of 5.5 s
+    for a program of 5,000 rules."""
     with uncollected(), part("compile"):
         yield
 
@@ -70,7 +70,7 @@ class Program:
         cls, path: Path, include_dirs: Sequence[Path] = (), defines: Mapping[str, str] | None = None,
         sandbox: Path | None = None, functors: Functors = None, legacy: bool = False,
     ) -> "Program":  # fmt: skip
-        """The program in a file, which may be outside of the sandbox. Raises FileNotFoundError if it is missing."""
+        """Read the program in a file, which may be outside of the sandbox. Raises FileNotFoundError if it is missing."""
         from semi_naive.language.parsing.parse import parse_file  # loads a parser, which rules that are data do without
 
         name, inside = os.fspath(path), Sandbox(sandbox) if sandbox else None
@@ -81,7 +81,7 @@ class Program:
     def from_source(
         cls, source: "SourceProgram", file: str = "<program>", functors: Functors = None, sandbox: Sandbox | None = None
     ) -> "Program":
-        """A program given as a syntax tree (`semi_naive.language.syntax.SourceProgram`) instead of text."""
+        """Check a program that is given as a syntax tree (`semi_naive.language.syntax.SourceProgram`) instead of text."""
         program = cls.__new__(cls)
         program.name, program.sandbox = file, sandbox
         program.checked = check_source(source, functors={} if functors is None else functors)
@@ -89,7 +89,7 @@ class Program:
 
     @classmethod
     def from_checked(cls, checked: ir.Program, file: str = "<rules>") -> "Program":
-        """A program given as checked, typed rules."""
+        """Make a program of checked, typed rules."""
         program = cls.__new__(cls)
         program.name, program.checked = file, checked
         return program
@@ -130,16 +130,19 @@ class Program:
 
     @compiling()
     def compile(self, facts: Any = None, only_outputs: bool = False, limited: bool = False, once: bool = True) -> Compiled:
-        """The program after the passes. Relations that get `facts` from Python count as inputs. limited: its iterations are
-        counted (`Config.max_iterations`). once: no session will maintain its relations. Compiled programs are
-        cached."""
+        """Return the program after the passes, which is cached. Relations that get `facts` from Python count as inputs.
+
+        only_outputs: relations that no output needs may be left out.
+        limited: iterations are counted (`Config.max_iterations`), so that passes must not change their number.
+        once: no session will maintain its relations.
+        """
         named = frozenset(facts) - set(self.inputs) if isinstance(facts, dict) else frozenset()
         for name in named:
             if name in self.relations and self.relations[name].summed:
                 hint = "give them to another relation, and copy them by a rule"
                 why = "aggregated in its heads" if name in self.checked.sums else "evaluated in steps"
                 raise BadInput(f"{name} is {why} and takes no facts", hint=hint)
-        whole = _taken_over(facts)
+        whole = _facts_of_other_runs(facts)
         key = named, only_outputs, limited, once, whole
         if key not in self._compiled:
             keep = set(self.outputs) if only_outputs else None
@@ -180,8 +183,8 @@ class Program:
                 from semi_naive.running.run import ProgramRun
             config = (config or Config()).with_options(options)
             compiled = self.compile(facts, only_outputs, config.max_iterations is not None)
-            with showing(progress, self.name, "stratum") as told:
-                return ProgramRun(self, compiled, config, spark, told, watch, plan).run(facts, lenient)
+            with showing(progress, self.name, "stratum") as report:
+                return ProgramRun(self, compiled, config, spark, report, watch, plan).run(facts, lenient)
 
     def session(
         self, facts: Any = None, path: Path | None = None, retain: int = 0, spark: Any = None, config: Config | None = None,
@@ -208,7 +211,7 @@ class Program:
     def explain(
         self, facts: Any = None, config: Config | None = None, only_outputs: bool = False, plan: str = "auto", **options: Any
     ) -> str:
-        """The strata and their plans, the rules' delta versions, their join orders and why, and the indexes, as text.
+        """Return the strata and their plans, the rules' delta versions, their join orders and why, and the indexes, as text.
 
         Plans and orders depend on the sizes of relations: with `facts`, as for `run`, they are the initial ones of a run on
         these. Nothing is evaluated. A facts file that is missing is an empty relation.
@@ -219,21 +222,19 @@ class Program:
         return explained(self, facts, only_outputs, (config or Config()).with_options(options), plan)
 
     def _repr_html_(self) -> str:
-        """The inputs, the outputs and the strata, drawn."""
         from semi_naive.notebooks.html import program_shown
 
         return program_shown(self)
 
     def __repr__(self) -> str:
-        """The numbers of relations and rules, and the outputs."""
         program = self.checked
         counts = f"{quantity(len(program.relations), 'relation')}, {quantity(len(program.rules), 'rule')}"
         outputs = ", ".join(self.outputs[:5]) + ", …" * (len(self.outputs) > 5)
         return f"<Program {self.name}: {counts}; outputs: {outputs or 'none'}>"
 
 
-def _taken_over(facts: Any) -> frozenset[str]:
-    """The relations whose facts are those of another run, which are taken over as they are."""
+def _facts_of_other_runs(facts: Any) -> frozenset[str]:
+    """Return the relations whose facts are tables of another run, which are used without a copy."""
     if not isinstance(facts, dict) or not facts:
         return frozenset()
     from semi_naive.ra.blocks.table import Table

@@ -14,12 +14,12 @@ class ProgressText:
     tick, last = UPDATE_SECONDS, 0.0
 
     def closure(self, iteration: int, delta: int, tuples: int, done: int | None = None, total: int | None = None) -> None:
-        """Report a closure: iteration, delta, pairs so far; for the decomposed plan groups."""
+        """Report the progress of a closure. tuples: the pairs so far; done, total: groups of the decomposed plan."""
         pairs = f"iteration {iteration} · delta {delta:,} · {quantity(tuples, 'pair')}"
         self._say(pairs if done is None else f"groups {done} of {total}", "", done, total)
 
     def stratum(self, name: str, number: int, of: int, iteration: int, delta: int, tuples: int) -> None:
-        """Report a program: stratum, iteration, delta, tuples so far."""
+        """Report the progress of a program: of stratum `number` of `of`. tuples: those of the stratum so far."""
         text = f"stratum {number} of {of} · iteration {iteration} · delta {delta:,} · {quantity(tuples, 'tuple')}"
         self._say(text, shortened(name, MAX_NAME_CHARACTERS), number - 1, of)
 

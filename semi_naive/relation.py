@@ -40,12 +40,12 @@ class Summary:
 
 
 def count() -> Summary:
-    """The number of tuples."""
+    """Return the aggregate that is the number of tuples."""
     return Summary("count")
 
 
 def sum_(column: str) -> Summary:
-    """The sum; of integers it is exact, or an OverflowError where it does not fit into 64 bits."""
+    """Return the aggregate that is a column's sum. For integers it is exact; OverflowError is raised if it exceeds 64 bits."""
     return Summary("sum", column)
 
 
@@ -75,37 +75,38 @@ class Relation(Tuples):
         cls, tuples: Iterable[tuple], columns: Iterable[str], kinds: dict[str, str] | None = None, spark: Any = None,
         config: Config | None = None, **options: Any,
     ) -> "Relation":  # fmt: skip
-        """Python tuples of ints, floats and strings. `kinds`: {column: "number", "unsigned", "float" or "symbol"}, needed only
-        where the tuples do not tell."""
+        """Make a relation of Python tuples of ints, floats and strings. `kinds`: {column: "number", "unsigned", "float" or
+        "symbol"}, needed only where the tuples do not tell."""
         from semi_naive.io.relations import of_tuples
 
-        return cls._holding(*of_tuples(tuples, tuple(columns), kinds), spark, config, options)
+        return cls._of_facts(*of_tuples(tuples, tuple(columns), kinds), spark, config, options)
 
     @classmethod
     def from_numpy(
         cls, array: np.ndarray, columns: Iterable[str], kinds: dict[str, str] | None = None, spark: Any = None,
         config: Config | None = None, **options: Any,
     ) -> "Relation":  # fmt: skip
-        """An array (n, arity) of integers, floats or strings."""
+        """Make a relation of an array (n, arity) of integers, floats or strings. `kinds`: as for `from_tuples`."""
         from semi_naive.io.relations import of_array
 
-        return cls._holding(*of_array(array, tuple(columns), kinds), spark, config, options)
+        return cls._of_facts(*of_array(array, tuple(columns), kinds), spark, config, options)
 
     @classmethod
     def from_arrow(
         cls, table: Any, columns: Iterable[str] | None = None, spark: Any = None, config: Config | None = None, **options: Any
     ) -> "Relation":
-        """A pyarrow Table or RecordBatch, or other data with Arrow's interface, of columns of integers, floats and strings;
-        `columns`: other names."""
+        """Make a relation of a pyarrow Table or RecordBatch, or other data with Arrow's interface, with columns of integers,
+        floats and strings; `columns`: other names."""
         from semi_naive.io.relations import of_arrow
 
-        return cls._holding(*of_arrow(table, columns), spark, config, options)
+        return cls._of_facts(*of_arrow(table, columns), spark, config, options)
 
     @classmethod
     def from_pandas(
         cls, frame: Any, columns: Iterable[str] | None = None, spark: Any = None, config: Config | None = None, **options: Any
     ) -> "Relation":
-        """A pandas DataFrame of columns of integers, floats and strings, without its index; `columns`: other names."""
+        """Make a relation of a pandas DataFrame with columns of integers, floats and strings, without its index; `columns`:
+        other names."""
         import pyarrow as pa
 
         if not len(frame.columns):
@@ -117,23 +118,24 @@ class Relation(Tuples):
     def from_polars(
         cls, frame: Any, columns: Iterable[str] | None = None, spark: Any = None, config: Config | None = None, **options: Any
     ) -> "Relation":
-        """A polars DataFrame or LazyFrame of columns of integers, floats, and strings or categories; `columns`: other names."""
+        """Make a relation of a polars DataFrame or LazyFrame with columns of integers, floats, and strings or categories;
+        `columns`: other names."""
         return cls.from_arrow(frame, columns, spark, config, **options)
 
     @classmethod
     def from_df(
         cls, frame: Any, columns: Iterable[str] | None = None, config: Config | None = None, **options: Any
     ) -> "Relation":
-        """A Spark DataFrame of columns of integers, floats and strings; `columns`: other names. It is computed when a relation
-        that is made of it is evaluated."""
+        """Make a relation of a Spark DataFrame with columns of integers, floats and strings; `columns`: other names. Spark
+        computes it when a relation that depends on it is evaluated."""
         from semi_naive.io.relations import of_frame
 
         spark = None if is_connect(frame) else frame.sparkSession
-        return cls._holding(*of_frame(frame, columns), spark, config, options)
+        return cls._of_facts(*of_frame(frame, columns), spark, config, options)
 
     @classmethod
-    def _holding(cls, schema: Schema, held, spark, config, options) -> "Relation":
-        return cls(schema, Operator(schema, held=held), spark, (config or Config()).with_options(options))
+    def _of_facts(cls, schema: Schema, facts, spark, config, options) -> "Relation":
+        return cls(schema, Operator(schema, held=facts), spark, (config or Config()).with_options(options))
 
     # -- properties that need no evaluation
 
@@ -148,80 +150,80 @@ class Relation(Tuples):
     # -- operators
 
     def select(self, *equal: tuple[str, ...], **constants: Any) -> "Relation":
-        """The tuples with these constants, `select(x=3, name="a")`, and equal columns, `select(("x", "y"))`."""
+        """Return the tuples with these constants, `select(x=3, name="a")`, and equal columns, `select(("x", "y"))`."""
         pairs = tuple(pair for names in equal for pair in self.schema.equal_pairs(names))
         fixed = tuple((self.schema.position(name), constant(self.schema, name, value)) for name, value in constants.items())
         return self._with(self.schema, Select, equal=pairs, constants=fixed)
 
     def where_equal(self, *names: str) -> "Relation":
-        """The tuples in which these columns agree."""
+        """Return the tuples in which these columns agree."""
         return self.select(names)
 
     def project(self, *names: str) -> "Relation":
-        """Only these columns, in this order; duplicates are dropped."""
+        """Return only these columns, in this order; duplicates are dropped."""
         columns = self.schema.positions(names)
         return self._with(self.schema.pick(columns), Project, columns=columns)
 
     def reorder(self, *names: str) -> "Relation":
-        """The same columns in another order."""
+        """Return the same columns in another order."""
         if sorted(names) != sorted(self.columns):
             raise ValueError(f"reorder needs each of {', '.join(self.columns)} once, not {', '.join(names)}")
         return self.project(*names)
 
     def rename(self, names: Mapping[str, str] | None = None, **more: str) -> "Relation":
-        """The relation with other column names, `rename(x="y")` or a dict from old to new. Both relations are evaluated
+        """Return the relation with other column names, `rename(x="y")` or a dict from old to new. Both relations are evaluated
         together, once."""
         return Relation(self.schema.rename({**(names or {}), **more}), self._node, self._spark, self._config)
 
     def join(self, other: "Relation", on: Any = None) -> "Relation":
-        """Natural join: tuples that agree on the shared columns, or on `on`: names, or {this one's: the other's}. All columns
-        of this one, then those of the other that are not joined on."""
+        """Return the natural join: tuples that agree on the shared columns, or on `on`: names, or {this one's: the other's}. It
+        has all columns of this relation, then those of the other that are not joined on."""
         pairs = self.schema.join_pairs(_relation(other).schema, on)
         schema, columns = self.schema.joined(other.schema, pairs)
         return self._with(schema, NaturalJoin, other, pairs=pairs, columns=columns)
 
     def product(self, other: "Relation") -> "Relation":
-        """Every tuple of this one with every tuple of the other."""
+        """Return every tuple of this relation with every tuple of the other."""
         schema, columns = self.schema.joined(_relation(other).schema, (), "product")
         return self._with(schema, NaturalJoin, other, columns=columns)
 
     def union(self, *others: "Relation") -> "Relation":
-        """The tuples of any of the relations."""
+        """Return the tuples of any of the relations."""
         orders = [self.schema.aligned(_relation(other).schema, "union") for other in others]
         return self._with(self.schema, Union, *others, orders=(tuple(range(self.arity)), *orders))
 
     def intersection(self, other: "Relation") -> "Relation":
-        """The tuples of both relations."""
+        """Return the tuples that are in both relations."""
         order = self.schema.aligned(_relation(other).schema, "intersection")
         return self._with(self.schema, NaturalJoin, other, pairs=tuple(enumerate(order)), columns=tuple(range(self.arity)))
 
     def difference(self, other: "Relation") -> "Relation":
-        """Tuples of this one that are not in the other."""
+        """Return the tuples of this relation that are not in the other."""
         order = self.schema.aligned(_relation(other).schema, "difference")
         return self._with(self.schema, Difference, other, order=order)
 
     __or__, __and__, __sub__ = union, intersection, difference
 
     def distinct(self) -> "Relation":
-        """This relation, which is a set already."""
+        """Return this relation, which is a set already."""
         return self
 
     def aggregate(self, by: str | Iterable[str] = (), **wanted: Any) -> "Relation":
-        """One tuple for each group of equal `by` columns, with e.g. `n=count(), total=sum_("w"), low=min_("w")`.
+        """Return one tuple for each group of equal `by` columns, with e.g. `n=count(), total=sum_("w"), low=min_("w")`.
 
-        by=[] is one group, with a row even of no tuples, unless a minimum or maximum is asked of them. Symbols have no sum,
-        minimum or maximum; a sum of integers beyond 64 bits raises OverflowError.
+        by=[] is one group, which also has a row if there are no tuples, unless there is a minimum or maximum. Symbols have no
+        sum, minimum or maximum; a sum of integers beyond 64 bits raises OverflowError.
         """
         by = (by,) if isinstance(by, str) else tuple(by)
         for name, each in wanted.items():
             if not isinstance(each, Summary):
                 raise ValueError(f"aggregate: {name}={each!r}: expected count(), sum_(…), min_(…) or max_(…) of a column")
-        asked = {name: (each.op, each.column) for name, each in wanted.items()}
-        places = tuple((op, None if column is None else self.schema.position(column)) for op, column in asked.values())
-        return self._with(aggregated(self.schema, by, asked), GroupBy, by=self.schema.positions(by), wanted=places)
+        summaries = {name: (each.op, each.column) for name, each in wanted.items()}
+        places = tuple((op, None if column is None else self.schema.position(column)) for op, column in summaries.values())
+        return self._with(aggregated(self.schema, by, summaries), GroupBy, by=self.schema.positions(by), wanted=places)
 
     def with_options(self, config: Config | None = None, **options: Any) -> "Relation":
-        """The same relation; relations derived from it are evaluated under another configuration."""
+        """Return the same relation under another configuration, which relations derived from it inherit."""
         return Relation(self.schema, self._node, self._spark, (config or self._config).with_options(options))
 
     def _with(self, schema: Schema, operator, *others: "Relation", **how) -> "Relation":
@@ -238,7 +240,7 @@ class Relation(Tuples):
         return self
 
     def _result(self):
-        """The `Result` of the program that computes the relation."""
+        """Return the `Result` of the program that computes the relation, which is run once."""
         node = self._node
         if node.result is None:
             rules = Rules(node)
@@ -262,7 +264,7 @@ class Relation(Tuples):
         return self._result().trace
 
     def count(self) -> int:
-        """The number of tuples. Evaluates; cached afterwards."""
+        """Return the number of tuples. Evaluates the relation, once."""
         return self._answer().count()
 
     def arrow_schema(self) -> "pa.Schema":
@@ -272,14 +274,13 @@ class Relation(Tuples):
         return self._answer().to_batches(dictionaries)
 
     def to_arrow(self, dictionaries: bool = False) -> "pa.Table":
-        """A pyarrow Table, collected to this process. `dictionaries`: columns of strings are dictionary-encoded."""
         return self._answer().to_arrow(dictionaries)
 
     def first(self, count: int) -> list[tuple]:
         return self._answer().first(count)
 
     def _repr_html_(self) -> str:
-        """The first tuples if it is evaluated; otherwise the rules."""
+        """Return the first tuples if the relation is evaluated, otherwise the rules."""
         from semi_naive.notebooks.html import text_shown
 
         evaluated = self._node.result is not None and not self._node.closed
@@ -292,22 +293,24 @@ class Relation(Tuples):
         return self._answer().to_list()
 
     def to_df(self) -> "DataFrame":
-        """A Spark DataFrame. Evaluates; tuples on the partitions are read there whenever Spark needs them, and stay until
-        `close` or the end of the program, even if this object does not."""
+        """Return a Spark DataFrame. Evaluates the relation; Spark reads tuples on the partitions when it needs them. They are
+        kept until `close` or the end of the program, even if this object is not."""
         return self._answer().to_df()
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write to a file, by its name: .parquet, or rows of text: .csv with commas, .tsv .facts .txt with tabs; also .gz."""
+        """Write the tuples to a file, in the format of its name: .parquet, or rows of text: .csv with commas, .tsv .facts .txt
+        with tabs; text also .gz."""
         self._answer().write(path)
 
     def explain(self) -> str:
-        """The rules, the plans and the join orders, as executed, or as planned if it is not evaluated. Runs nothing."""
+        """Return the rules, the plans and the join orders as text: as executed, or as planned if the relation is not evaluated.
+        Runs nothing."""
         self._node.check_open()
         if self._node.result is not None:
             return self._node.result.explain()
         rules = Rules(self._node)
-        facts = None  # a DataFrame's would cost a job
-        if all(given.at_hand for given in rules.given.values()):
+        facts = None  # sizes of a DataFrame would cost a job
+        if all(given.in_process for given in rules.given.values()):
             facts = {name: given.facts() for name, given in rules.given.items()}
         return _program(rules).explain(facts, self._config, only_outputs=True)
 
@@ -316,7 +319,6 @@ class Relation(Tuples):
         self._node.close()
 
     def __repr__(self) -> str:
-        """The schema, and the number of tuples if they are known."""
         result = self._node.result
         known = "not evaluated" if result is None else quantity(result[ANSWER].count(), "tuple")
         return f"<Relation {self.schema}, {'closed' if self._node.closed else known}>"

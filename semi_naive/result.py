@@ -21,22 +21,23 @@ if TYPE_CHECKING:
 
 @dataclass
 class VertexNames:
-    """The names of vertices by number, in a pyarrow array; in tasks, in a broadcast of it."""
+    """The names of vertices by number: `array` is a pyarrow array, or in tasks a broadcast of it."""
 
-    found: Any
+    array: Any
 
-    def arrow(self, places: np.ndarray):
-        return getattr(self.found, "value", self.found).take(arrow_of(places))
+    def arrow(self, numbers: np.ndarray):
+        return getattr(self.array, "value", self.array).take(arrow_of(numbers))
 
 
 class Closure(Answer):
     """The transitive closure of a graph: its pairs (x, y), y reachable from x over at least one edge.
 
-    Reading is lazy and repeatable; `close`, or leaving a `with` block, or the end of the program removes the runs, and so
-    does forgetting the object unless `to_df` was called.
+    Reading is lazy and repeatable. The pairs are removed by `close`, at the end of a `with` block, and at the end of the
+    program; also when the object is no longer referenced, unless `to_df` was called.
 
-    vertices: the graph's vertex of each number in the tuples, if they were renumbered; names: the name of each vertex in a
-    pyarrow array, if vertices are names. columns: the names of its columns.
+    vertices: the graph's vertex of each number in the pairs, if they were renumbered.
+    names: the names of vertices in a pyarrow array, if vertices are names; the numbers are positions in it.
+    columns: the names of its columns.
     """
 
     def __init__(self, result, trace: dict, vertices: np.ndarray | None = None, names=None, columns=("x", "y")):
@@ -76,7 +77,7 @@ class Closure(Answer):
 
     @cached_property
     def _shared(self) -> tuple[Any, Any]:
-        """The vertices and their names for tasks: a file on each host, and a broadcast."""
+        """(vertices, names) for tasks: a file on each host, and a broadcast; each None if the graph has none."""
         cluster, vertices, names = self._result.cluster, self._vertices, self._names
         return (
             None if vertices is None else cluster.share_array("vertices", vertices),
@@ -84,16 +85,16 @@ class Closure(Answer):
         )
 
     def why(self, x, y) -> "Proof":
-        """A shortest path from x to y as a proof of the pair by the rules of the closure. Raises ValueError if y is
+        """Return a shortest path from x to y, as a proof of the pair by the rules of the closure. Raises ValueError if y is
         unreachable. It follows the edges from x, without reading the pairs."""
         try:
-            proof = self._result.why(self.name, (self._number(x), self._number(y)))
+            proof = self._result.why(self.name, (self._number_of_vertex(x), self._number_of_vertex(y)))
         except ValueError as error:
             raise ValueError(f"{y!r} cannot be reached from {x!r}") from error
         return proof.renamed(lambda pair: tuple(map(self._vertex, pair)))
 
-    def _number(self, vertex) -> int:
-        """The number of a vertex in the tuples."""
+    def _number_of_vertex(self, vertex) -> int:
+        """Return the number of a vertex in the pairs; if it has none, a number that is not in them."""
         if self._names is not None:
             import pyarrow.compute as pc
 
@@ -108,7 +109,7 @@ class Closure(Answer):
         return vertex if self._names is None else self._names[vertex].as_py()
 
     def explain(self) -> str:
-        """The plan of the evaluation, the reason for it, and the result's size."""
+        """Return the plan of the evaluation, the reason for it, and the result's size, as text."""
         made = f"{quantity(self.count(), 'pair')} in {quantity(self.iterations, 'iteration')}, {as_sum(self.trace)}"
         return f"plan {self.plan}: {self.reason}\nmade: {made}\n"
 

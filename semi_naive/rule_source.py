@@ -19,24 +19,24 @@ ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t
 def syntax_of_rules(
     relations: dict, rules, outputs=None, types: dict | None = None, file: str = "<rules>"
 ) -> syntax.SourceProgram:
-    """The syntax tree of a program given as data, and its text. See `Program.from_rules`."""
+    """Return the syntax tree of a program given as data, with its generated text. See `Program.from_rules`."""
     statements, lines = [], []
 
-    def written(write) -> None:
+    def write(method, *arguments) -> None:
         line = _Line(file, len(lines) + 1)
-        statements.append(write(line))
+        statements.append(method(line, *arguments))
         lines.append(line.text)
 
     for name, definition in (types or {}).items():
-        written(lambda line, name=name, definition=definition: line.type(name, definition))
+        write(_Line.type, name, definition)
     for name, attributes in relations.items():
-        written(lambda line, name=name, attributes=attributes: line.relation(name, attributes))
+        write(_Line.relation, name, attributes)
     heads = []
     for number, rule in enumerate(rules):
-        written(lambda line, rule=rule, number=number: line.rule(rule, f"rules[{number}]"))
+        write(_Line.rule, rule, f"rules[{number}]")
         heads.append(statements[-1].heads[0].relation)
     for name in dict.fromkeys(heads if outputs is None else outputs):
-        written(lambda line, name=name: line.output(name))
+        write(_Line.output, name)
     return syntax.SourceProgram(statements, {file: "\n".join(lines)})
 
 
@@ -45,12 +45,12 @@ def _pairs(items) -> tuple:
 
 
 class _Line:
-    """One statement: its generated text, and the syntax nodes with their spans in it. Methods append text, and return the node
-    for it.
+    """The generated text of one statement. Methods append text, and return its syntax node with its span. place: its
+    position in the data, for errors.
     """
 
     def __init__(self, file: str, number: int):
-        self.file, self.number, self.text, self.where = file, number, "", ""
+        self.file, self.number, self.text, self.place = file, number, "", ""
 
     def _span(self, begin: int) -> Span:
         return Span(self.file, self.number, begin + 1, self.number, len(self.text) + 1)
@@ -58,13 +58,13 @@ class _Line:
     def _node(self, kind, begin: int, *fields, **named):
         return kind(*fields, **named, span=self._span(begin))
 
-    def _wrong(self, what, expected: str) -> ValueError:
-        return ValueError(f"{self.where}: found {what!r:.60}, expected {expected}")
+    def _error(self, what, expected: str) -> ValueError:
+        return ValueError(f"{self.place}: found {what!r:.60}, expected {expected}")
 
     def _name(self, name, what: str) -> str:
-        """Return a name. Raises BadInput if it is none. what: what it names, for the error."""
+        """Return a name. Raises ValueError if it is none. what: what it names, for the error."""
         if not isinstance(name, str) or not NAME.fullmatch(name):
-            raise self._wrong(name, f"the name of {what}: letters, digits and _")
+            raise self._error(name, f"the name of {what}: letters, digits and _")
         return name
 
     def _write_all(self, items, write, between: str = ", ") -> tuple:
@@ -79,7 +79,7 @@ class _Line:
 
     def type(self, name: str, definition):
         """Declare a type. definition: the name of its supertype, the fields of a record, or the branches of a sum."""
-        self.where = f"types[{name!r}]"
+        self.place = f"types[{name!r}]"
         self.text = f".type {self._name(name, 'a type')} "
         if isinstance(definition, str):
             self.text += f"<: {self._name(definition, 'a type')}"
@@ -88,53 +88,54 @@ class _Line:
         if pairs and not any(isinstance(pair[1], str) for pair in pairs if len(pair) == 2):
             self.text += "= "
             return self._node(syntax.SumDecl, 0, name, self._write_all(pairs, self._branch_decl, " | "))
-        fields, spans = self._typed(pairs, "= [", "]")
+        fields, spans = self._write_typed_names(pairs, "= [", "]")
         return self._node(syntax.RecordDecl, 0, name, fields, spans)
 
     def _branch_decl(self, pair) -> syntax.BranchDecl:
         """Declare a branch, a pair of its name and its fields."""
         if len(pair) != 2:
-            raise self._wrong(pair, "a pair: the name of a branch and its fields")
+            raise self._error(pair, "a pair: the name of a branch and its fields")
         begin = len(self.text)
         self.text += f"{self._name(pair[0], 'a branch')} "
-        fields, spans = self._typed(pair[1], "{", "}")
+        fields, spans = self._write_typed_names(pair[1], "{", "}")
         return self._node(syntax.BranchDecl, begin, pair[0], fields, spans)
 
     def relation(self, name: str, attributes):
         """Declare a relation. attributes: {name: type}, or pairs."""
-        self.where = f"relations[{name!r}]"
+        self.place = f"relations[{name!r}]"
         self.text = f".decl {self._name(name, 'a relation')}"
         span = self._span(len(".decl "))
-        fields, spans = self._typed(attributes, "(", ")")
+        fields, spans = self._write_typed_names(attributes, "(", ")")
         return syntax.RelationDecl(name, fields, spans=spans, span=span)
 
-    def _typed(self, fields, opened: str, closed: str) -> tuple[tuple, tuple]:
-        """The (name, type) pairs of attributes or fields, given as a dict or as pairs, and the spans of the types."""
+    def _write_typed_names(self, fields, opened: str, closed: str) -> tuple[tuple, tuple]:
+        """Append attributes or fields, given as a dict or as pairs, between brackets. Return (their (name, type) pairs, the
+        spans of the types)."""
         pairs, spans = _pairs(fields), []
         self.text += opened
-        for at, pair in enumerate(pairs):
+        for number, pair in enumerate(pairs):
             if len(pair) != 2:
-                raise self._wrong(pair, "a pair: a name and a type")
-            self.text += f"{', ' * bool(at)}{self._name(pair[0], 'an attribute')}: "
+                raise self._error(pair, "a pair: a name and a type")
+            name, type_name = pair
+            self.text += f"{', ' if number else ''}{self._name(name, 'an attribute')}: "
             begin = len(self.text)
-            self.text += self._name(pair[1], "a type")
+            self.text += self._name(type_name, "a type")
             spans.append(self._span(begin))
         self.text += closed
         return pairs, tuple(spans)
 
     def output(self, name: str):
-        """Return the directive that writes a relation."""
-        self.where = "outputs"
+        self.place = "outputs"
         self.text = f".output {self._name(name, 'a relation')}"
         return self._node(syntax.Directive, 0, "output", name)
 
     # -- rules
 
-    def rule(self, rule, where: str) -> syntax.Clause:
-        """Return the clause of a rule (head, literal, …). where: its position in the data, for errors."""
-        self.where = where
+    def rule(self, rule, place: str) -> syntax.Clause:
+        """Return the clause of a rule (head, literal, …)."""
+        self.place = place
         if not isinstance(rule, (tuple, list)) or not rule or isinstance(rule[0], str):
-            raise self._wrong(rule, "(head, literal, …), each of them a tuple")
+            raise self._error(rule, "(head, literal, …), each of them a tuple")
         head = self._atom(rule[0])
         if len(rule) == 1:
             self.text += "."
@@ -150,7 +151,7 @@ class _Line:
         """Return the node of an atom, negation or constraint."""
         begin = len(self.text)
         if not isinstance(data, (tuple, list)) or not data or not isinstance(data[0], str):
-            raise self._wrong(data, 'a literal: (relation, term, …), ("!", relation, term, …) or (op, term, term)')
+            raise self._error(data, 'a literal: (relation, term, …), ("!", relation, term, …) or (op, term, term)')
         if data[0] == "!":
             self.text += "!"
             inner = data[1] if len(data) == 2 and isinstance(data[1], (tuple, list)) else data[1:]
@@ -163,7 +164,7 @@ class _Line:
         """Return the node of a comparison or test (op, term, term)."""
         op, *args = data
         if len(args) != 2:
-            raise self._wrong(data, f"({op!r}, term, term)")
+            raise self._error(data, f"({op!r}, term, term)")
         if op in COMPARED:
             terms = self._write_all(args, self._term, f" {op} ")
         else:
@@ -175,7 +176,7 @@ class _Line:
     def _atom(self, data) -> syntax.Atom:
         """Return the node of an atom (relation, term, …)."""
         if not isinstance(data, (tuple, list)) or not data:
-            raise self._wrong(data, "an atom: (relation, term, …)")
+            raise self._error(data, "an atom: (relation, term, …)")
         begin = len(self.text)
         self.text += f"{self._name(data[0], 'a relation')}("
         args = self._write_all(data[1:], self._term)
@@ -185,7 +186,6 @@ class _Line:
     # -- terms
 
     def _term(self, data):
-        """Return the node of a term."""
         begin = len(self.text)
         if isinstance(data, Expression):
             return self._term(data.data)
@@ -213,15 +213,13 @@ class _Line:
         return self._number(data, begin)
 
     def _number(self, data, begin: int):
-        """Return the node of a number."""
         if isinstance(data, bool) or not isinstance(data, Real):
-            raise self._wrong(data, "a term: a variable, a number, value(…), None, a list or (functor, term, …)")
+            raise self._error(data, "a term: a variable, a number, value(…), None, a list or (functor, term, …)")
         number = int(data) if isinstance(data, Integral) else float(data)
         self.text += repr(number)
         return self._node(syntax.Number, begin, number, "f" if isinstance(number, float) else "")
 
     def _functor(self, name: str, args: tuple, begin: int):
-        """Return the node of a functor or an aggregate."""
         if name in AGGREGATES and args and isinstance(args[-1], list):
             return self._aggregate(name, args, begin)
         if name == "as" and len(args) == 2:
@@ -242,12 +240,12 @@ class _Line:
         """Return the node of an aggregate. args: the target, if any, and the list of the body's literals."""
         *target, body = args
         if len(target) > 1 or not body:
-            raise self._wrong((op, *args), f"({op!r}, term, [literal, …])")
+            raise self._error((op, *args), f"({op!r}, term, [literal, …])")
         self.text += f"{op} "
-        found = self._term(target[0]) if target else None
+        target_node = self._term(target[0]) if target else None
         self.text += " : { " if target else ": { "
         start = len(self.text)
         items = self._write_all(body, self._literal)
         inner = items[0] if len(items) == 1 else self._node(syntax.And, start, items)
         self.text += " }"
-        return self._node(syntax.Aggregate, begin, op, found, inner)
+        return self._node(syntax.Aggregate, begin, op, target_node, inner)

@@ -98,10 +98,10 @@ class Value:
 
 
 def var(name: str) -> Expression:
-    """A variable to compute with: var("x") + 1, var("x") < var("y")."""
+    """Return a variable to compute with: var("x") + 1, var("x") < var("y")."""
     return Expression(name)
 
 
 def value(constant) -> Expression:
-    """A constant. A string must be given by this, as plain strings are variables."""
+    """Return a constant. String constants must be made by this function, as plain strings are variables."""
     return Expression(Value(constant) if isinstance(constant, str) else constant)

@@ -22,7 +22,7 @@ class Sandbox:
         return self.folder
 
     def refusal(self, path: str) -> str:
-        """The message for a path outside of the sandbox."""
+        """Return the message for a path outside of the sandbox."""
         return f"{path} is outside of the sandbox"
 
     def holds(self, path: str) -> bool:

@@ -22,7 +22,6 @@ class Schema:
     kinds: tuple[Kind, ...]
 
     def __post_init__(self):
-        """Check names and kinds."""
         object.__setattr__(self, "columns", tuple(self.columns))
         for name, kind in zip(self.columns, self.kinds, strict=False):
             if kind not in HELD:
@@ -46,12 +45,12 @@ class Schema:
         return f"({', '.join(f'{name}: {kind}' for name, kind in zip(self.columns, self.kinds, strict=True))})"
 
     def relation(self, name: str) -> Relation:
-        """The relation of a program with these attributes."""
+        """Return the relation of a program with these attributes."""
         pairs = zip(self.columns, self.kinds, strict=True)
         return Relation(name, tuple((column, Type(kind.value, kind)) for column, kind in pairs))
 
     def position(self, name: str) -> int:
-        """The position of an attribute.
+        """Return the position of an attribute.
 
         >>> Schema(("x", "y"), ("number", "number")).position("z")
         Traceback (most recent call last):
@@ -66,12 +65,12 @@ class Schema:
         return tuple(map(self.position, names))
 
     def pick(self, positions: Iterable[int]) -> "Schema":
-        """The schema of some of the attributes, in that order."""
+        """Return the schema of some of the attributes, in that order."""
         positions = tuple(positions)
         return Schema(tuple(self.columns[p] for p in positions), tuple(self.kinds[p] for p in positions))
 
     def rename(self, names: dict[str, str]) -> "Schema":
-        """The schema with other names for some attributes.
+        """Return the schema with other names for some attributes.
 
         >>> Schema(("x", "y"), ("number", "number")).rename({"x": "y", "y": "x"})
         (y: number, x: number)
@@ -80,7 +79,8 @@ class Schema:
         return Schema(tuple(names.get(name, name) for name in self.columns), self.kinds)
 
     def aligned(self, other: "Schema", operator: str) -> tuple[int, ...]:
-        """Positions in `other` of this schema's attributes, for an operator whose two sides must have the same ones."""
+        """Return the positions in `other` of this schema's attributes. Raises ValueError unless both have the same ones.
+        operator: its name, for errors."""
         if set(self.columns) != set(other.columns):
             raise ValueError(
                 f"{operator} needs the same attributes on both sides: {_name_list(self.columns)} here, "
@@ -100,7 +100,8 @@ class Schema:
             )
 
     def equal_pairs(self, names) -> list[tuple[int, int]]:
-        """Positions of the first of these attributes and each other, for a selection of tuples in which they agree."""
+        """Return (position of the first of these attributes, position of another) for each other one: the pairs to compare in a
+        selection of tuples in which all agree."""
         if isinstance(names, str) or len(names) < 2:
             raise ValueError(f"select({names!r}): expected two or more names that must be equal, as ('x', 'y')")
         first, *others = self.positions(names)
@@ -146,9 +147,9 @@ class Schema:
 def constant(schema: Schema, name: str, value) -> Const | None:
     """Return a constant for a selection; None for a number that no tuple can have, as it is too large."""
     kind = schema.kinds[schema.position(name)]
-    wanted = {Kind.SYMBOL: (str, "a string"), Kind.FLOAT: (Real, "a number")}.get(kind, (Integral, "an int"))
-    if not isinstance(value, wanted[0]) or isinstance(value, bool):
-        raise ValueError(f"select: {name!r} holds {HELD[kind]}, so {value!r} cannot be in it: expected {wanted[1]}")
+    accepted, expected = {Kind.SYMBOL: (str, "a string"), Kind.FLOAT: (Real, "a number")}.get(kind, (Integral, "an int"))
+    if not isinstance(value, accepted) or isinstance(value, bool):
+        raise ValueError(f"select: {name!r} holds {HELD[kind]}, so {value!r} cannot be in it: expected {expected}")
     if kind == Kind.SYMBOL:
         return Const(value, kind)
     if kind == Kind.FLOAT:
@@ -158,7 +159,7 @@ def constant(schema: Schema, name: str, value) -> Const | None:
 
 
 def aggregated(schema: Schema, by, wanted: dict[str, tuple[str, str | None]]) -> Schema:
-    """The schema of groups: the attributes of `by`, and one for each of `wanted`, {name: (op, attribute)}."""
+    """Return the schema of groups: the attributes of `by`, and one for each of `wanted`, {name: (op, attribute)}."""
     kinds = []
     for op, column in wanted.values():
         kind = Kind.NUMBER if column is None else schema.kinds[schema.position(column)]

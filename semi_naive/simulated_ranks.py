@@ -35,8 +35,8 @@ class SimulatedRanks:
 
 
 def simulate_program(program, facts, ranks: int, config: Config | None = None, machine: Machine | None = None, **options):
-    """The record of `program` on `facts`, as for `Program.run`, on `ranks` ranks: that of a run, whose strata have a trace
-    each, with lists by rank, and seconds modelled by `machine` (default: `Machine()`).
+    """Simulate `program` on `facts`, as for `Program.run`, on `ranks` ranks. Return the record of a run, in which each stratum
+    has a trace with lists by rank, and seconds modelled by `machine` (default: `Machine()`).
 
     Every stratum that can be partitioned is on the ranks. It takes the time of the run on one core, and some milliseconds for
     each rank, phase and iteration. Raises ValueError for more than 4,096 ranks.

@@ -19,7 +19,7 @@ class Simulated(dict, Evaluated):
         return self
 
     def explain(self) -> str:
-        """A summary of the run."""
+        """Return a summary of the run as text."""
         from semi_naive.plots.pages.summary import summary
 
         return "".join(f"{name}: {value}\n" for name, value in summary(self).items())
@@ -30,7 +30,6 @@ class Simulated(dict, Evaluated):
         return run_shown(repr(self)[1:-1], self)
 
     def __repr__(self) -> str:
-        """The numbers of tuples and iterations, and the modelled seconds."""
         strata, iterations = self.get("strata"), self["result"].get("iterations", 0)
         steps = quantity(iterations, "iteration") if strata is None else quantity(len(strata), "stratum", "strata")
         return f"<Simulated: {quantity(self['result']['tuples'], 'tuple')}, {steps}, {self['seconds']:.2f} s>"
@@ -39,12 +38,13 @@ class Simulated(dict, Evaluated):
 def simulate(
     source: Any, ranks: int, config: Config | None = None, machine: Machine | None = None, facts: Any = None, **options: Any
 ) -> Simulated:
-    """The record of `source` by the balanced plan on `ranks` ranks, with lists by rank, and seconds priced by `machine`.
+    """Simulate `source` by the balanced plan on `ranks` ranks. Return the record, with lists by rank, and seconds priced by
+    `machine`.
 
     source: a `Program`: the record is like `Result.trace`, and every rank's tasks are run in this process, some milliseconds a
         rank, phase and iteration. Or edges of any kind that `transitive_closure` reads into this process: the record is like
-        `Closure.trace`, and every tuple is made, sorted and sent on paper: some 20 ns a head, 16 bytes a pair and 24 a pair
-        of the largest iteration. ValueError for the rule path-path, whose two relations grow.
+        `Closure.trace`, and the tuples of each rank are only counted: some 20 ns a head, 16 bytes a pair and 24 a pair of the
+        largest iteration. Raises ValueError for the rule path-path, whose two relations grow.
     facts: of a program, as for `Program.run`.
     """
     from semi_naive.program import Program
@@ -57,7 +57,10 @@ def simulate(
 
 
 class Replayable:
-    """The births of a closure by iteration, which do not depend on the number of ranks: computed once for many simulations."""
+    """The births of a closure by iteration, which do not depend on the number of ranks: computed once for many simulations.
+
+    births: the pairs of each iteration, in words; edges: in words; domain: the number of vertices.
+    """
 
     def __init__(self, births, edges, domain: int, config: Config):
         self.births, self.edges, self.domain, self.config = births, edges, domain, config
@@ -80,7 +83,6 @@ class Replayable:
         return cls(born_by_iteration, graph.sources << shift | graph.targets, graph.domain, config)
 
     def simulate(self, ranks: int, config: Config | None = None, machine: Machine | None = None, **options) -> dict:
-        """Return the record on this number of ranks."""
         from semi_naive.balance.simulate import Simulation
 
         if not isinstance(ranks, int) or ranks < 1:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def transitive_closure(edges, **options):
-    """The pairs (x, y) such that y can be reached from x, with the column names of `edges`. Runs at once. options: as for
-    `semi_naive.transitive_closure`."""
+    """Compute the pairs (x, y) such that y can be reached from x, with the column names of `edges`, immediately. options: as
+    for `semi_naive.transitive_closure`."""
     from semi_naive.closure import transitive_closure as closed
 
     return closed(edges, **options).to_df()
@@ -29,18 +29,18 @@ def transitive_closure(edges, **options):
 
 def evaluated(rows, program: "Program | str | os.PathLike", reads: str | None = None, output: str | None = None, facts=None,
               **options):  # fmt: skip
-    """A relation of a program that has the rows as facts of another relation. Runs at once.
+    """Run a program immediately, with the rows as facts of a relation, and return another relation.
 
-    program: a `Program`, or the path of one. reads: the relation with these facts; None: the only .input. output: the resulting
-    relation; None: the only .output. facts: of other relations, {name: data}. options: as for `Program.run`. ValueError where a
-    relation has to be named.
+    program: a `Program`, or the path of one. reads: the relation of the rows; None: the only .input. output: the returned
+    relation; None: the only .output. facts: of other relations, {name: data}. options: as for `Program.run`. Raises ValueError
+    if a relation must be named.
     """
     from semi_naive.program import Program
 
-    found = program if isinstance(program, Program) else Program.from_file(program)
-    reads = reads or _only(found.inputs, found.name, ".input", "reads")
-    output = output or _only(found.outputs, found.name, ".output", "output")
-    return found.run({**(facts or {}), reads: rows}, **options)[output].to_df()
+    program = program if isinstance(program, Program) else Program.from_file(program)
+    reads = reads or _only(program.inputs, program.name, ".input", "reads")
+    output = output or _only(program.outputs, program.name, ".output", "output")
+    return program.run({**(facts or {}), reads: rows}, **options)[output].to_df()
 
 
 def _only(names: list[str], program: str, directive: str, parameter: str) -> str:

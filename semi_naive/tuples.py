@@ -37,16 +37,16 @@ class Evaluated:
         raise NotImplementedError
 
     def report(self, path: Any = None) -> "Page":
-        """The run as a page of HTML with figures, as text; also written to `path`, atomically. A notebook shows the page, or
-        its path. Raises ValueError if nothing was recorded."""
+        """Return the run as a page of HTML with figures, a string; also written to `path`, atomically. A notebook shows the
+        page, or its path. Raises ValueError if nothing was recorded."""
         from semi_naive.notebooks.page import Page
         from semi_naive.plots.pages.report import report
 
         return Page.of(report(self._recorded(), path), path)
 
     def plot(self, path: Any = None) -> "Figure":
-        """The run as one matplotlib figure; also saved to `path` in the format of its extension: .png, .svg or .pdf. Raises
-        ValueError if nothing was recorded."""
+        """Return the run as one matplotlib figure; also saved to `path` in the format of its extension: .png, .svg or .pdf.
+        Raises ValueError if nothing was recorded."""
         from semi_naive.plots.picture import picture
         from semi_naive.plots.style import save_figure
 
@@ -83,11 +83,11 @@ class Tuples(Evaluated):
         raise NotImplementedError
 
     def arrow_schema(self) -> "pa.Schema":
-        """The names and types of the columns as a pyarrow schema."""
+        """Return the names and types of the columns as a pyarrow schema."""
         raise NotImplementedError
 
     def to_batches(self, dictionaries: bool = False) -> "Iterator[pa.RecordBatch]":
-        """An iterator of pyarrow RecordBatches of about a million tuples, in no order. `dictionaries`: columns of strings are
+        """Yield pyarrow RecordBatches of about a million tuples, in no order. `dictionaries`: columns of strings are
         dictionary-encoded, so that each batch has a string once: 4 bytes a tuple."""
         raise NotImplementedError
 
@@ -95,7 +95,7 @@ class Tuples(Evaluated):
         raise NotImplementedError
 
     def to_arrow(self, dictionaries: bool = False) -> "pa.Table":
-        """A pyarrow Table, collected to this process. `dictionaries`: columns of strings are dictionary-encoded."""
+        """Return a pyarrow Table, collected to this process. `dictionaries`: columns of strings are dictionary-encoded."""
         import pyarrow as pa
 
         batches = list(self.to_batches(dictionaries))
@@ -103,7 +103,7 @@ class Tuples(Evaluated):
         return table.unify_dictionaries() if dictionaries else table
 
     def write(self, path: Any) -> None:
-        """Write one file in no order, whole or not at all: .parquet, .csv, .tsv, .facts, .txt, all but the first also .gz."""
+        """Write the tuples to one file, in no order, atomically: .parquet, .csv, .tsv, .facts, .txt, text also .gz."""
         from semi_naive.io.results.outputs import write_batches
 
         write_batches(path, self.arrow_schema(), self.to_batches(), getattr(self, "name", "result"))
@@ -112,12 +112,11 @@ class Tuples(Evaluated):
         return self.count()
 
     def first(self, count: int) -> list[tuple]:
-        """Some tuples, as in `to_list`, if no job is needed to see them; otherwise none."""
+        """Return up to `count` tuples, as in `to_list`, if no job is needed to read them; otherwise none."""
         if not self.columns:
             return [()] * min(count, self.count())
-        batches = self.to_batches()
-        found = next((batch for batch in batches if batch.num_rows), None)
-        return [] if found is None else python_rows(found.slice(0, count))
+        batch = next((batch for batch in self.to_batches() if batch.num_rows), None)
+        return [] if batch is None else python_rows(batch.slice(0, count))
 
     def _repr_html_(self) -> str:
         from semi_naive.notebooks.html import tuples_shown
@@ -125,11 +124,10 @@ class Tuples(Evaluated):
         return tuples_shown(self)
 
     def __iter__(self) -> Iterator[tuple]:
-        """Iterate over `to_list`."""
         return iter(self.to_list())
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """The Arrow stream interface: `pyarrow.table(found)`, `polars.DataFrame(found)`, DuckDB."""
+        """Return the tuples by the Arrow stream interface: for `pyarrow.table(tuples)`, `polars.DataFrame(tuples)`, DuckDB."""
         import pyarrow as pa
 
         if not self.columns:
@@ -137,37 +135,37 @@ class Tuples(Evaluated):
         return pa.RecordBatchReader.from_batches(self.arrow_schema(), self.to_batches()).__arrow_c_stream__(requested_schema)
 
     def to_pandas(self, dictionaries: bool = False) -> "pd.DataFrame":
-        """A pandas DataFrame, collected to this process. `dictionaries`: columns of strings are categorical. ImportError where
-        pandas is not installed."""
+        """Return a pandas DataFrame, collected to this process. `dictionaries`: columns of strings are categorical. Raises
+        ImportError if pandas is not installed."""
         pandas = import_optional("pandas", "to_pandas()")
         return self.to_arrow(dictionaries).to_pandas() if self.columns else pandas.DataFrame(index=range(self.count()))
 
     def to_polars(self, dictionaries: bool = True) -> "pl.DataFrame":
-        """A polars DataFrame, collected to this process. Numbers share memory with an Arrow table. `dictionaries`: columns of
-        strings are Categorical. Raises ImportError if polars is not installed."""
+        """Return a polars DataFrame, collected to this process. Numbers share memory with an Arrow table. `dictionaries`:
+        columns of strings are Categorical. Raises ImportError if polars is not installed."""
         polars = import_optional("polars", "to_polars()")
         return polars.from_arrow(self.to_arrow(dictionaries)) if self.columns else polars.DataFrame(height=self.count())
 
     def to_numpy(self) -> np.ndarray:
-        """An array (n, arity), collected to this process: int64, uint64 or float64 if all columns are, else of objects."""
+        """Return an array (n, arity), collected to this process: int64, uint64 or float64 if all columns are, else objects."""
         if not self.columns:
             return np.empty((self.count(), 0), np.int64)
-        found = np.empty((self.count(), len(self.columns)), _common_dtype(self.arrow_schema()))
+        array = np.empty((self.count(), len(self.columns)), _common_dtype(self.arrow_schema()))
         end = 0
         for batch in self.to_batches():
             begin, end = end, end + batch.num_rows
             for place, column in enumerate(batch.columns):
-                found[begin:end, place] = column.to_numpy(zero_copy_only=False)
-        return found
+                array[begin:end, place] = column.to_numpy(zero_copy_only=False)
+        return array
 
     def to_list(self) -> list[tuple]:
-        """Tuples of Python values, records as tuples too, collected to this process."""
+        """Return tuples of Python values, records as tuples too, collected to this process."""
         if not self.columns:
             return [()] * self.count()
         return python_rows(self.to_arrow())
 
     def to_set(self) -> set[tuple]:
-        """The tuples as a set."""
+        """Return the tuples of `to_list` as a set."""
         return set(self.to_list())
 
 
@@ -191,22 +189,19 @@ class Relations:
     def keys(self) -> KeysView[str]:
         return self.relations.keys()
 
-    def _headline(self) -> str:
-        """Return a summary in one line."""
-        return repr(self).split("\n")[0][1:-1]
-
     def _repr_html_(self) -> str:
         from semi_naive.notebooks.html import relations_shown
 
-        return relations_shown(self._headline(), self)
+        headline = repr(self).split("\n")[0][1:-1]
+        return relations_shown(headline, self)
 
     def items(self) -> Iterator[tuple[str, Tuples]]:
-        """Each name with its relation."""
+        """Yield each name with its relation."""
         return ((name, self[name]) for name in self.relations)
 
 
 def python_rows(table: Any) -> list[tuple]:
-    """The rows of an Arrow table or record batch."""
+    """Return the rows of an Arrow table or record batch as tuples of Python values."""
     return list(zip(*(map(record_to_tuple, column.to_pylist()) for column in table.columns), strict=True))
 
 

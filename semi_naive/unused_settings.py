@@ -20,14 +20,11 @@ LOCAL = "every stratum was evaluated in the driver; with local_tuples=0 they are
 DECOMPOSED = 'no stratum was evaluated by the balanced plan, and no other one uses that; plan="balanced" asks for it'
 
 
-CLOSURE = "a closure joins two relations"
-
-
 class NoEffect(NamedTuple):
-    """A rule: the settings have no effect if `where` holds for the configuration and the plans used. why: the reason."""
+    """A rule: the settings have no effect if `holds(configuration, plans used)` is true. why: the reason."""
 
     settings: tuple[str, ...]
-    where: Callable[[Config, set[str]], bool]
+    holds: Callable[[Config, set[str]], bool]
     why: str
 
 
@@ -45,17 +42,15 @@ RULES = (
     NoEffect(("rollover_threshold",), lambda config, plans: not config.rollover, "rollover is off"),
     NoEffect(("run_ahead_budget",), lambda config, plans: config.run_ahead == 0, "run_ahead is 0"),
 )
-
-
 ASKED_FOR = "a closure is on the partitions where a plan is asked for"
-OF_A_CLOSURE = (
-    NoEffect(("multiway",), lambda config, plans: True, CLOSURE),
+OF_A_CLOSURE = (  # further rules for a closure
+    NoEffect(("multiway",), lambda config, plans: True, "a closure joins two relations"),
     NoEffect(("local_tuples", "memory"), lambda config, plans: "auto" not in plans, ASKED_FOR),
-)  # in addition
+)
 
 
 def changed_settings(config: Config) -> list[str]:
-    """The settings that differ from the defaults."""
+    """Return the settings that differ from the defaults."""
     return [field.name for field in fields(config) if getattr(config, field.name) != field.default]
 
 
@@ -69,7 +64,7 @@ def unused_settings(config: Config, plans: Iterable[str], rules: tuple[NoEffect,
     """
     remaining, notes, used = changed_settings(config), [], set(plans)
     for rule in rules if used else ():
-        names = [name for name in remaining if name in rule.settings and rule.where(config, used)]
+        names = [name for name in remaining if name in rule.settings and rule.holds(config, used)]
         remaining = [name for name in remaining if name not in names]
         if names:
             subject = f"the setting {names[0]} has" if len(names) == 1 else f"the settings {', '.join(names)} have"

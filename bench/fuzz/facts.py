@@ -240,12 +240,12 @@ def _outcome(read):
 
 
 def _by_lines(source):
-    values, (begin, line) = Values(), source.begin()
+    values, (begin, line) = Values(), source.rows_begin()
     data = contents(source.path)[begin:]
     columns = read_lines(data, source.layout, source.relation, source.types, values, source.path, line)
     if source.matrix:
         check_reports(source, [(columns.shape[1], None)])
-    return source.relation, source.both(columns), values
+    return source.relation, source.with_mirrored(columns), values
 
 
 def _by_driver(source):

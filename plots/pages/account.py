@@ -10,22 +10,21 @@ def account(trace: dict) -> str:
     parts = summands(trace.get("account", {}))
     if not parts:
         return ""
-    total, strata = sum(parts.values()) or 1.0, _in_strata(trace)
+    total, strata = sum(parts.values()) or 1.0, _seconds_in_strata(trace)
     rows = [
-        [name, f"{seconds:.3f} s", bar(seconds / total, name), *_seconds_within_strata(strata, name), PARTS.get(name, "")]
+        [name, f"{seconds:.3f} s", bar(seconds / total, name), *_strata_cell(strata, name), PARTS.get(name, "")]
         for name, seconds in parts.items()
     ]
-    rows.append(
-        ["all", f"{total:.3f} s", "", *_seconds_within_strata({"all": sum(strata.values())} if strata else {}, "all"), ""]
-    )
+    total_in_strata = {"all": sum(strata.values())} if strata else {}
+    rows.append(["all", f"{total:.3f} s", "", *_strata_cell(total_in_strata, "all"), ""])
     within = [("in strata", "number")] * bool(strata)
     columns = [("part", ""), ("time", "number"), ("share", "bar"), *within, ("what it is", "text")]
     caption = "The parts add up to the time of the run; drawing this page is not in it"
     return _stacked(parts, total) + table(caption, columns, rows)
 
 
-def _in_strata(trace: dict) -> dict[str, float]:
-    """The seconds of each part that were spent in strata; empty for a closure, which is one stratum."""
+def _seconds_in_strata(trace: dict) -> dict[str, float]:
+    """Return the seconds of each part that were spent in strata; none for a closure, which is one stratum."""
     found: dict[str, float] = {}
     for stratum in trace.get("strata", []):
         for name, seconds in stratum.get("account", {}).items():
@@ -33,12 +32,13 @@ def _in_strata(trace: dict) -> dict[str, float]:
     return found
 
 
-def _seconds_within_strata(strata: dict[str, float], name: str) -> list[str]:
+def _strata_cell(strata: dict[str, float], name: str) -> list[str]:
+    """Return [the seconds of a part in strata as text]; [] if there is no such column."""
     return [f"{strata[name]:.3f} s" if name in strata else ""] if strata else []
 
 
 def _stacked(parts: dict[str, float], total: float) -> str:
-    """All parts as one bar; the table has the numbers."""
+    """Return all parts as one bar with a legend."""
     shown = "".join(
         f'<i style="flex-grow: {seconds / total:.4f}" data-part="{name}" title="{name} {seconds:.3f} s"></i>'
         for name, seconds in parts.items()

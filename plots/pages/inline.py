@@ -11,16 +11,16 @@ from semi_naive.plots.style import NIGHT, svg
 
 INK, PAPER = "currentColor", "var(--paper)"
 HEAD = re.compile(r"<svg\b[^>]*>")
-SCALED = re.compile(r' (?:width|height)="[^"]*"| xmlns(?::\w+)?="[^"]*"| version="[^"]*"')
+FIXED_SIZE = re.compile(r' (?:width|height)="[^"]*"| xmlns(?::\w+)?="[^"]*"| version="[^"]*"')
 
 
 def inlined(figure, name: str, label: str) -> str:
-    """The figure as an <svg> element. name: unique on the page; label: a description of the figure."""
+    """Return a figure as an <svg> element. name: unique on the page; label: a description of the figure."""
     text = svg(figure, transparent=True)
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
     text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL).replace("xlink:href", "href")
     head = HEAD.match(text).group()
-    opening = SCALED.sub("", head)[:-1] + f' role="img" aria-label="{label}">'
+    opening = FIXED_SIZE.sub("", head)[:-1] + f' role="img" aria-label="{label}">'
     return opening + _coloured(_shorter(_own_ids(text[len(head) :], name)))
 
 
@@ -52,12 +52,12 @@ def _hatched(pattern: str) -> str:
 
 
 def css_variable(colour: str) -> str:
-    """The CSS variable of a colour of the palette."""
+    """Return the CSS variable of a colour of the palette."""
     return f"--c{colour[1:]}"
 
 
 def palette(night: bool) -> str:
-    """CSS declarations of the palette's variables."""
+    """Return the CSS declarations of the palette's variables, for dark pages if `night`."""
     return " ".join(f"{css_variable(day)}: {dark if night else day};" for day, dark in NIGHT.items())
 
 
@@ -75,10 +75,10 @@ def shorter(path: str) -> str:
     """
     if not STRAIGHT.fullmatch(path):
         return LONG.sub(lambda found: _rounded(float(found[0])), path)
-    return "".join(_part(part) for part in re.split(r"(?=M)", path) if part.strip())
+    return "".join(_subpath(part) for part in re.split(r"(?=M)", path) if part.strip())
 
 
-def _part(part: str) -> str:
+def _subpath(part: str) -> str:
     """Return one subpath in fewer characters; one of many points is thinned."""
     points = np.array(NUMBER.findall(part), np.float64).reshape(-1, 2)
     closed = "z" if "z" in part else ""
@@ -100,7 +100,7 @@ def thinned_points(points: np.ndarray) -> np.ndarray:
 
 
 def _path_commands(points: np.ndarray) -> str:
-    """Path commands. Horizontal and vertical moves name one coordinate; moves to the current point are dropped."""
+    """Return path commands. Horizontal and vertical moves name one coordinate; moves to the current point are dropped."""
     x, y = (_rounded(value) for value in points[0])
     parts = [f"M{x} {y}"]
     for to_x, to_y in points[1:]:

@@ -16,7 +16,7 @@ import time
 
 from semi_naive.plots.pages.page import paragraph
 from semi_naive.plots.pages.rendering import Renderer
-from semi_naive.plots.pages.serving import BEGINNING, listening
+from semi_naive.plots.pages.serving import BEGINNING, bound_server
 
 LOOPBACK = "127.0.0.1"
 MIN_SECONDS_BETWEEN_RENDERINGS = 1.0  # least seconds between renderings; also at least twice the time of the last one
@@ -36,12 +36,13 @@ class Live:
     """
 
     def __init__(self, port: int = 0, host: str = LOOPBACK, name: str = ""):
-        self.name, self.status, self.over, self.look = name, "reading", "", None
-        self.viewers: dict[str, tuple[float, str]] = {}  # time of each viewer's last request, and its version
+        self.name, self.status, self.over, self.get_record = name, "reading", "", None
+        self.viewers: dict[str, tuple[float, str]] = {}  # (time of the last request, version) of each viewer
         self.waiting = 0  # viewers whose page is being rendered
-        self.body, self.version, self.not_before = BEGINNING, "0", 0.0
-        self.making, self.changed, self.renderer = threading.Lock(), threading.Condition(), Renderer()
-        self.server = listening(host, port, self)
+        self.body, self.version = BEGINNING, "0"  # the newest rendering
+        self.next_rendering = 0.0  # the earliest time of the next one
+        self.rendering, self.changed, self.renderer = threading.Lock(), threading.Condition(), Renderer()
+        self.server = bound_server(host, port, self)
 
     @property
     def url(self) -> str:
@@ -52,9 +53,9 @@ class Live:
 
     # -- called by the run
 
-    def watch(self, look) -> None:
+    def watch(self, get_record) -> None:
         """Register a function that returns the record so far; called once by the run."""
-        self.look = look
+        self.get_record = get_record
 
     def say(self, status: str) -> None:
         self.status = status
@@ -69,9 +70,9 @@ class Live:
         """Wait until viewers have seen the end, then stop serving; without viewers, stop at once."""
         self.over = "The run has ended." if kind is None else f"The run has failed: {error or kind.__name__}"
         try:
-            until = time.monotonic() + MAX_SECONDS_WAITING_FOR_VIEWERS
+            deadline = time.monotonic() + MAX_SECONDS_WAITING_FOR_VIEWERS
             with self.changed:
-                while self._behind() and time.monotonic() < until:
+                while self._is_awaited() and time.monotonic() < deadline:
                     self.changed.wait(0.2)
         finally:
             self.server.shutdown()
@@ -81,50 +82,48 @@ class Live:
     # -- requests of the page
 
     def state(self) -> dict:
-        """The version of the record, without rendering."""
-        version = self._current(self._record())
+        """Return the version of the record, the status line, and True if the run is over, without rendering."""
+        version = self._version_now(self._record())
         return {"version": version, "status": self.over or self.status, "over": bool(self.over)}
 
     def report(self) -> tuple[str, str]:
         """Return (version, HTML) of the newest rendering, which is at most about a second old."""
-        with self.making:
+        with self.rendering:
             record, over = self._record(), self.over
-            version = self._current(record)
-            if record is not None and version != self.version and (over or time.monotonic() >= self.not_before):
+            version = self._version_now(record)
+            if record is not None and version != self.version and (over or time.monotonic() >= self.next_rendering):
                 begun = time.monotonic()
-                self.body, self.version = self._made(record), version
-                self.not_before = time.monotonic() + max(MIN_SECONDS_BETWEEN_RENDERINGS, 2 * (time.monotonic() - begun))
+                self.body, self.version = self._rendered(record), version
+                self.next_rendering = time.monotonic() + max(MIN_SECONDS_BETWEEN_RENDERINGS, 2 * (time.monotonic() - begun))
             elif record is None:
                 self.version = version
             return self.version, self.body
 
-    def _made(self, record: dict) -> str:
-        """The page of a state. If it cannot be drawn, the error is shown, and the next state is tried again."""
+    def _rendered(self, record: dict) -> str:
+        """Return the body of the page of a record. If it cannot be drawn, it shows the error."""
         try:
             return self.renderer(record, self.name)
         except RuntimeError as failed:
             return f'<main id="report">\n{paragraph(f"This state cannot be shown: {failed}")}\n</main>'
 
     def _record(self) -> dict | None:
-        return self.look() if self.look else None
+        return self.get_record() if self.get_record else None
 
-    def _current(self, record: dict | None) -> str:
+    def _version_now(self, record: dict | None) -> str:
         return version_of(record) + "-end" * bool(self.over)
 
     def seen(self, viewer: str, version: str | None = None) -> None:
         """Note a request of a viewer, and the version that it has, if any."""
         with self.changed:
-            had = self.viewers.pop(viewer, (0.0, ""))[1]
-            self.viewers = {
-                name: each for name, each in self.viewers.items() if each[0] > time.monotonic() - VIEWER_TIMEOUT_SECONDS
-            }
-            self.viewers[viewer] = time.monotonic(), had if version is None else version
+            _, last_version = self.viewers.pop(viewer, (0.0, ""))
+            recent = time.monotonic() - VIEWER_TIMEOUT_SECONDS
+            self.viewers = {name: (seen, had) for name, (seen, had) in self.viewers.items() if seen > recent}
+            self.viewers[viewer] = time.monotonic(), last_version if version is None else version
             self.changed.notify_all()
 
     @contextlib.contextmanager
     def served(self, viewer: str):
-        """Count a viewer as present while the block sends its page; yield the version and the body. The viewer remains present
-        however long that takes."""
+        """Yield (version, body) of the report while the block sends it to a viewer, who counts as present until then."""
         with self.changed:
             self.waiting += 1
         try:
@@ -136,8 +135,8 @@ class Live:
                 self.waiting -= 1
                 self.changed.notify_all()
 
-    def _behind(self) -> bool:
-        """True if a viewer has not seen the end."""
+    def _is_awaited(self) -> bool:
+        """True if a present viewer has not seen the end of the run."""
         recent = time.monotonic() - VIEWER_TIMEOUT_SECONDS
         late = [version for seen, version in self.viewers.values() if seen > recent and not version.endswith("-end")]
         return self.waiting > 0 or bool(late)

@@ -6,15 +6,15 @@ from string import Template
 
 from semi_naive.plots.pages.inline import palette
 
-# The page is self-contained; the policy makes browsers refuse to fetch anything.
-ALONE = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+# The page is self-contained; with this policy browsers fetch nothing.
+CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 PAGE = Template("""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="generator" content="semi-naive">
-$more<title>$title</title>
+$head<title>$title</title>
 <style>
 $style</style>
 </head>
@@ -25,14 +25,14 @@ $body
 """)
 
 
-def page(title: str, body: str, more: str = "") -> str:
-    """Return a whole page. more: further elements of its head."""
-    return PAGE.substitute(title=escape(title), style=style(), body=body, more=more)
+def page(title: str, body: str, head: str = "") -> str:
+    """Return a whole page. head: further elements of its <head>."""
+    return PAGE.substitute(title=escape(title), style=style(), body=body, head=head)
 
 
-def standing_alone() -> str:
-    """The head of a page that is a file."""
-    return f'<meta http-equiv="Content-Security-Policy" content="{ALONE}">\n'
+def head_of_file() -> str:
+    """Return the further elements of the <head> of a page that is a file."""
+    return f'<meta http-equiv="Content-Security-Policy" content="{CONTENT_POLICY}">\n'
 
 
 def style() -> str:
@@ -40,7 +40,7 @@ def style() -> str:
 
 
 def text_of(name: str) -> str:
-    """The text of a file in this package's folder."""
+    """Return the text of a file in this package's folder."""
     return files("semi_naive.plots.pages").joinpath(name).read_text(encoding="utf-8")
 
 
@@ -68,9 +68,9 @@ def bullet_list(sentences: list[str]) -> str:
 
 
 def table(caption: str, columns: list[tuple[str, str]], rows: list[list]) -> str:
-    """Rows under their columns; the first cell of each row is its heading. A wide table scrolls by itself.
+    """Return a table with a caption. The first cell of each row is its heading. A wide table scrolls by itself.
 
-    columns: (heading, class) each: number, text, bar or nothing. A cell is text, or a `Markup`.
+    columns: (heading, class) of each; the class is number, text, bar or "". rows: cells are text, or `Markup`.
     """
     head = "".join(f'<th scope="col"{_class(kind)}>{escape(name)}</th>' for name, kind in columns)
     body = "\n".join(f"<tr>{_row(row, [kind for _, kind in columns])}</tr>" for row in rows)

@@ -11,20 +11,24 @@ MAX_TABLE_ROWS = 500  # rows of any table, as a program may have thousands of ru
 
 
 def strata_table(trace: dict) -> str:
-    """The strata, slowest first, with the plan of each and its reason."""
-    found = list(enumerate(trace.get("strata", []), 1))
-    found.sort(key=lambda one: (one[1].get("plan") != "running", -one[1].get("seconds", 0)))
-    most = max([stratum.get("seconds", 0) for _, stratum in found], default=0) or 1
+    """Return a table of the strata, the running one first, then the slowest, with the plan of each and its reason."""
+    strata = sorted(enumerate(trace.get("strata", []), 1), key=lambda numbered: _running_then_slowest(numbered[1]))
+    most = max([stratum.get("seconds", 0) for _, stratum in strata], default=0) or 1
     rows = [
         [in_full(place), named(stratum), stratum.get("plan", ""), _iterations(stratum),
          number(stratum.get("tuples", 0)), seconds(stratum.get("seconds", 0)), bar(stratum.get("seconds", 0) / most),
          stratum.get("reason", "")]
-        for place, stratum in found
+        for place, stratum in strata
     ]  # fmt: skip
     columns = [("#", "number"), ("relations", "text"), ("plan", ""), ("iterations", "number"), ("tuples", "number"),
                ("time", "number"), ("share", "bar"), ("why this plan", "text")]  # fmt: skip
     caption = "Slowest first; # is the position in the order of evaluation, as in explain"
-    return _long("strata", caption, columns, rows) if rows else ""
+    return _long_table("strata", caption, columns, rows) if rows else ""
+
+
+def _running_then_slowest(stratum: dict) -> tuple:
+    """Return a sort key of strata."""
+    return stratum.get("plan") != "running", -stratum.get("seconds", 0)
 
 
 def _iterations(stratum: dict) -> str:
@@ -35,13 +39,13 @@ def _iterations(stratum: dict) -> str:
 
 
 def spread_strata(trace: dict) -> list[dict]:
-    """The strata on the partitions: the running one, then the slowest first."""
-    found = [stratum for stratum in trace.get("strata", []) if stratum.get("trace", {}).get("iterations")]
-    return sorted(found, key=lambda stratum: (stratum.get("plan") != "running", -stratum.get("seconds", 0)))
+    """Return the strata on the partitions: the running one, then the slowest first."""
+    spread = [stratum for stratum in trace.get("strata", []) if stratum.get("trace", {}).get("iterations")]
+    return sorted(spread, key=_running_then_slowest)
 
 
 def rules_table(trace: dict) -> str:
-    """The rules, slowest first."""
+    """Return a table of the rules, slowest first."""
     found = sorted(trace.get("profile", {}).get("rules", []), key=lambda rule: -rule["seconds"])
     total = sum(rule["seconds"] for rule in found) or 1
     rows = [
@@ -52,7 +56,7 @@ def rules_table(trace: dict) -> str:
     columns = [("rule", "text"), ("time", "number"), ("share", "bar"), ("made", "number"), ("runs", "number"),
                ("where", "")]  # fmt: skip
     what = "Time of each rule, on the partitions the average of them; made: tuples, with those that were known"
-    return _long("rules", what, columns, rows) if rows else ""
+    return _long_table("rules", what, columns, rows) if rows else ""
 
 
 def _line_of_rule(rule: dict) -> str:
@@ -63,19 +67,19 @@ def relations(trace: dict) -> str:
     """Return a table of the relations, in the order of declaration: tuples, and bytes of those in the driver."""
     counts = trace.get("result", {}).get("relations", {})
     most = max(counts.values(), default=0) or 1
-    held = {entry["relation"]: entry for entry in trace.get("profile", {}).get("relations", []) if "bytes" in entry}
-    rows = [[name, f"{count:,}", bar(count / most), *_memory_cells(held.get(name))] for name, count in counts.items()]
+    in_driver = {entry["relation"]: entry for entry in trace.get("profile", {}).get("relations", []) if "bytes" in entry}
+    rows = [[name, f"{count:,}", bar(count / most), *_memory_cells(in_driver.get(name))] for name, count in counts.items()]
     columns = [("relation", "text"), ("tuples", "number"), ("share", "bar"), ("memory", "number"), ("bytes a tuple", "number")]
     caption = "Tuples, and the memory of tables in the driver with all their indexes"
-    return _long("relations", caption, columns, rows) if rows else ""
+    return _long_table("relations", caption, columns, rows) if rows else ""
 
 
 def _memory_cells(entry: dict | None) -> list[str]:
-    """The memory of a relation, and per tuple; two empty cells if it is not in the driver."""
+    """Return [bytes of a relation, bytes a tuple], two empty texts if it is not in the driver."""
     return [size(entry["bytes"]), bytes_a_tuple(entry)] if entry else ["", ""]
 
 
-def _long(name: str, caption: str, columns: list, rows: list[list]) -> str:
+def _long_table(name: str, caption: str, columns: list, rows: list[list]) -> str:
     """Return a table; most rows of a long one are folded, and the last are left out."""
     first, others, left = rows[:MAX_UNFOLDED_RULES], rows[MAX_UNFOLDED_RULES:MAX_TABLE_ROWS], len(rows) - MAX_TABLE_ROWS
     parts = [table(caption, columns, first)]

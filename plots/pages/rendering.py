@@ -14,23 +14,22 @@ NICENESS = 10  # added to the process's niceness
 
 
 class Renderer:
-    """A function from a record to the body of its report, computed in another process. Raises RuntimeError on failure."""
+    """Renders the body of a record's report in another process. Raises RuntimeError on failure."""
 
     def __init__(self):
         self.process, self.lock = None, threading.Lock()
 
     def __call__(self, record: dict, name: str) -> str:
-        """Return the HTML body of a page, made by the other process, which is started if necessary."""
+        """Return the HTML body of a page. Starts the process if necessary."""
         with self.lock:
             if self.process is None or self.process.poll() is not None:
                 self.process = _start_renderer()
-            answer = self._asked({"record": record, "name": name})
+            answer = self._send_request({"record": record, "name": name})
         if "error" in answer:
             raise RuntimeError(answer["error"])
         return answer["body"]
 
-    def _asked(self, request: dict) -> dict:
-        """Send a request to the process and return its answer."""
+    def _send_request(self, request: dict) -> dict:
         try:
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()

@@ -25,11 +25,11 @@ from semi_naive.plots.pages.page import (
     escape,
     facts,
     folded,
+    head_of_file,
     heading,
     page,
     paragraph,
     section,
-    standing_alone,
     table,
 )
 from semi_naive.plots.pages.program import relations, rules_table, spread_strata, strata_table
@@ -39,19 +39,19 @@ from semi_naive.plots.pages.words import events_in_words
 from semi_naive.plots.panels.course import births_panel, iteration_times, stratum_courses
 from semi_naive.plots.run import RecordedRun, recorded_runs
 
-PANEL = (5.2, 4.0)  # inches of a figure, such that its smallest text is legible on a phone
-DRAWN, AT_MOST = 4, 2500  # number of a program's slowest strata that have figures; and of their iterations in total
-UNFOLDED, LISTED = 12, 400  # events shown unfolded, and at all
+PANEL_INCHES = (5.2, 4.0)  # inches of a figure, such that its smallest text is legible on a phone
+MAX_DRAWN_STRATA, MAX_DRAWN_ITERATIONS = 4, 2500  # the slowest strata that have figures, and all their iterations
+MAX_UNFOLDED_EVENTS, MAX_LISTED_EVENTS = 12, 400
 
 
 def report(traces, path=None, names=None) -> str:
-    """The report of a trace, or of several side by side, as HTML; also written to `path`, atomically.
+    """Return the report of a trace, or of several side by side, as an HTML page; also written to `path`, atomically.
 
-    names: of the runs, one each. The page fetches nothing and needs no script. It takes about a tenth of a second a figure, and
+    names: the name of each run. The page fetches nothing and has no script. It takes about a tenth of a second a figure, and
     300 kB a run. Raises ValueError for an invalid trace.
     """
     traces, names = _records_with_names(traces, names)
-    text = page(title_of(traces, names), body(traces, names), standing_alone())
+    text = page(title_of(traces, names), body(traces, names), head_of_file())
     if path is not None:
         with replacing(path) as partial:
             partial.write_text(text, encoding="utf-8")
@@ -59,21 +59,21 @@ def report(traces, path=None, names=None) -> str:
 
 
 def report_files(paths, path) -> None:
-    """The report of records written by --trace."""
+    """Write the report of records that --trace has written to a file."""
     report([read_trace(each, joins=True) for each in paths], path, [Path(each).name for each in paths])
 
 
 def body(traces: list[dict], names: list[str]) -> str:
-    """The report without its head; the run may be in progress."""
-    parts = _of_several(traces, names) if len(traces) > 1 else _of_one(traces[0])
+    """Return the <main> element of the report; the run may be in progress."""
+    parts = _sections_of_several(traces, names) if len(traces) > 1 else _sections_of_one(traces[0])
     head = f"<header>\n<h1>{escape(title_of(traces, names))}</h1>\n{_result(traces)}\n</header>"
     return "\n".join(['<main id="report">', head, *filter(None, parts), _footer(traces), "</main>"])
 
 
 def _records_with_names(traces, names) -> tuple[list[dict], list[str]]:
-    """Return valid records and as many names. Raises ValueError for an invalid record."""
+    """Return the traces and names of `report` as lists of the same length. Raises ValueError for an invalid record."""
     traces = [traces] if isinstance(traces, dict) or not hasattr(traces, "__iter__") else list(traces)
-    names = [""] * len(traces) if names is None else [names] if isinstance(names, str) else [str(name) for name in names]
+    names = [names] if isinstance(names, str) else [""] * len(traces) if names is None else list(map(str, names))
     if not traces or len(names) != len(traces):
         raise ValueError(f"expected one trace or more, and as many names: got {len(traces)} and {len(names)}")
     for trace, name in zip(traces, names, strict=True):
@@ -85,7 +85,6 @@ def _records_with_names(traces, names) -> tuple[list[dict], list[str]]:
 
 
 def title_of(traces: list[dict], names: list[str]) -> str:
-    """The title of a run."""
     if len(traces) > 1:
         return f"{len(traces)} runs side by side"
     trace, name = traces[0], names[0]
@@ -98,7 +97,7 @@ def title_of(traces: list[dict], names: list[str]) -> str:
 
 
 def _result(traces: list[dict]) -> str:
-    """The result of the run in one line."""
+    """Return the result of the run as a paragraph."""
     if len(traces) > 1:
         return paragraph("Compared on the same axes and in the same colours.", "result")
     trace = traces[0]
@@ -108,8 +107,7 @@ def _result(traces: list[dict]) -> str:
     return paragraph(f"{outcome(trace)}{took}{'' if 'result' in trace else ' so far'}.", "result")
 
 
-def _of_one(trace: dict) -> list[str]:
-    """The sections of one run."""
+def _sections_of_one(trace: dict) -> list[str]:
     if is_join(trace):
         return [section("figures", "Where the work was", _join_figures(trace))]
     return [
@@ -127,65 +125,71 @@ def _of_one(trace: dict) -> list[str]:
 
 
 def _join_figures(trace: dict) -> str:
-    """The figures of a multiway join."""
-    drawn = [inlined(figure, f"j-{name}", escape(title_of_join(trace))) for name, figure in join_figures([trace], [""]).items()]
-    return "\n".join(f'<figure>\n<div class="drawing">\n{drawing}\n</div>\n</figure>' for drawing in drawn)
+    label = escape(title_of_join(trace))
+    return _drawings([inlined(figure, f"j-{name}", label) for name, figure in join_figures([trace], [""]).items()])
 
 
-def _of_several(traces: list[dict], names: list[str]) -> list[str]:
-    """The sections of several runs: a column for each, labelled by its differing settings."""
-    called = labels(traces, names if any(names) else None)
-    told = [summary(trace) for trace in traces]
-    rows = [[name, *(each.get(name, "") for each in told)] for name in dict.fromkeys(name for each in told for name in each)]
-    events = [heading(label) + _events(trace, f"-{n}") for n, (label, trace) in enumerate(zip(called, traces, strict=True))]
+def _drawings(svgs: list[str]) -> str:
+    """Return a figure without a caption for each SVG."""
+    return "\n".join(f'<figure>\n<div class="drawing">\n{svg}\n</div>\n</figure>' for svg in svgs)
+
+
+def _sections_of_several(traces: list[dict], names: list[str]) -> list[str]:
+    """Return the sections of several runs: a column for each, labelled by its differing settings."""
+    run_labels = labels(traces, names if any(names) else None)
+    summaries = [summary(trace) for trace in traces]
+    facts_in_order = dict.fromkeys(name for each in summaries for name in each)
+    rows = [[name, *(each.get(name, "") for each in summaries)] for name in facts_in_order]
+    events = [heading(label) + _events(trace, f"-{n}") for n, (label, trace) in enumerate(zip(run_labels, traces, strict=True))]
     return [
-        section("summary", "Summary", table("Each run", [("", ""), *((label, "text") for label in called)], rows)),
-        section("figures", "Balance and time", _comparison(traces, names if any(names) else None, called)),
+        section("summary", "Summary", table("Each run", [("", ""), *((label, "text") for label in run_labels)], rows)),
+        section("figures", "Balance and time", _comparison(traces, names if any(names) else None, run_labels)),
         section("events", "Events", "\n".join(events)),
-        section("configuration", "Configuration", configuration(traces, names if all(names) else called)),
+        section("configuration", "Configuration", configuration(traces, names if all(names) else run_labels)),
     ]
 
 
 def _figures(trace: dict) -> str:
-    """The panels of a closure, or of the slowest strata on the partitions."""
+    """Return the panels of a closure, or of the slowest strata on the partitions."""
     if "strata" not in trace:
         return _panels(RecordedRun(trace), "f", trace)
     spread = spread_strata(trace)
-    chosen = _drawn(spread)
+    chosen = _strata_to_draw(spread)
     parts = [
         heading(named(stratum)) + _panels(RecordedRun(stratum["trace"], named(stratum)), f"f{place}", stratum)
         for place, stratum in enumerate(chosen)
     ]
-    left = about(len(spread) - len(chosen), "stratum", "strata")
-    parts += [paragraph(f"Not drawn: {left} on the partitions of one iteration, or of less time.", "quiet")] * (
-        spread != chosen
-    )
+    if spread != chosen:
+        left = about(len(spread) - len(chosen), "stratum", "strata")
+        parts.append(paragraph(f"Not drawn: {left} on the partitions of one iteration, or of less time.", "quiet"))
     return "\n".join(parts)
 
 
-def _drawn(spread: list[dict]) -> list[dict]:
-    """The first strata with several iterations, as many as fit on a page of about a megabyte."""
+def _strata_to_draw(spread: list[dict]) -> list[dict]:
+    """Return the first strata with several iterations, as many as fit on a page of about a megabyte."""
     several = [stratum for stratum in spread if len(stratum["trace"]["iterations"]) > 1] or spread
     drawn = several[:1]
-    for stratum in several[1:DRAWN]:
-        if sum(len(each["trace"]["iterations"]) for each in [*drawn, stratum]) <= AT_MOST:
+    for stratum in several[1:MAX_DRAWN_STRATA]:
+        if sum(len(each["trace"]["iterations"]) for each in [*drawn, stratum]) <= MAX_DRAWN_ITERATIONS:
             drawn.append(stratum)
     return drawn
 
 
 def _panels(run: RecordedRun, name: str, record: dict) -> str:
-    """The panels of a run; record: has its account."""
-    drawn = figures(run.trace, PANELS, PANEL) if len(run) else {}
+    """Return the panels of a run. name: the prefix of their names on the page; record: of the closure or the stratum, with its
+    account."""
+    drawn = figures(run.trace, PANELS, PANEL_INCHES) if len(run) else {}
     shown = "\n".join(_figure(panel, f"{name}-{panel}", figure, [run]) for panel, figure in drawn.items())
     took = reconciled(record, sum(entry.get("seconds", 0.0) for entry in run.iterations))
     return f'{took}<div class="figures">\n{shown}\n</div>' if shown else ""
 
 
 def _courses(trace: dict) -> str:
-    """Figures of the slowest strata that recurred in the driver: the tuples of each iteration."""
+    """Return figures of the slowest strata that recurred in the driver: the tuples of each iteration."""
     found = stratum_courses(trace)
-    several = [one for one in found if len(one[1]) > 1]
-    parts = [heading(named(stratum)) + _course(f"c{place}", course) for place, (stratum, course) in enumerate(several[:DRAWN])]
+    several = [(stratum, course) for stratum, course in found if len(course) > 1]
+    drawn = several[:MAX_DRAWN_STRATA]
+    parts = [heading(named(stratum)) + _course(f"c{place}", course) for place, (stratum, course) in enumerate(drawn)]
     if left := len(found) - len(parts):
         parts.append(paragraph(f"Not drawn: {about(left, 'stratum', 'strata')} of one iteration, or of less time.", "quiet"))
     return "\n".join(parts)
@@ -193,28 +197,28 @@ def _courses(trace: dict) -> str:
 
 def _course(name: str, course) -> str:
     """Return the figures of a stratum's course as HTML."""
+    titles = {
+        births_panel: "Line chart: tuples of each iteration",
+        iteration_times: "Stacked areas: time of each iteration",
+    }
     drawn = [
-        inlined(panel_alone(panel, course, PANEL), f"{name}-{panel.__name__}", escape(title))
-        for panel, title in (
-            (births_panel, "Line chart: tuples of each iteration"),
-            (iteration_times, "Stacked areas: time of each iteration"),
-        )
+        inlined(panel_alone(panel, course, PANEL_INCHES), f"{name}-{panel.__name__}", escape(title))
+        for panel, title in titles.items()
     ]
-    shown = "\n".join(f'<figure>\n<div class="drawing">\n{figure}\n</div>\n</figure>' for figure in drawn)
-    return paragraph(f"{course.told()}.", "quiet") + f'\n<div class="figures">\n{shown}\n</div>'
+    return paragraph(f"{course.sentence()}.", "quiet") + f'\n<div class="figures">\n{_drawings(drawn)}\n</div>'
 
 
-def _comparison(traces: list[dict], names, called: list[str]) -> str:
-    """Return every panel, with all runs side by side, as HTML. called: the label of each run."""
+def _comparison(traces: list[dict], names, run_labels: list[str]) -> str:
+    """Return every panel, with all runs side by side, as HTML. run_labels: the label of each run."""
     drawn, parts = comparison(traces, names, only=[*PANELS, "strata", "rules"]), []
     for name, figure in drawn.items():
         stratum, _, panel = name.rpartition("-")
-        beside = [_run(trace, stratum, label) for trace, label in zip(traces, called, strict=True)] if panel in PANELS else []
-        parts.append(_figure(panel, f"c-{name}", figure, beside))
+        pairs = zip(traces, run_labels, strict=True) if panel in PANELS else ()
+        parts.append(_figure(panel, f"c-{name}", figure, [_labelled_run(trace, stratum, label) for trace, label in pairs]))
     return '<div class="figures single">\n' + "\n".join(parts) + "\n</div>"
 
 
-def _run(trace: dict, stratum: str, label: str) -> RecordedRun:
+def _labelled_run(trace: dict, stratum: str, label: str) -> RecordedRun:
     """Return the recorded run of a stratum, or of the only one, with a label."""
     runs = recorded_runs(trace)
     run = runs[stratum] if stratum in runs else next(iter(runs.values()))
@@ -232,19 +236,21 @@ def _figure(panel: str, name: str, figure, beside: list[RecordedRun]) -> str:
 
 
 def _events(trace: dict, name: str = "") -> str:
-    """The balancing events in order; a long list is folded."""
-    found = [(f"{named(s)}: ", s.get("trace", {}).get("events", [])) for s in trace.get("strata", [])]
-    found = found if "strata" in trace else [("", trace["events"])]
-    told = [where + sentence for where, events in found for sentence in events_in_words(events)]
-    if not told:
+    """Return the balancing events in order as a list; a long one is folded. name: distinguishes it on the page."""
+    if "strata" in trace:
+        events_by_prefix = [(f"{named(s)}: ", s.get("trace", {}).get("events", [])) for s in trace["strata"]]
+    else:
+        events_by_prefix = [("", trace["events"])]
+    sentences = [prefix + sentence for prefix, events in events_by_prefix for sentence in events_in_words(events)]
+    if not sentences:
         return paragraph("Nothing was moved.", "quiet")
-    shown = told if len(told) <= LISTED else told[:LISTED]
-    left = [f"… and {number(len(told) - LISTED)} more"] * (len(told) > LISTED)
-    if len(told) <= UNFOLDED:
-        return bullet_list(shown)
-    return bullet_list(shown[:UNFOLDED]) + folded(
-        f"more-events{name}", f"All {number(len(told))} events", bullet_list(shown + left)
-    )
+    if len(sentences) <= MAX_UNFOLDED_EVENTS:
+        return bullet_list(sentences)
+    listed = sentences[:MAX_LISTED_EVENTS]
+    if len(sentences) > MAX_LISTED_EVENTS:
+        listed.append(f"… and {number(len(sentences) - MAX_LISTED_EVENTS)} more")
+    title = f"All {number(len(sentences))} events"
+    return bullet_list(sentences[:MAX_UNFOLDED_EVENTS]) + folded(f"more-events{name}", title, bullet_list(listed))
 
 
 def _footer(traces: list[dict]) -> str:

@@ -33,8 +33,9 @@ class _Server(ThreadingHTTPServer):
         """Ignore the error: the client has closed the connection."""
 
 
-def listening(host: str, port: int, live) -> _Server:
-    """The server of a `plots.pages.live.Live`, bound but not serving yet. Raises ValueError if the address cannot be bound."""
+def bound_server(host: str, port: int, live) -> _Server:
+    """Return the server of a `plots.pages.live.Live`, which does not serve yet. Raises ValueError if the address cannot be
+    bound."""
     if not 0 <= port <= 65535:
         raise ValueError(f"cannot serve on port {port}: expected a number from 0, for a free one, to 65535")
     try:
@@ -58,20 +59,19 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer a request, unless its host name is foreign."""
-        asked = urlsplit(self.path)
-        viewer = parse_qs(asked.query).get("viewer", ["somebody"])[0][:40]
+        url = urlsplit(self.path)
+        viewer = parse_qs(url.query).get("viewer", ["somebody"])[0][:40]
         answers = {"/": self._page, "/live.js": self._script, "/state": self._state, "/report": self._report}
         if not known_host(self.headers.get("Host", ""), self.server.names):
             self._text(HTTPStatus.FORBIDDEN, "this page is served under the address of its machine only\n")
-        elif asked.path not in answers:
+        elif url.path not in answers:
             self._text(HTTPStatus.NOT_FOUND, "there is nothing of this name\n")
         else:
-            answers[asked.path](viewer)
+            answers[url.path](viewer)
 
     do_HEAD = do_GET
 
     def _page(self, viewer: str) -> None:
-        """Send the page, which the script fills."""
         script = '<link rel="icon" href="data:,">\n<script src="live.js" defer></script>\n'
         title = f"{self.server.live.name or 'semi-naive'}: live"
         status = '<header>\n<p id="status" class="quiet">…</p>\n<p id="ended" role="status"></p>\n</header>\n'

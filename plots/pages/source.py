@@ -14,22 +14,25 @@ MAX_LINE_CHARACTERS = 400
 
 
 def source_sections(trace: dict) -> str:
-    """The files of the program, with the time of the rules that begin on each line, and its share as heat in the margin."""
+    """Return the files of the program that have rules, with the time of the rules that begin on each line, and its share as
+    heat in the margin; "" if there are none."""
     texts = {file: text for file, text in trace.get("source", {}).items() if isinstance(text, str)}
     rules = trace.get("profile", {}).get("rules", [])
     total = sum(rule["seconds"] for rule in rules) or 1.0
-    shown = [(file, text, [rule for rule in rules if rule.get("file") == file]) for file, text in texts.items()]
-    shown = [each for each in shown if each[2]]
-    parts = [_file(number, *each, total, alone=len(shown) == 1) for number, each in enumerate(shown)]
-    if not parts:
+    rules_of_file = {file: [rule for rule in rules if rule.get("file") == file] for file in texts}
+    files = [file for file in texts if rules_of_file[file]]
+    if not files:
         return ""
-    said = paragraph("The time of each rule, in all its versions; the heat is its share of the time of all rules.", "quiet")
-    return "\n".join([said, *parts])
+    parts = [
+        _file(number, file, texts[file], rules_of_file[file], total, alone=len(files) == 1) for number, file in enumerate(files)
+    ]
+    note = paragraph("The time of each rule, in all its versions; the heat is its share of the time of all rules.", "quiet")
+    return "\n".join([note, *parts])
 
 
 def _file(number: int, file: str, text: str, rules: list[dict], total: float, alone: bool) -> str:
-    """Return one source file as a table: line, time, heat and text. total: the seconds of all rules; alone: there is no other
-    file."""
+    """Return one source file as a table: line, time, heat and text, folded unless it is the only file. total: the seconds of
+    all rules."""
     lines, seconds_of_line, rule_of_line = text.splitlines(), {}, {}
     for rule in rules:
         line = rule.get("line", 0)
@@ -48,11 +51,10 @@ def _file(number: int, file: str, text: str, rules: list[dict], total: float, al
         last = line_number
     columns = [("line", "number"), ("time", "number"), ("heat", "heat"), ("program", "code")]
     listing = table(f"{file}, with the time of each rule", columns, rows)
-    return (
-        listing
-        if alone
-        else folded(f"source-{number}", f"{file}: {seconds(sum(seconds_of_line.values()))}", listing, not number)
-    )
+    if alone:
+        return listing
+    title = f"{file}: {seconds(sum(seconds_of_line.values()))}"
+    return folded(f"source-{number}", title, listing, unfolded=number == 0)
 
 
 def _last_line_of_rule(rule: dict, lines: list[str]) -> int:
@@ -61,21 +63,23 @@ def _last_line_of_rule(rule: dict, lines: list[str]) -> int:
     >>> _last_line_of_rule({"rule": "a(x) :- b(x), c(x).", "line": 2}, ["", "a(x) :-", "  b(x),", "  c(x).", "d(1)."])
     4
     """
-    wanted, begin, words = " ".join(rule["rule"].split()), rule.get("line", 0), []
-    for at in range(begin, min(begin + MAX_RULE_LINES, len(lines) + 1)):
-        words += lines[at - 1].split()
+    wanted, first, words = " ".join(rule["rule"].split()), rule.get("line", 0), []
+    for line in range(first, min(first + MAX_RULE_LINES, len(lines) + 1)):
+        words += lines[line - 1].split()
         if wanted in " ".join(words):
-            return at
-    return begin
+            return line
+    return first
 
 
 def _lines_to_show(lines: int, owner: dict[int, int]) -> list[int]:
-    """The lines that are shown."""
+    """Return the lines to show of a file with so many: all, or those of rules with their context and short gaps between. owner:
+    the first line of the rule on each line of a rule."""
     if lines <= MAX_WHOLE_LINES:
         return list(range(1, lines + 1))
-    near = sorted({at + step for at in owner for step in range(-CONTEXT_LINES, CONTEXT_LINES + 1) if 1 <= at + step <= lines})
-    between = [at for here, there in pairwise(near) if there - here <= MAX_GAP_LINES + 1 for at in range(here + 1, there)]
-    return sorted([*near, *between])[:MAX_FILE_LINES]
+    context = range(-CONTEXT_LINES, CONTEXT_LINES + 1)
+    near = sorted({line + step for line in owner for step in context if 1 <= line + step <= lines})
+    short_gaps = [range(line + 1, following) for line, following in pairwise(near) if following - line <= MAX_GAP_LINES + 1]
+    return sorted([*near, *(line for gap in short_gaps for line in gap)])[:MAX_FILE_LINES]
 
 
 def _heat(share: float) -> Markup:

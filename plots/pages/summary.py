@@ -8,12 +8,12 @@ KINDS = ("refine", "consolidate", "move", "copy", "roll-over", "checkpoint", "re
 
 
 def summary(trace: dict) -> dict[str, str]:
-    """Names and values of a summary, from a record, which may be of a run in progress."""
-    return _of_program(trace) if "strata" in trace else _of_closure(trace)
+    """Return the summary of a record, which may be of a run in progress: {name: value as text}."""
+    return _summary_of_program(trace) if "strata" in trace else _summary_of_closure(trace)
 
 
 def outcome(trace: dict) -> str:
-    """The result of a closure or a program so far.
+    """Return the result of a closure or a program so far, as text.
 
     >>> outcome({"iterations": [], "result": {"tuples": 1, "iterations": 1}})
     '1 pair in 1 iteration'
@@ -28,12 +28,12 @@ def outcome(trace: dict) -> str:
 
 
 def _pairs(trace: dict) -> tuple[int, int]:
-    """The number of pairs and iterations of a closure."""
+    """Return the (pairs, iterations) of a closure so far."""
     result, last = trace.get("result", {}), (trace["iterations"] or [{}])[-1]
     return result.get("tuples", last.get("full", 0)), result.get("iterations", last.get("iteration", 0))
 
 
-def _of_closure(trace: dict) -> dict[str, str]:
+def _summary_of_closure(trace: dict) -> dict[str, str]:
     """Return the summary of a closure: {label: text}."""
     result, (pairs, iterations) = trace.get("result", {}), _pairs(trace)
     lines = {"pairs": in_full(pairs)}
@@ -43,18 +43,16 @@ def _of_closure(trace: dict) -> dict[str, str]:
     lines["plan"] = ": ".join(trace[key] for key in ("plan", "reason") if key in trace)
     if "seconds" in trace:
         lines["time"] = as_sum(trace)
-    lines |= _balance(trace["iterations"], trace["events"])
+    if trace["iterations"]:
+        lines["imbalance"] = _imbalance(trace["iterations"], trace["events"])
+    lines |= _count_events(trace["events"])
     if result.get("disk_bytes") and result["tuples"]:
         lines["disk"] = f"{size(result['disk_bytes'])}, {result['disk_bytes'] / result['tuples']:.1f} bytes a pair"
     return lines
 
 
-def _balance(iterations: list[dict], events: list[dict]) -> dict[str, str]:
-    return ({"imbalance": _imbalance(iterations, events)} if iterations else {}) | _count_events(events)
-
-
 def _count_events(events: list[dict]) -> dict[str, str]:
-    """The number of balancing events of each kind, with the tuples moved."""
+    """Return the number of balancing events of each kind, with the tuples moved, as text."""
     lines = {}
     kinds = list(dict.fromkeys([*KINDS, *(event["event"] for event in events)]))
     for kind in kinds:
@@ -66,7 +64,7 @@ def _count_events(events: list[dict]) -> dict[str, str]:
 
 
 def _imbalance(iterations, events) -> str:
-    """Heaviest ÷ average of the partitions' tuples: its maximum before any move, and its final value."""
+    """Describe heaviest ÷ average of the partitions' tuples: its maximum before any move, and its final value."""
     moves = [event["iteration"] for event in events if event.get("moved")]
     ratios = [(entry["iteration"], entry["imbalance"]["partitions"]) for entry in iterations]
     worst = max([ratio for iteration, ratio in ratios if not moves or iteration <= moves[0]], default=ratios[0][1])
@@ -82,7 +80,7 @@ def _tuples(trace: dict) -> int:
     return trace.get("result", {}).get("tuples", sum(stratum.get("tuples", 0) for stratum in trace["strata"]))
 
 
-def _of_program(trace: dict) -> dict[str, str]:
+def _summary_of_program(trace: dict) -> dict[str, str]:
     """Return the summary of a program: {label: text}."""
     strata = trace["strata"]
     lines = {
@@ -103,19 +101,19 @@ def _of_program(trace: dict) -> dict[str, str]:
 
 
 def memory_of(profile: dict) -> str:
-    """The memory used by a run, if its profile has it.
+    """Describe the memory used by a run; "" if its profile has none.
 
     >>> memory_of({"memory": {"tables": 16_000, "peak": 171_000_000, "peak_with_workers": 2_000_000_000}})
     "16.0 kB in the driver's tables, at most 171 MB in its process, 2.0 GB with the processes of Spark"
     """
-    found = profile.get("memory", {})
-    said = {"tables": "{} in the driver's tables", "peak": "at most {} in its process",
-            "peak_with_workers": "{} with the processes of Spark"}  # fmt: skip
-    return ", ".join(text.format(size(found[key])) for key, text in said.items() if found.get(key))
+    memory = profile.get("memory", {})
+    texts = {"tables": "{} in the driver's tables", "peak": "at most {} in its process",
+             "peak_with_workers": "{} with the processes of Spark"}  # fmt: skip
+    return ", ".join(text.format(size(memory[key])) for key, text in texts.items() if memory.get(key))
 
 
 def bytes_a_tuple(relation: dict) -> str:
-    """The bytes per tuple of a relation in a profile, with all its indexes; empty if it has no tuples in the driver.
+    """Return the bytes per tuple of a relation in a profile, with all its indexes; "" if it has no tuples in the driver.
 
     >>> bytes_a_tuple({"tuples": 1000, "bytes": 17_300}), bytes_a_tuple({"tuples": 1000})
     ('17.3', '')
@@ -124,7 +122,7 @@ def bytes_a_tuple(relation: dict) -> str:
 
 
 def _most_uneven(traces: dict[str, dict]) -> str:
-    """The stratum on the partitions with the largest final imbalance."""
+    """Describe the largest final imbalance of strata on the partitions, given by their names."""
     ratios = {name: trace["iterations"][-1]["imbalance"]["partitions"] for name, trace in traces.items()}
     worst = max(ratios, key=ratios.get)
     where = f" in {worst}, the least even stratum" * (len(ratios) > 1)
@@ -132,7 +130,7 @@ def _most_uneven(traces: dict[str, dict]) -> str:
 
 
 def _plans(strata: list[dict]) -> str:
-    """Return text: the number of strata, and of those of each plan.
+    """Describe the number of strata, and of those of each plan.
 
     >>> _plans([{"plan": "local"}] * 5), _plans([{"plan": "local"}, {"plan": "balanced"}, {"plan": "local"}])
     ('5, all local', '3: 2 local and 1 balanced')

@@ -11,7 +11,7 @@ MAX_NAMED_BUCKETS = 6  # buckets named in one event; further ones are counted
 
 
 def events_in_words(events: list[dict]) -> list[str]:
-    """One sentence for each event, in order; the roll-overs of one iteration share one.
+    """Return one sentence for each event, in order; the roll-overs of one iteration share one.
 
     >>> buckets = [{"bucket": 17, "before": [9] * 4, "after": [2] * 16}]
     >>> events_in_words([{"event": "refine", "iteration": 9, "moved": 1_200_000, "buckets": buckets}])
@@ -36,7 +36,7 @@ def _rolled_over(events: list[dict]) -> str:
 
 
 def _rehomed(event: dict) -> str:
-    """Buckets with a new number of subbuckets or a new home; also the sentence of unknown events."""
+    """Return the sentence of an event that changed or moved buckets, or of an unknown event."""
     what = series(_resized(event)) if event.get("buckets") else event["event"]
     facts = [_whose(event) + what]
     if event.get("moved"):
@@ -49,7 +49,7 @@ def _rehomed(event: dict) -> str:
 
 
 def _whose(event: dict) -> str:
-    """The relation of an event, unless it is a closure's only one."""
+    """Return the beginning of a sentence that names the relation of an event; "" for a closure's only one."""
     relation, index = event.get("relation", "path"), event.get("index")
     if index is None and relation == "path":
         return ""
@@ -61,15 +61,15 @@ def _after(event: dict) -> str:
 
 
 def _resized(event: dict) -> list[str]:
-    """Buckets with the same old and new number of subbuckets, together."""
-    done, alike = PAST.get(event["event"], event["event"]), defaultdict(list)
-    for one in event["buckets"]:
-        if isinstance(one, dict):
-            alike[len(one.get("before", ())), len(one.get("after", ()))].append(one["bucket"])
+    """Return a phrase for each group of buckets with the same old and new number of subbuckets."""
+    verb, groups = PAST.get(event["event"], event["event"]), defaultdict(list)
+    for entry in event["buckets"]:
+        if isinstance(entry, dict):
+            groups[len(entry.get("before", ())), len(entry.get("after", ()))].append(entry["bucket"])
         else:
-            alike[0, 0].append(one)
+            groups[0, 0].append(entry)
     return [
-        f"{_buckets(names)} {done}" + f" {before} → {after}" * (before != after) for (before, after), names in alike.items()
+        f"{_buckets(names)} {verb}" + f" {before} → {after}" * (before != after) for (before, after), names in groups.items()
     ]
 
 
@@ -85,27 +85,15 @@ def _copied(event: dict) -> str:
     return f"{_after(event)}inner {_buckets(event['buckets'])} copied to where the delta's was dealt, {tuples}"
 
 
-def _saved(event: dict) -> str:
-    return f"{_after(event)}checkpoint, {size(event.get('bytes', 0))} copied"
-
-
-def _restored(event: dict) -> str:
-    return f"taken up from the checkpoint of iteration {event['iteration']}, {about(event.get('tuples', 0), 'tuple')}"
-
-
-def _lost(event: dict) -> str:
-    return f"runs were lost, and the evaluation began again: {event.get('reason', 'no reason was given')}"
-
-
-def _to_driver(event: dict) -> str:
-    return f"{_after(event)}delta down to {about(event.get('delta', 0), 'tuple')}, the driver goes on by itself"
-
-
-def _to_partitions(event: dict) -> str:
-    return f"{_after(event)}delta grown again, back to the partitions"
-
-
 WORDS = {
-    "copy": _copied, "checkpoint": _saved, "restore": _restored, "runs lost": _lost, "to driver": _to_driver,
-    "to partitions": _to_partitions,
-}  # fmt: skip
+    "copy": _copied,
+    "checkpoint": lambda event: f"{_after(event)}checkpoint, {size(event.get('bytes', 0))} copied",
+    "restore": lambda event: (
+        f"taken up from the checkpoint of iteration {event['iteration']}, {about(event.get('tuples', 0), 'tuple')}"
+    ),
+    "runs lost": lambda event: f"runs were lost, and the evaluation began again: {event.get('reason', 'no reason was given')}",
+    "to driver": lambda event: (
+        f"{_after(event)}delta down to {about(event.get('delta', 0), 'tuple')}, the driver goes on by itself"
+    ),
+    "to partitions": lambda event: f"{_after(event)}delta grown again, back to the partitions",
+}

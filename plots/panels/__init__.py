@@ -12,13 +12,5 @@ from semi_naive.plots.panels.stacks import duplicates, shuffled_bytes, times
 from semi_naive.plots.panels.tuples import tuples
 
 __all__ = [
-    "duplicates",
-    "heat_map",
-    "imbalance",
-    "partitions",
-    "rules_panel",
-    "shuffled_bytes",
-    "strata_panel",
-    "times",
-    "tuples",
-]
+    "duplicates", "heat_map", "imbalance", "partitions", "rules_panel", "shuffled_bytes", "strata_panel", "times", "tuples",
+]  # fmt: skip

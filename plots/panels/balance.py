@@ -35,7 +35,7 @@ def imbalance(axes, run, among=()) -> None:
         style = {"color": "black", "linewidth": 0.8, "linestyle": (0, (1, 3))}
         lines.append(axes.axhline(run.limit, label=f"limit of a subbucket: {run.limit:g}", **style))
     _ratio_axis(axes, max(_highest(each) for each in (run, *among)))
-    kinds = _kinds(run)
+    kinds = _event_kinds(run)
     beneath = LEGEND_ROW_INCHES * len(kinds) + 0.08 * bool(kinds)
     legend(axes, lines + _event_rows(axes, run, kinds), beneath)
     iteration_axis(axes, run.spans)
@@ -71,8 +71,8 @@ def _ratio_axis(axes, highest: float) -> None:
     axes.grid(axis="y", linewidth=0.4, alpha=0.6)
 
 
-def _kinds(run) -> list[str]:
-    """The kinds of events, in the order of `EVENTS`, without the initial placement of facts."""
+def _event_kinds(run) -> list[str]:
+    """Return the kinds of a run's events, in the order of `EVENTS`, without the initial placement of facts."""
     found = {event["event"] for event in run.events} - {"placed"}
     return [kind for kind in EVENTS if kind in found] + sorted(found - EVENTS.keys())
 
@@ -81,24 +81,24 @@ def _event_rows(axes, run, kinds: list[str]) -> list:
     """Draw one row of markers for each kind of event along the upper edge, and a marker for each in the legend."""
     from matplotlib.lines import Line2D
 
-    height, handles = inches(axes)[1], []
+    (_, height), handles = inches(axes), []
     for row, kind in enumerate(kinds):
         every = [event["iteration"] + 0.5 * (kind != "roll-over") for event in run.events if event["event"] == kind]
-        at = _distinguishable(every, run.spans)
-        marker = EVENTS.get(kind, "$?$") if len(at) <= MAX_MARKERS else "|"
+        positions = _distinguishable(every, run.spans)
+        marker = EVENTS.get(kind, "$?$") if len(positions) <= MAX_MARKERS else "|"
         y = 1 - LEGEND_ROW_INCHES * (row + 0.6) / height
         style = {"marker": marker, "s": 22, "color": GREY, "clip_on": False, "zorder": 3}
-        axes.scatter(at, [y] * len(at), transform=axes.get_xaxis_transform(), **style)
+        axes.scatter(positions, [y] * len(positions), transform=axes.get_xaxis_transform(), **style)
         shape = {"marker": marker, "color": GREY, "linestyle": "none", "markersize": 5}
         handles.append(Line2D([], [], label=f"{kind}: {len(every):,}×", **shape))
     return handles
 
 
-def _distinguishable(at: list[float], spans) -> list[float]:
-    """Return distinct positions that a reader of the plot can tell apart. at: the positions; spans: the bounds of the axis.
+def _distinguishable(positions: list[float], spans) -> list[float]:
+    """Return the positions that a reader of the plot can tell apart. spans: the bounds of the axis.
 
     >>> _distinguishable([2.5, 2.5, 1000, 1000.5], [0.5, 100_000.5])
     [2.5, 1000]
     """
     step = max(1e-9, (spans[-1] - spans[0]) / MAX_MARKERS_IN_A_ROW)
-    return list({round(place / step): place for place in sorted(set(at), reverse=True)}.values())[::-1]
+    return list({round(place / step): place for place in sorted(set(positions), reverse=True)}.values())[::-1]

@@ -9,29 +9,31 @@ from semi_naive.plots.style import DARK, SAND, YELLOW, iteration_axis, legend, l
 
 
 class StratumCourse:
-    """The course of one stratum, with arrays of one value for each entry. An entry is one iteration, or several merged ones."""
+    """The course of one stratum, as arrays of one value for each entry. An entry is one iteration, or several merged ones.
 
-    def __init__(self, found: dict, name: str = ""):
-        self.name = name
+    iteration: the number of the last one; steps: how many there are; compiled: how many ran a tuple at a time; born: their new
+    tuples; full: the tuples after them; seconds: their time.
+    """
+
+    def __init__(self, course: dict):
         self.iteration, self.steps, self.compiled, self.born, self.full = (
-            np.array(found[name], np.int64) for name in ("iteration", "steps", "compiled", "born", "full")
+            np.array(course[key], np.int64) for key in ("iteration", "steps", "compiled", "born", "full")
         )
-        self.seconds = np.array(found["seconds"], np.float64)
+        self.seconds = np.array(course["seconds"], np.float64)
 
     def __len__(self) -> int:
         return self.steps.size
 
     @cached_property
     def iterations(self) -> int:
-        """The number of iterations."""
         return int(self.steps.sum())
 
     @cached_property
     def spans(self) -> np.ndarray:
-        """The beginning and end of each entry on the axis of iterations."""
+        """The bounds of the entries on the axis of iterations, one more than there are entries."""
         return np.append(self.iteration - self.steps, self.iteration[-1]) + 0.5
 
-    def told(self) -> str:
+    def sentence(self) -> str:
         """Return a sentence on the tuples made and the time taken."""
         busiest = int(np.argmax(self.born / self.steps))
         which, suffix = f"iteration {self.iteration[busiest]:,}", ""
@@ -48,9 +50,9 @@ class StratumCourse:
 
 
 def stratum_courses(trace: dict) -> list[tuple[dict, StratumCourse]]:
-    """The courses of a program's strata that recurred in the driver, longest first."""
-    found = [(stratum, StratumCourse(stratum["course"])) for stratum in trace.get("strata", []) if "course" in stratum]
-    return sorted(found, key=lambda one: -one[1].seconds.sum())
+    """Return (stratum, its course) for a program's strata that recurred in the driver, slowest first."""
+    courses = [(stratum, StratumCourse(stratum["course"])) for stratum in trace.get("strata", []) if "course" in stratum]
+    return sorted(courses, key=lambda pair: -pair[1].seconds.sum())
 
 
 MAX_STEPS = 400  # more steps would be too narrow to see
@@ -113,12 +115,12 @@ def iteration_times(axes, course) -> None:
 
 
 def _steps_of_figure(course) -> tuple[np.ndarray, np.ndarray]:
-    """The first entry and the number of iterations of each step of a figure."""
+    """Return (the first entry, the number of iterations) of each step of a figure, which has at most MAX_STEPS."""
     starts = np.arange(0, len(course), -(-len(course) // MAX_STEPS))
     return starts, np.add.reduceat(course.steps, starts)
 
 
 def _means(course, starts) -> str:
-    """The note on an axis whose steps are several iterations."""
+    """Return the note on an axis whose steps are several iterations, "" if each is one."""
     most = int(np.add.reduceat(course.steps, starts).max())
     return f" (means of up to {most:,})" if most > 1 else ""

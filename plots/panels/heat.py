@@ -25,17 +25,18 @@ def heat_map(axes, run, among=(), of: str = "") -> None:
     if of == "subbuckets":
         columns, rows = _subbuckets(run), len(run.iterations[-1]["sizes"])
     else:
-        columns, rows = [_heaviest(entry["loads"], MOST_ROWS) for entry in run.iterations], _widest(run)
+        columns = [_maxima(entry["loads"], MOST_ROWS) for entry in run.iterations]
+        rows = max(len(entry["loads"]) for entry in run.iterations)
     what = "in a subbucket" if of == "subbuckets" else f"on a {run.place}"
     compared = [each for each in among or [run] if len(each) and not each.by_task]
     _draw(axes, run, columns, rows, what, _norm(compared, of), bar=run is compared[-1] or run not in among)
     axes.set_ylabel("bucket" if of == "subbuckets" else run.place)
     titled(axes, "Tuples in each subbucket" if of == "subbuckets" else f"Tuples on each {run.place}")
     if of == "subbuckets" and run.refined:
-        _refinements(axes, run.refined)
+        _mark_refinements(axes, run.refined)
 
 
-def _refinements(axes, refined: list[tuple[float, int]]) -> None:
+def _mark_refinements(axes, refined: list[tuple[float, int]]) -> None:
     """Mark each refinement; if there are many, mark the iterations with a line."""
     if len(refined) <= MAX_MARKED_REFINEMENTS:
         style = {"marker": ">", "s": 34, "color": "none", "edgecolors": "black", "linewidths": 0.9, "clip_on": False}
@@ -51,7 +52,7 @@ def _draw(axes, run, columns, rows: int, what: str, norm, bar: bool) -> None:
     """Draw a matrix of numbers as colours, one column for each iteration. bar: also draw the colour scale."""
     from matplotlib import colormaps
 
-    spans, columns = _fewer(run.spans, np.ma.masked_equal(np.stack(columns, axis=1), 0))
+    spans, columns = _shrunk(run.spans, np.ma.masked_equal(np.stack(columns, axis=1), 0))
     colours = colormaps["cividis"].with_extremes(bad=(0, 0, 0, 0))
     edges = np.linspace(-0.5, rows - 0.5, len(columns) + 1)
     image = axes.pcolorfast(spans, edges, columns, cmap=colours, norm=norm)
@@ -66,8 +67,7 @@ def _norm(runs, of: str):
     out the smallest, so that most of the map uses most of the colours."""
     from matplotlib.colors import LogNorm, Normalize
 
-    found = [np.concatenate([column[column > 0] for column in _columns(run, of)]) for run in runs]
-    values = np.concatenate([np.ones(0), *found])
+    values = np.concatenate([np.ones(0), *(column[column > 0] for run in runs for column in _columns(run, of))])
     if not values.size:
         return Normalize(0, 1)
     least, most = np.quantile(values, BELOW_SCALE_FRACTION), values.max()
@@ -86,14 +86,14 @@ def _subbuckets(run) -> list[np.ndarray]:
     buckets = max(len(entry["sizes"]) for entry in run.iterations)
     finest = max(len(subs) for entry in run.iterations for subs in entry["sizes"])
     rows = min(finest, max(1, MOST_ROWS // buckets))
-    columns = [np.concatenate([_on_rows(subs, rows) for subs in entry["sizes"]]) for entry in run.iterations]
-    return [_heaviest(column, MOST_ROWS) for column in columns]
+    columns = [np.concatenate([_resized(subs, rows) for subs in entry["sizes"]]) for entry in run.iterations]
+    return [_maxima(column, MOST_ROWS) for column in columns]
 
 
-def _on_rows(values, rows: int) -> np.ndarray:
-    """Values on a number of rows: stretched, or the maximum of each row.
+def _resized(values, rows: int) -> np.ndarray:
+    """Return values as a number of rows: each value repeated, or the maximum of each group.
 
-    >>> _on_rows([5, 7], 4).tolist(), _on_rows([5, 7, 1, 2], 2).tolist()
+    >>> _resized([5, 7], 4).tolist(), _resized([5, 7, 1, 2], 2).tolist()
     ([5, 5, 7, 7], [7, 2])
     """
     values = np.asarray(values)
@@ -102,17 +102,13 @@ def _on_rows(values, rows: int) -> np.ndarray:
     return np.maximum.reduceat(values, np.arange(rows) * values.size // rows)
 
 
-def _heaviest(values, most: int) -> np.ndarray:
-    """Values unchanged, or the maxima of `most` groups."""
-    return _on_rows(values, min(len(values), most))
+def _maxima(values, most: int) -> np.ndarray:
+    """Return up to `most` values: unchanged, or the maxima of groups."""
+    return _resized(values, min(len(values), most))
 
 
-def _widest(run) -> int:
-    return max(len(entry["loads"]) for entry in run.iterations)
-
-
-def _fewer(spans, columns):
-    """Columns reduced to the resolution of a screen, by their maxima."""
+def _shrunk(spans, columns):
+    """Return (spans, columns) reduced to the resolution of a screen, by the maxima of columns side by side."""
     if columns.shape[1] <= MOST_COLUMNS:
         return spans, columns
     starts = np.arange(MOST_COLUMNS) * columns.shape[1] // MOST_COLUMNS

@@ -23,13 +23,14 @@ def partitions(axes, run, among=()) -> None:
 
 
 def bars_of(axes, title: str, what: str, shown: dict, place: str) -> None:
-    """Draw lists of loads side by side, by label. A single one may have an empty label."""
+    """Draw lists of loads side by side. shown: the lists by label; a single one may have an empty label. what: the unit of the
+    loads; place: the name of a place that has a load."""
     width, many = 0.8 / len(shown), max(map(len, shown.values()))
     for number, ((when, loads), style) in enumerate(zip(shown.items(), STYLES[-len(shown) :], strict=True)):
         name = f"{when}: " if when else f"{quantity(len(loads), place)}: "
         label = f"{name}imbalance {imbalance_ratio(loads):.2f}"
-        at = (number - (len(shown) - 1) / 2) * width
-        _bars(axes, at, loads, width, style, label) if many <= MAX_BARS else _outline(axes, loads, style, label)
+        offset = (number - (len(shown) - 1) / 2) * width
+        _bars(axes, offset, loads, width, style, label) if many <= MAX_BARS else _outline(axes, loads, style, label)
     if len(shown) == 1:
         average = np.mean(next(iter(shown.values())))
         axes.axhline(average, color="black", linewidth=1, linestyle="--", label="average")
@@ -42,12 +43,11 @@ def bars_of(axes, title: str, what: str, shown: dict, place: str) -> None:
     legend(axes)
 
 
-def _bars(axes, at: float, loads, width: float, style: tuple[str, str], label: str) -> None:
-    """Draw one bar for each partition. at: horizontal offset; style: colour and hatch."""
+def _bars(axes, offset: float, loads, width: float, style: tuple[str, str], label: str) -> None:
+    """Draw one bar for each partition. offset: horizontal; style: colour and hatch."""
     colour, hatch = style
-    axes.bar(
-        np.arange(len(loads)) + at, loads, width, facecolor=colour, hatch=hatch, label=label, edgecolor="black", linewidth=0.6
-    )
+    x = np.arange(len(loads)) + offset
+    axes.bar(x, loads, width, facecolor=colour, hatch=hatch, label=label, edgecolor="black", linewidth=0.6)
 
 
 def _outline(axes, loads, style: tuple[str, str], label: str) -> None:

@@ -32,7 +32,7 @@ def rules_panel(axes, record: dict, among=()) -> None:
 
 
 def _rule(rule: dict) -> str:
-    """Return the label of a rule: its line, its text and its number of heads."""
+    """Return the label of a rule: its line, its text and the tuples it has made."""
     where = f"{rule['line']}: " if rule.get("line") else ""
     text = shortened(where + " ".join(rule["rule"].split()), MAX_ROW_LABEL_CHARACTERS)
     return f"{text}  ({engineering(rule['made'])})"
@@ -43,10 +43,10 @@ def _draw_bars(axes, values, labels, styles) -> None:
     if not labels:
         note(axes, "nothing was evaluated")
         return
-    at = np.arange(len(values))
-    for y, value, (colour, hatch) in zip(at, values, styles, strict=True):
+    rows = np.arange(len(values))
+    for y, value, (colour, hatch) in zip(rows, values, styles, strict=True):
         axes.barh(y, value, 0.75, facecolor=colour, hatch=hatch, edgecolor="black", linewidth=0.6)
-    axes.set_yticks(at, [literal(label) for label in labels], fontsize=8)
+    axes.set_yticks(rows, [literal(label) for label in labels], fontsize=8)
     axes.set_ylim(len(values) - 0.4, -0.6)
     axes.set_xlim(0, max(*values, 1e-6) * 1.05)
     axes.set_xlabel("time")

@@ -5,8 +5,8 @@ import numpy as np
 from semi_naive.plots.panels.partitions import bars_of
 from semi_naive.plots.style import (
     DARK,
+    FURTHER_STYLES,
     MAX_MARKERS,
-    OTHERS,
     PHASES,
     SAND,
     YELLOW,
@@ -21,7 +21,7 @@ from semi_naive.plots.style import (
 )
 
 MAX_HATCHED_STEPS = 240  # hatches do not show on narrower steps
-NEW, KNOWN, TWICE = (DARK, ""), (SAND, "\\\\\\\\"), (YELLOW, "----")
+NEW, KNOWN, DROPPED_BY_JOIN = (DARK, ""), (SAND, "\\\\\\\\"), (YELLOW, "----")
 
 
 def times(axes, run, among=()) -> None:
@@ -32,7 +32,9 @@ def times(axes, run, among=()) -> None:
         note(axes, "no iterations")
         return
     if run.by_task:
-        bars_of(axes, "Time of each task", "seconds", {"": _group_seconds(run)}, run.place)
+        phases = [phase for entry in run.iterations for phase in entry["phases"] if phase["phase"] == "groups"]
+        seconds = [duration for phase in phases for duration in phase["seconds"]]
+        bars_of(axes, "Time of each task", "seconds", {"": seconds}, run.place)
         return
     layers = [(name, run.seconds(name)) for name in [*run.phases(tuple(PHASES)), "driver"]]
     several = any(entry["steps"] > 1 for entry in run.iterations)
@@ -69,7 +71,7 @@ def duplicates(axes, run, among=()) -> None:
     layers = [
         ("new", born, NEW),
         ("dropped by the insert", run.known, KNOWN),
-        ("dropped by the join", run.twice, TWICE),
+        ("dropped by the join", run.dropped_by_join, DROPPED_BY_JOIN),
     ]
     made = max(1, sum(int(values.sum()) for _, values, _ in layers))
     labels = [(f"{name}: {engineering(v.sum())} ({v.sum() / made:.0%})", v, style) for name, v, style in layers]
@@ -80,13 +82,14 @@ def duplicates(axes, run, among=()) -> None:
 
 
 def _styled(layers: list) -> list:
-    """Layers with the colour and hatch of their phase."""
-    others = iter(OTHERS * len(layers))
+    """Return (layer, (colour, hatch)) for layers (phase, …)."""
+    others = iter(FURTHER_STYLES * len(layers))
     return [(layer, PHASES[layer[0]] if layer[0] in PHASES else next(others)) for layer in layers]
 
 
 def _stacked(axes, run, layers, what: str) -> list:
-    """Draw stacked layers over the iterations, without empty ones. Returns the legend's entries, top first."""
+    """Draw stacked layers (label, value of each entry, (colour, hatch)) over the iterations, without empty ones. Return the
+    legend's entries, top first. what: the label of the axis."""
     from matplotlib.patches import StepPatch
 
     starts = _starts(len(run))
@@ -107,7 +110,7 @@ def _stacked(axes, run, layers, what: str) -> list:
 
 
 def _starts(iterations: int) -> np.ndarray:
-    """The beginnings of steps: every iteration, or groups of them that are wide enough to see."""
+    """Return the first entry of each drawn step: one entry, or a group that is wide enough to see."""
     together = -(-iterations // MAX_HATCHED_STEPS)
     return np.arange(0, iterations, together)
 
@@ -123,10 +126,6 @@ def _inner(axes, run, most: int, handles: list) -> None:
     twin.set_ylabel("inner iterations")
     whole_ticks(twin.yaxis)
     lengthen(twin, legend(axes, handles, on=twin))
-
-
-def _group_seconds(run) -> list[float]:
-    return [s for entry in run.iterations for p in entry["phases"] if p["phase"] == "groups" for s in p["seconds"]]
 
 
 def _seconds(seconds: float) -> str:

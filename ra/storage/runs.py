@@ -178,7 +178,7 @@ class Store:
 
     def remove(self) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
-        leftovers.forget_folder(self.root)
+        leftovers.forget(self.root)
 
     def bytes(self) -> int:
         """Return the bytes of its files on this host."""

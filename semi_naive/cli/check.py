@@ -29,7 +29,7 @@ def check_program(program: str, reading: dict, as_json: bool) -> int:
 
 
 def problems_of(program: str, reading: dict) -> tuple[list[Problem], dict[str, str]]:
-    """The problems in the order of their places, and the source files. See `problems_in`."""
+    """Return (the problems of a program, the source files), as `problems_in` does."""
     from semi_naive.cli.program import Origin
 
     problems, texts, _ = problems_in(lambda: Origin(program).source(reading))
@@ -37,8 +37,8 @@ def problems_of(program: str, reading: dict) -> tuple[list[Problem], dict[str, s
 
 
 def problems_in(parsed: Callable[[], "SourceProgram"]) -> tuple[list[Problem], dict[str, str], "Program | None"]:
-    """The problems in the order of their places, the source files, and the program if it has no errors. A text that does not
-    parse has syntax errors only; other checks need a syntax tree."""
+    """Return (the problems in the order of their places, the source files by name, the program if it has no errors). A text
+    that does not parse has syntax errors only; other checks need a syntax tree. parsed: returns the syntax tree."""
     from semi_naive.language import check_source
 
     try:
@@ -49,14 +49,13 @@ def problems_in(parsed: Callable[[], "SourceProgram"]) -> tuple[list[Problem], d
 
 
 def problem_to_dict(problem: Problem) -> dict:
-    """A problem as a dictionary for editors. Lines and columns count from 1, and the end is exclusive."""
+    """Return a problem as a dictionary for editors. Lines and columns count from 1, and the end is exclusive."""
     notes = [{"message": message, **_json_span(span)} for message, span in problem.notes]
     fields = {"severity": problem.severity.lower(), "message": problem.message, "hint": problem.hint, "notes": notes}
     return _json_span(problem.span) | fields
 
 
 def _json_span(span) -> dict:
-    """Return a span as a dictionary."""
     return {
         "file": span.file, "line": span.line, "column": span.column, "end_line": span.end_line, "end_column": span.end_column
     }  # fmt: skip

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 import click
 
-from semi_naive.io.values.bits import of_text, to_value
+from semi_naive.io.values.bits import bits_of_text, to_value
 from semi_naive.language.errors import ProgramError
 from semi_naive.provenance.proofs import Proof, atom
 from semi_naive.provenance.search import SearchTooLarge
@@ -57,12 +57,13 @@ class Usage(ValueError):
 
 
 class Prompt:
-    """The commands read from one stream.
+    """Executes the commands that are read from one stream; `do_NAME` is the command of this name.
 
     asks: True if the stream is a terminal, so that prompts are printed.
     whole: show whole proofs, in a pager.
     depth: the levels of a proof that are printed; None: all.
-    subproofs: the proofs that were cut off, by label.
+    json, file: print proofs as JSON, and to a file ("": to standard output).
+    subproofs: the proofs that were cut off, by label. labels: the label of each, by relation and tuple.
     """
 
     def __init__(self, why: Why, stream: TextIO, asks: bool, whole: bool = False):
@@ -109,7 +110,6 @@ class Prompt:
     # -- commands
 
     def do_setdepth(self, argument: str) -> None:
-        """Set the number of levels."""
         if not argument:
             raise Usage("setdepth <depth>")
         if not argument.isdecimal():
@@ -118,8 +118,7 @@ class Prompt:
         self._prompt(f"Depth is now {self.depth}\n")
 
     def do_explain(self, argument: str) -> None:
-        """Print a proof of a tuple."""
-        relation_and_row = self._tuple("explain", argument)
+        relation_and_row = self._relation_and_row("explain", argument)
         if relation_and_row is None:
             return self._show(Tree("Relation not found"))
         name, row = relation_and_row
@@ -141,14 +140,15 @@ class Prompt:
         self._show_proof(self.subproofs[number])
 
     def do_explainnegation(self, arguments: str) -> None:
-        """Print which literals of a rule hold for an absent tuple."""
-        text, number, given = _without_questions(arguments)
-        found = self._tuple("explainnegation", text)
+        """Print which literals of a rule hold for an absent tuple. If the arguments name no rule, ask for its number and for
+        values of its variables."""
+        text, number, given = _split_arguments(arguments)
+        found = self._relation_and_row("explainnegation", text)
         rules = [] if found is None else self.why.rules(found[0])
         if found is None or not rules:
             return self._print("The tuple would be an input fact!")
         name, row = found
-        if questions := not number:
+        if ask := not number:
             self._prompt("".join(f"{rule.number}: {rule.text}\n\n" for rule in rules))
             number = self._read_line("Pick a rule number: ") or ""
         if not self.why.absent(name, row):
@@ -156,7 +156,7 @@ class Prompt:
         if not number.isdecimal() or not 1 <= int(number) <= len(rules):
             raise ValueError(f"{name} has the rules 1 to {len(rules)}: {number!r} is none of them")
         variables = {variable.name: variable for variable in self.why.variables(name, int(number))}
-        if questions:
+        if ask:
             given = {variable: self._read_line(f"Pick a value for {variable}: ") or "" for variable in variables}
         if unknown := given.keys() - variables.keys():
             raise ValueError(
@@ -167,7 +167,7 @@ class Prompt:
         self._show(Tree(atom(name, row), int(number), [Tree(f"{part} {'✓' if holds else 'x'}") for part, holds in literals]))
 
     def do_whynot(self, rest: str) -> None:
-        found = self._tuple("whynot", rest)
+        found = self._relation_and_row("whynot", rest)
         self._print("Relation not found" if found is None else str(self.why.why_not(*found)))
 
     def do_rule(self, arguments: str) -> None:
@@ -184,7 +184,7 @@ class Prompt:
             raise Usage("measure <relation name>")
         if relation not in self.why.program.relations:
             return self._print("No relation found")
-        rows = self.why.some(relation, 10)
+        rows = self.why.sample(relation, 10)
         for row in rows:
             proof = self.why.why(relation, row)
             self._print(f"Tuples expanded: {proof.size}, height: {proof.height}")
@@ -197,14 +197,13 @@ class Prompt:
         self.file = path
 
     def do_format(self, name: str) -> None:
-        """Choose the format of proofs."""
         if name not in ("json", "proof"):
             raise Usage("format <json|proof>")
         self.json = name == "json"
 
     def do_query(self, argument: str) -> None:
         """Print the solutions of a conjunction of atoms."""
-        atoms = _atoms(argument)
+        atoms = _split_atoms(argument)
         if not atoms:
             raise Usage("query <relation1>(<element1>, <element2>, ...), <relation2>(<element1>, <element2>, ...), ...")
         queries = [query_of(atom_of(text), self.why.program.relations, self.why.types, self.why.values) for text in atoms]
@@ -213,13 +212,13 @@ class Prompt:
                 return self._print(f"false.\nTuple {text} does not exist")
         if not any(query.named for query in queries):
             return self._print("true.")
-        any_ = False
-        for number, solution in enumerate(self._solutions(queries)):
-            if number and not self._wants_more():
+        found = False
+        for solution in self._solutions(queries):
+            if found and not self._wants_more():
                 return None
-            any_ = True
+            found = True
             self._print(", ".join(f"{name} = {value}" for name, value in solution.items()))
-        return None if any_ else self._print("false.")
+        return None if found else self._print("false.")
 
     def do_help(self, rest: str) -> None:
         self._print(HELP)
@@ -228,18 +227,18 @@ class Prompt:
 
     def _solutions(self, queries: list[Query]) -> Iterator[dict[str, Any]]:
         """Yield the values of variables that satisfy all queries, in the order of each relation's tuples."""
-        tables = []
+        answers: list[list[dict[str, Any]]] = []  # of each query
         for query in queries:
-            columns = query.of(self.why.tables[query.relation.name])
-            found = (nested_values(column, type_, self.why.types, self.why.values)
-                     for column, type_ in zip(columns, query.named.values(), strict=False))  # fmt: skip
-            tables.append(
-                [dict(zip(query.named, row, strict=True)) for row in zip(*found, strict=True)] if query.named else [{}]
-            )
-        for rows in product(*tables):
-            together: dict[str, Any] = {}
-            if all(together.setdefault(name, value) == value for row in rows for name, value in row.items()):
-                yield together
+            if not query.named:
+                answers.append([{}])
+                continue
+            columns = zip(query.of(self.why.tables[query.relation.name]), query.named.values(), strict=False)
+            values = [nested_values(column, type_, self.why.types, self.why.values) for column, type_ in columns]
+            answers.append([dict(zip(query.named, row, strict=True)) for row in zip(*values, strict=True)])
+        for combination in product(*answers):
+            solution: dict[str, Any] = {}
+            if all(solution.setdefault(name, value) == value for answer in combination for name, value in answer.items()):
+                yield solution
 
     def _wants_more(self) -> bool:
         """True if the user asks for another solution."""
@@ -251,8 +250,8 @@ class Prompt:
 
     # -- in and out
 
-    def _tuple(self, command: str, text: str) -> tuple[str, tuple] | None:
-        """The relation and the values of a tuple; None if the relation does not exist."""
+    def _relation_and_row(self, command: str, text: str) -> tuple[str, tuple] | None:
+        """Parse a tuple, the argument of a command. Return (relation, values), None if the relation does not exist."""
         if not re.match(r"[^()]+\(.*\)\s*\.?\s*$", text, re.DOTALL):
             raise Usage(f"{command} {TUPLE}")
         name = text.split("(")[0].strip()
@@ -267,11 +266,11 @@ class Prompt:
     def _show_proof(self, proof: Proof) -> None:
         """Print a proof, cut off at the depth."""
         if self.whole and not self.json:
-            return self._put(proof.to_text(self.depth))
+            return self._write(proof.to_text(self.depth))
         self._show(tree_of(proof, sys.maxsize if self.depth is None else self.depth, self._label))
 
     def _label(self, proof: Proof) -> int:
-        """Return the label of a proof that is cut off."""
+        """Return the label of a proof that is cut off, for `subproof`."""
         key = proof.relation, proof.tuple
         if key not in self.labels:
             self.labels[key] = len(self.subproofs)
@@ -281,12 +280,12 @@ class Prompt:
     def _show(self, tree: Tree) -> None:
         """Print a tree in the chosen format."""
         if not self.json:
-            return self._put(tree.to_text())
-        rules = [one for name in sorted(self.why.program.relations) for one in self.why.rules(name)]
-        told = ",\n".join(f'\t{{ "rule-number": "(R{one.number})", "rule": {quoted(one.text)}}}' for one in rules)
-        self._put(f'{{ "proof":\n{tree.to_json()},"rules": [\n{told}\n]\n}}')
+            return self._write(tree.to_text())
+        rules = [rule for name in sorted(self.why.program.relations) for rule in self.why.rules(name)]
+        listed = ",\n".join(f'\t{{ "rule-number": "(R{rule.number})", "rule": {quoted(rule.text)}}}' for rule in rules)
+        self._write(f'{{ "proof":\n{tree.to_json()},"rules": [\n{listed}\n]\n}}')
 
-    def _put(self, text: str) -> None:
+    def _write(self, text: str) -> None:
         """Write a text to the output: a pager, a file, or standard output."""
         if self.whole and self.asks and not self.file:
             return click.echo_via_pager(f"{text}\n")
@@ -296,10 +295,10 @@ class Prompt:
             file.write(f"{text}\n")
 
 
-def _without_questions(text: str) -> tuple[str, str, dict[str, str]]:
-    """Split the arguments of explainnegation into a tuple, the number of a rule, and values of variables.
+def _split_arguments(text: str) -> tuple[str, str, dict[str, str]]:
+    """Split the arguments of explainnegation into a tuple, the number of a rule ("": none), and values of variables.
 
-    >>> _without_questions('path("a", "x (1") 2 y="b", z = 3')
+    >>> _split_arguments('path("a", "x (1") 2 y="b", z = 3')
     ('path("a", "x (1")', '2', {'y': '"b"', 'z': '3'})
     """
     found = re.fullmatch(r'((?:[^"]|"(?:[^"\\]|\\.)*")*?\))\s+([0-9]+)\b(.*)', text, re.DOTALL)
@@ -307,24 +306,27 @@ def _without_questions(text: str) -> tuple[str, str, dict[str, str]]:
 
 
 def _value(text: str, variable: Var):
-    """The value that the user gives a variable; a symbol may be in quotes."""
+    """Return the value that the user gives a variable; a symbol may be in quotes."""
     if variable.kind != Kind.SYMBOL:
-        return to_value(of_text(text, variable.kind), variable.kind)
-    return fact(f"v({text})")[1][0] if text.startswith('"') else text
+        return to_value(bits_of_text(text, variable.kind), variable.kind)
+    if not text.startswith('"'):
+        return text
+    _, (value,) = fact(f"v({text})")
+    return value
 
 
-def _atoms(text: str) -> list[str]:
-    """The atoms of a query, one text each.
+def _split_atoms(text: str) -> list[str]:
+    """Split the text of a query into its atoms.
 
-    >>> _atoms('edge(x, "a)b"), path([x, 1], y).')
+    >>> _split_atoms('edge(x, "a)b"), path([x, 1], y).')
     ['edge(x, "a)b")', 'path([x, 1], y)']
     """
-    found, depth, begin, within = [], 0, 0, False
-    for at, letter in enumerate(text):
-        if letter == '"' and text[at - 1 : at] != "\\":
-            within = not within
-        depth += 0 if within else (letter == "(") - (letter == ")")
-        if letter == ")" and not depth and not within:
-            found.append(text[begin : at + 1].strip(" ,"))
-            begin = at + 1
+    found, depth, begin, in_quotes = [], 0, 0, False
+    for position, letter in enumerate(text):
+        if letter == '"' and text[position - 1 : position] != "\\":
+            in_quotes = not in_quotes
+        depth += 0 if in_quotes else (letter == "(") - (letter == ")")
+        if letter == ")" and not depth and not in_quotes:
+            found.append(text[begin : position + 1].strip(" ,"))
+            begin = position + 1
     return found

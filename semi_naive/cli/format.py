@@ -41,7 +41,6 @@ def _read_program(program: str) -> str:
 
 
 def _difference(program: str, text: str, layout: str):
-    """Yield the lines of a unified difference."""
     lines = text.splitlines(keepends=True), layout.splitlines(keepends=True)
     for line in unified_diff(*lines, program, f"{program} (formatted)"):
         yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
@@ -52,5 +51,5 @@ def _print(text: str) -> None:
 
 
 def _bytes(text: str) -> bytes:
-    """The text as bytes of a file; bytes that are not UTF-8 are unchanged."""
+    """Return a text as bytes of a file; bytes that are not UTF-8 are unchanged."""
     return text.encode("utf-8", "surrogateescape")

@@ -20,20 +20,19 @@ looking = option_group(  # of a command that runs something
 
 @contextlib.contextmanager
 def live_page(port: str | None, host: str, name: str):
-    """Serve the report while the block runs, and print its address on standard error. Yields None without a port, which is text
-    as on the command line. Raises ValueError if it cannot be served."""
+    """Serve the report while the block runs, and print its address on standard error. Yields the `Live` page, or None without a
+    port. Raises ValueError if it cannot be served. port: the text of --live."""
     if port is None:
         yield None
         return
     from semi_naive.plots.pages.live import Live
 
-    with Live(_number(port), host, name) as live:
+    with Live(_parse_port(port), host, name) as live:
         click.echo(f"live: {live.url}", err=True)
         yield live
 
 
-def _number(port: str) -> int:
-    """Parse the port of --live."""
+def _parse_port(port: str) -> int:
     if not port.isdecimal():
         raise ValueError(f"--live {port}: expected the number of a port; --live=0 takes a free one")
     return int(port)

@@ -2,7 +2,7 @@
 
 
 def run_lsp() -> None:
-    """Serve until the editor says good-bye."""
+    """Serve until the editor ends the session. Raises ValueError if a package is missing."""
     try:
         from semi_naive.editor.server import serve_editor
     except ImportError as missing:

@@ -10,12 +10,12 @@ from semi_naive.host.numbers import parse_bytes
 def option_group(*options: Callable) -> Callable:
     """Return a decorator that adds some `click.option`s to a command, in this order."""
 
-    def given(command):
+    def decorate(command):
         for option in reversed(options):
             command = option(command)
         return command
 
-    return given
+    return decorate
 
 
 limiting = option_group(  # for commands that evaluate rules; `Config.with_options` parses the values
@@ -26,7 +26,7 @@ LIMITS = "query_seconds", "query_bytes"
 
 
 def settings(given: dict) -> dict:
-    """The tunables given by --set and by the options of `limiting`."""
+    """Return the tunables given by --set and by the options of `limiting`. given: the options of the command line."""
     limits = {name: given[name] for name in LIMITS if given.get(name) is not None}
     return dict(map(assignment, given["options"])) | limits
 
@@ -40,7 +40,8 @@ def assignment(text: str) -> tuple[str, str]:
 
 
 def facts_from(folder: str, headed: str = "Files of -F NAME=FILE") -> Callable:
-    """The options of facts. folder: the help on a folder; headed: the files that --header applies to."""
+    """Return the decorator that adds -F and --header. folder: the help on a folder; headed: the files that --header applies
+    to."""
     return option_group(
         click.option(
             "-F", "--fact-dir", "facts", metavar="DIR|NAME=FILE", multiple=True,
@@ -62,9 +63,9 @@ class Bytes(click.ParamType):
     def convert(self, value, param, ctx):
         """Parse a value of the option."""
         try:
-            found = parse_bytes(str(value))
+            nbytes = parse_bytes(str(value))
         except ValueError:
-            found = 0
-        if found < 1:
+            nbytes = 0
+        if nbytes < 1:
             self.fail(f"{value!r}: expected a number of bytes from 1, such as 500000, 64M or 2G", param, ctx)
-        return found
+        return nbytes

@@ -28,11 +28,11 @@ def print_profile(path: str, top: int | None, sort: str, whole: bool) -> None:
     console.print(f"{record.get('program', path)}: {took}", markup=False, highlight=False)
     all_rules = sum(rule["seconds"] for rule in record["rules"]) or 1.0
     columns = {"seconds": RULES["seconds"], "share": lambda rule: f"{rule['seconds'] / all_rules:.0%}", **RULES}
-    columns["rule"] = _as_written if whole else _on_a_line
-    for what, shown, name in (("rules", columns, "rule"), ("relations", RELATIONS, "relation")):
-        if not (rows := sorted(record[what], key=_order(sort, name))):
+    columns["rule"] = _rule_as_written if whole else _rule_on_a_line
+    for key, shown_columns, name in (("rules", columns, "rule"), ("relations", RELATIONS, "relation")):
+        if not (rows := sorted(record[key], key=_order(sort, name))):
             continue
-        console.print(_table(shown, rows[:top], console.width - COLUMN_GAP if terminal and not whole else None))
+        console.print(_table(shown_columns, rows[:top], console.width - COLUMN_GAP if terminal and not whole else None))
         if top is not None and len(rows) > top:
             console.print(f"… and {quantity(len(rows) - top, f'more {name}')}; --all shows them, --sort orders them")
     for line in _lines_of_strata(record):
@@ -54,11 +54,11 @@ def _order(sort: str, name: str):
     return by[sort]
 
 
-def _on_a_line(rule: dict) -> str:
+def _rule_on_a_line(rule: dict) -> str:
     return f"{' '.join(rule['rule'].split())}  {_source_of_rule(rule)}"
 
 
-def _as_written(rule: dict) -> str:
+def _rule_as_written(rule: dict) -> str:
     return f"{_source_of_rule(rule)}\n{rule['rule'].strip()}"
 
 
@@ -84,7 +84,7 @@ RULES = {
     "tuples": lambda rule: f"{rule['tuples']:,}",
     "made": lambda rule: f"{rule['made']:,}",
     "runs": lambda rule: f"{rule['runs']:,}" if rule["recursive"] and "runs" in rule else "",
-    "rule": _on_a_line,
+    "rule": _rule_on_a_line,
 }
 RELATIONS = {
     "seconds": lambda each: f"{each.get('seconds', 0):.3f}",
@@ -96,7 +96,8 @@ RELATIONS = {
 
 
 def _table(columns: dict, rows: list, room: int | None):
-    """Rows as a table. All columns but the last are numbers; only the last is cut to the width."""
+    """Return rows as a table. columns: a function from a row to its cell, by heading; all but the last are numbers. room: the
+    characters of a line, to which the last column is cut; None: it is folded."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -104,9 +105,9 @@ def _table(columns: dict, rows: list, room: int | None):
     table, (*numbers, last) = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)), columns
     cells = {name: [columns[name](row) for row in rows] for name in columns}
     for name in numbers:
-        wide = max(map(len, [name, *cells[name]]))
-        table.add_column(name, justify="right", min_width=wide, no_wrap=True)
-        room = room and room - wide - COLUMN_GAP
+        width = max(map(len, [name, *cells[name]]))
+        table.add_column(name, justify="right", min_width=width, no_wrap=True)
+        room = room and room - width - COLUMN_GAP
     table.add_column(
         last, overflow="ellipsis" if room else "fold", no_wrap=bool(room), max_width=room and max(room, MIN_RULE_CHARACTERS)
     )

@@ -11,9 +11,9 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.files import io_errors
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
-NAMED = re.compile(r"([A-Za-z_?][\w?.]*)=(.+)", re.DOTALL)
+NAMED_FILE = re.compile(r"([A-Za-z_?][\w?.]*)=(.+)", re.DOTALL)
 DATA = ".facts", ".tsv", ".csv", ".mtx", ".gz", ".json", ".parquet", ".sqlite", ".db"  # extensions of data, never of programs
-LINE = "-e"  # the name of a program given by -e, in messages
+RULES_NAME = "-e"  # the name of a program given by -e, in messages
 
 
 @dataclass
@@ -29,7 +29,7 @@ class FactOptions:
         """Parse values of -F, each a folder or NAME=FILE. Raises BadInput for two folders, or two files of one relation."""
         facts = cls(header=header)
         for text in texts:
-            named = None if os.path.isdir(text) else NAMED.fullmatch(text)
+            named = None if os.path.isdir(text) else NAMED_FILE.fullmatch(text)
             if named and named[1] in facts.files:
                 raise BadInput(f"-F {text}: {named[1]} is named twice", hint="a pattern stands for several files: edges/*.tsv")
             if not named and facts.folder is not None:
@@ -43,7 +43,7 @@ class FactOptions:
         return facts
 
     def of(self, program, folder: str):
-        """The facts for `Program.run`; paths of the program's own .input are relative to a folder."""
+        """Return the facts for `Program.run`. folder: the base of the paths of the program's own .input."""
         if not self.files:
             return folder
         for directive in program.checked.directives:
@@ -59,7 +59,7 @@ class FactOptions:
         return beside | {name: self._source(program, name, path) for name, path in self.files.items()}
 
     def _of_folder(self, program, folder: str) -> dict:
-        """The sources, by .input, of the relations that no -F names."""
+        """Return the sources of the relations that no -F names, by the program's .input."""
         from semi_naive.io.directives import Options
         from semi_naive.io.reading import source_of_directive
         from semi_naive.io.sources import Files
@@ -95,10 +95,10 @@ class Origin:
     @property
     def name(self) -> str:
         """The program's name in messages."""
-        return LINE if self.rules is not None else "<stdin>" if self.path == "-" else self.path
+        return RULES_NAME if self.rules is not None else "<stdin>" if self.path == "-" else self.path
 
     def source(self, reading: dict):
-        """The syntax tree. reading: options of `parse`."""
+        """Return the syntax tree. reading: options of `parse`."""
         from semi_naive.language.parsing.parse import parse, parse_file
 
         if self.rules is not None:
@@ -109,12 +109,13 @@ class Origin:
         return parse_file(self.path, **reading)
 
     def _completed(self, source, sandbox):
-        """The syntax tree with the missing declarations. A relation without rules may have NAME.facts in the folder."""
+        """Return the syntax tree of -e with the missing declarations. For a relation without rules, a file NAME.facts in the
+        folder of facts is added to the files of `facts`."""
         from semi_naive.io.columns import inferred_columns
         from semi_naive.language.types.undeclared import undeclared, with_declarations
 
         found = undeclared(source)
-        for name in (name for name, ruled in found.items() if not ruled and name not in self.facts.files):
+        for name in (name for name, has_rules in found.items() if not has_rules and name not in self.facts.files):
             path = os.path.join(self.facts.folder or ".", f"{name}.facts")
             if os.path.isfile(path) and not (sandbox and not sandbox.holds(path)):
                 self.facts.files[name] = path
@@ -124,18 +125,18 @@ class Origin:
         )
 
     def checked(self, reading: dict, pragmas: Mapping[str, str] = NOTHING):
-        """The `Program`. reading: options of `Program`. pragmas: these replace the program's own."""
+        """Return the checked `Program`. reading: options of `Program`. pragmas: these replace the program's own."""
         from semi_naive.program import Program, compiling
 
         with compiling():
             functors, sandbox = reading.get("functors"), reading.get("sandbox")
             source = self.source({name: value for name, value in reading.items() if name != "functors"})
-            source = with_inputs(with_other(source, pragmas), self.facts.files)
+            source = with_inputs(with_pragmas(source, pragmas), self.facts.files)
             return Program.from_source(source, self.name, functors, sandbox)
 
 
-def with_other(source, pragmas: Mapping[str, str]):
-    """The syntax tree with these pragmas in place of its own of the same names."""
+def with_pragmas(source, pragmas: Mapping[str, str]):
+    """Return the syntax tree with these pragmas in place of its own of the same names."""
     from semi_naive.language.syntax import Pragma
 
     kept = [each for each in source.statements if not (isinstance(each, Pragma) and each.key in pragmas)]
@@ -143,13 +144,13 @@ def with_other(source, pragmas: Mapping[str, str]):
 
 
 def with_inputs(source, names):
-    """The syntax tree with an .input for each of these relations that is declared and has none."""
+    """Return the syntax tree with an .input for each of these relations that is declared and has none."""
     from semi_naive.language.syntax import Directive, RelationDecl
 
     read = {each.relation for each in source.statements if isinstance(each, Directive) and each.kind == "input"}
-    found = [each for each in source.statements if isinstance(each, RelationDecl) and each.name in names]
-    made = [Directive("input", each.name, span=each.span) for each in found if each.name not in read]
-    return replace(source, statements=source.statements + made)
+    declared = [each for each in source.statements if isinstance(each, RelationDecl) and each.name in names]
+    inputs = [Directive("input", each.name, span=each.span) for each in declared if each.name not in read]
+    return replace(source, statements=source.statements + inputs)
 
 
 def check_readable(program: str) -> None:

@@ -20,10 +20,12 @@ class _LogAboveBar(logging.Handler):
 
 
 class Progress(ProgressText):
-    """A progress bar, shown while the `with` block runs if standard error is a terminal. `rich` is loaded only then."""
+    """A progress bar, shown while the `with` block runs if standard error is a terminal. `rich` is loaded only then.
+
+    what: the name of the run; page: the live page, if any.
+    """
 
     def __init__(self, what: str, quiet: bool, page=None):
-        """what: the name of the run; page: the live page, if any."""
         self.bar, self.page, self.what = None, page, what
         if quiet or not sys.stderr.isatty():
             return
@@ -36,7 +38,6 @@ class Progress(ProgressText):
         self.lines = _LogAboveBar(self.bar.console)
 
     def __enter__(self):
-        """Show the bar."""
         if self.bar:
             _log.addHandler(self.lines)
             _compiling.setLevel(logging.INFO)
@@ -45,7 +46,6 @@ class Progress(ProgressText):
         return self
 
     def __exit__(self, *error):
-        """Remove the bar."""
         if self.bar:
             self.bar.stop()
             _log.removeHandler(self.lines)

@@ -32,7 +32,8 @@ ALIASES = {"initial-ast": "initial-datalog", "transformed-ast": "transformed-dat
 
 
 def run_program(program: str | None, given: dict) -> None:
-    """Read, check and run a program, and write its outputs. `given`: the options of the command, by name."""
+    """Read, check and run a program, and write its outputs. program: the path, "-" for standard input, None for the rules of
+    -e; given: the options of the command, by name."""
     from semi_naive import Config
 
     pragmas = souffle.pragmas_of(given)
@@ -58,10 +59,10 @@ def run_program(program: str | None, given: dict) -> None:
     if given["explain"]:
         click.echo(checked.explain(facts=named, config=config, only_outputs=True, plan=given["plan"]), nl=False)
         return
-    asks = (given["provenance"] or "none") != "none"
-    if asks and program == "-":
+    explains = (given["provenance"] or "none") != "none"
+    if explains and program == "-":
         raise BadInput("the program cannot be read from standard input", hint="questions of -t are: name a file")
-    running = {"spark": spark, "config": config, "lenient": given["no_warn"], "only_outputs": not asks,
+    running = {"spark": spark, "config": config, "lenient": given["no_warn"], "only_outputs": not explains,
                "plan": given["plan"]}  # fmt: skip
     with part("other"), live_page(given["live"], given["live_host"], checked.name) as page:
         with Progress("program", given["quiet"], page) as progress:
@@ -69,29 +70,33 @@ def run_program(program: str | None, given: dict) -> None:
         with result:
             make_folder(given["output"])
             result.write(given["output"], given["format"])
-            for what, record in (("trace", result.trace), ("profile", result.trace["profile"])):
-                if given[what]:
-                    write_record(given[what], record)
+            for option, record in (("trace", result.trace), ("profile", result.trace["profile"])):
+                if given[option]:
+                    write_record(given[option], record)
             if given["verbose"] or sys.stderr.isatty() and not given["quiet"]:
                 print_summary(result.trace, given["verbose"])
             write_report(given["report"], result.trace, checked.name, page)
-            if asks:
+            if explains:
                 from semi_naive.cli.explain import explain
 
                 explain(result, given["provenance"] == "explore")
 
 
 def printing(given: dict) -> dict:
-    """The destination and format of results. Results of -e, or with --format, are printed: as a table for a person, as rows for
-    a program. Raises BadInput if the format does not fit files. given: the options of the command line."""
-    unsaid = click.get_current_context().get_parameter_source("output") is ParameterSource.DEFAULT and given["output"] == "."
+    """Return {"output": folder, or - for standard output, "format": of results}. Results of -e, or with --format, are printed
+    unless -D names a folder: as a table on a terminal, else as rows. Raises BadInput if the format does not fit files. given:
+    the options of the command line."""
+    is_default = click.get_current_context().get_parameter_source("output") is ParameterSource.DEFAULT
+    unsaid = is_default and given["output"] == "."
     output = "-" if unsaid and (given["format"] or given["rules"] is not None) else given["output"]
     if given["format"] and output != "-":
         raise BadInput(
             f"--format {given['format']} applies to results printed with -D -", hint=".output r(…) sets the format of files"
         )
-    usual = "souffle" if given["rules"] is None or not unsaid else "table" if sys.stdout.isatty() else "tsv"
-    return {"output": output, "format": given["format"] or usual}
+    form = given["format"]
+    if not form and given["rules"] is not None and unsaid:
+        form = "table" if sys.stdout.isatty() else "tsv"
+    return {"output": output, "format": form or "souffle"}
 
 
 def print_summary(trace: dict, strata: bool) -> None:
@@ -106,7 +111,8 @@ def print_summary(trace: dict, strata: bool) -> None:
 
 
 def libraries_of(given: dict):
-    """The `Libraries` of functors that -l and -L name. given: the options of the command line."""
+    """Return the `Libraries` of functors that -l and -L name; none in a sandbox without -l. given: the options of the command
+    line."""
     from semi_naive.libraries import Libraries
 
     dirs = given["library_dirs"] or (".",)
@@ -116,8 +122,8 @@ def libraries_of(given: dict):
 
 
 def sandbox_of(given: dict):
-    """The `Sandbox` of --sandbox, if given. Raises BadInput for a missing folder, and for a new results folder outside of
-    it."""
+    """Return the `Sandbox` of --sandbox, None without it. Raises BadInput for a missing folder, and for a new results folder
+    outside of it."""
     from semi_naive.sandbox import Sandbox
 
     folder, output = given["sandbox"], given["output"]
@@ -132,26 +138,28 @@ def sandbox_of(given: dict):
 
 
 def with_pragmas(given: dict, pragmas: dict[str, str], sandbox) -> dict:
-    """The options of the command line, completed by the program's pragmas. Raises BadInput for a folder that is missing, or
-    outside of the sandbox."""
-    said = ("output-dir",) if given["output"] == "-" else ()
-    found = souffle.merge_pragmas(given, pragmas, [name for name in souffle.IN_THE_TEXT if name not in said])
+    """Return the options of the command line, completed by the program's pragmas. Raises BadInput for a folder that is missing,
+    or outside of the sandbox."""
+    names = [name for name in souffle.IN_THE_TEXT if name != "output-dir" or given["output"] != "-"]
+    merged = souffle.merge_pragmas(given, pragmas, names)
     for name in ("output", "profile"):
-        check_pragma(found[name] if found[name] != given[name] else None, sandbox)
-    check_folders(".", found["output"], ())
-    return found
+        check_pragma_path(merged[name] if merged[name] != given[name] else None, sandbox)
+    check_folders(".", merged["output"], ())
+    return merged
 
 
 def folder_of(facts: FactOptions, pragmas: dict[str, str], given: Mapping[str, str], sandbox) -> str:
-    """The folder of facts: that of -F, of -P, or of the program's own pragma. given: the values of -P."""
+    """Return the folder of facts: that of -F, else of the pragma fact-dir, else the working directory. pragmas: all, given:
+    those of -P, which may name a folder outside of the sandbox."""
     if facts.folder is None and "fact-dir" not in given:
-        check_pragma(pragmas.get("fact-dir"), sandbox)
+        check_pragma_path(pragmas.get("fact-dir"), sandbox)
     folder = facts.folder or pragmas.get("fact-dir", ".")
     check_folders(folder, "-", ())
     return folder
 
 
-def check_pragma(path: str | None, sandbox) -> None:
+def check_pragma_path(path: str | None, sandbox) -> None:
+    """Raise BadInput if a pragma of the program names a path outside of the sandbox."""
     if path is not None and sandbox is not None and not sandbox.holds(path):
         raise BadInput(f"{path} of a .pragma is outside of the sandbox", hint=sandbox.advice)
 
@@ -179,7 +187,7 @@ def make_folder(output: str) -> None:
 
 
 def definitions(macros) -> dict[str, str]:
-    """The macros of -M, "A=1 B" and so on, by name. A macro without a value is 1, as in C.
+    """Return the macros of -M, "A=1 B" and so on, by name. A macro without a value is 1, as in C.
 
     >>> definitions(["A=1 B", "C=x=y"])
     {'A': '1', 'B': '1', 'C': 'x=y'}
@@ -196,18 +204,14 @@ def print_warnings(program, warnings: list) -> None:
         click.echo(rendered(problem, program.checked.texts), err=True)
 
 
-def check_cores(master: str | None, cores: int | None) -> None:
-    if master is not None and cores is not None:
-        raise BadInput("-j counts cores of this machine, and --master names a cluster: give one", hint="--set partitions=N")
-
-
 def spark_of(master: str | None, jobs: str | None):
     """Return Spark as the command line requests, started when it is first needed; None leaves the choice to the run. jobs: the
     value of -j."""
     if jobs is not None and jobs != "auto" and (not jobs.isdecimal() or int(jobs) < 1):
         raise BadInput(f"-j {jobs}: expected a number of cores from 1, or auto")
     cores = int(jobs) if jobs and jobs != "auto" else None
-    check_cores(master, cores)
+    if master is not None and cores is not None:
+        raise BadInput("-j counts cores of this machine, and --master names a cluster: give one", hint="--set partitions=N")
     if master is None and cores is None:
         return None
 
@@ -217,7 +221,7 @@ def spark_of(master: str | None, jobs: str | None):
 
 
 def show_modes(texts) -> list[str]:
-    """The distinct modes that --show names; commas separate several."""
+    """Return the distinct modes that --show names; commas separate several. Raises BadInput for an unknown one."""
     modes = [ALIASES.get(mode, mode) for text in texts for mode in text.split(",")]
     for mode in modes:
         if mode.endswith("-ram"):
@@ -235,7 +239,7 @@ def show_program(origin: Origin, modes: list[str], reading: dict, pragmas: Mappi
     if "parse-errors" in modes:
         return show_errors(origin, reading)
     checked = origin.checked(reading, pragmas)
-    made = {
+    text_of_mode = {
         "initial-datalog": lambda: show.datalog(checked.checked),
         "transformed-datalog": lambda: show.datalog(checked.compile(only_outputs=True).program),
         "precedence-graph": lambda: show.precedence_graph(checked.checked),
@@ -245,7 +249,7 @@ def show_program(origin: Origin, modes: list[str], reading: dict, pragmas: Mappi
         "type-analysis": lambda: show.type_analysis(checked.checked),
     }
     for mode in modes:
-        click.echo(made[mode]())
+        click.echo(text_of_mode[mode]())
     return 0
 
 

@@ -1,4 +1,4 @@
-"""`semi-naive serve`: serves a session over HTTP (`semi_naive.session.served.web`)."""
+"""`semi-naive serve`: serve a session over HTTP (`semi_naive.session.served.web`)."""
 
 import ipaddress
 import os
@@ -11,10 +11,10 @@ from semi_naive.cli.session import open_session
 from semi_naive.host.memory_limits import limit
 from semi_naive.io.errors import BadInput
 
-SECONDS, SHARE = 60, 0.5  # default limits of an evaluation: seconds, and the share of all memory
+QUERY_SECONDS, QUERY_MEMORY_SHARE = 60, 0.5  # default limits of an evaluation: seconds, and the share of all memory
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _open_socket(host: str, port: int) -> socket.socket:
     """Open a listening socket. Raises BadInput if the address or the port cannot be used."""
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
@@ -24,10 +24,10 @@ def _listening(host: str, port: int) -> socket.socket:
         raise BadInput(f"cannot listen at {host}, port {port}: {why}", hint=hint) from None
 
 
-def _check_open(listening: socket.socket, given: dict) -> None:
+def _check_open(server_socket: socket.socket, given: dict) -> None:
     """Raise BadInput for an address that other hosts reach, without a token and without --open. Log a note if tokens are sent
     unencrypted."""
-    address = listening.getsockname()[0]
+    address = server_socket.getsockname()[0]
     if ipaddress.ip_address(address.partition("%")[0]).is_loopback:
         return
     if not given["token"] and not given["open"]:
@@ -65,14 +65,14 @@ def run_server(program: str, state: str | None, place: tuple[str, int], retain: 
         text = f"semi-naive serve needs the package {missing.name}, which is not installed"
         raise ValueError(f"{text}: pip install 'semi-naive[serve]'") from None
     host, port = place
-    given["options"] = {"query_seconds": SECONDS, "query_bytes": int(SHARE * limit())} | given["options"]
+    given["options"] = {"query_seconds": QUERY_SECONDS, "query_bytes": int(QUERY_MEMORY_SHARE * limit())} | given["options"]
     clients, encrypted = read_clients(given["token"]) if given["token"] else Clients(), _encrypted(given)
-    with _listening(host, port) as listening:
-        _check_open(listening, given)
+    with _open_socket(host, port) as server_socket:
+        _check_open(server_socket, given)
         with open_session(program, state, given, retain) as session:
             app = Web(session, program).app({host, "localhost", socket.gethostname(), *given["aliases"]}, clients)
             settings = {"log_level": "warning", "timeout_graceful_shutdown": 1, "lifespan": "off", "ws": "none"} | encrypted
             server = uvicorn.Server(uvicorn.Config(app, **settings))
             shown = f"{'https' if encrypted else 'http'}://{f'[{host}]' if ':' in host else host}"
-            click.echo(f"serving {program} at {shown}:{listening.getsockname()[1]}", err=True)
-            server.run(sockets=[listening])
+            click.echo(f"serving {program} at {shown}:{server_socket.getsockname()[1]}", err=True)
+            server.run(sockets=[server_socket])

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Any
 
 import click
@@ -18,7 +19,7 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.patterns import match_files
 from semi_naive.io.results.sorted_rows import ColumnRows
 from semi_naive.io.results.writing import lines
-from semi_naive.io.values.bits import BUILT_IN, abbreviated, float_text, of_text, to_value
+from semi_naive.io.values.bits import BUILT_IN, abbreviated, bits_of_text, float_text, to_value
 from semi_naive.io.values.record_text import ReadableStyle
 from semi_naive.language.errors import ProgramError
 from semi_naive.ra.expressions.arithmetic import EvaluationError
@@ -35,20 +36,13 @@ COMMANDS = ", ".join(f"{command} {arguments}".strip() for command, arguments in 
 _VALUE = r'"(?:[^"\\]|\\.)*"|\S+'
 _VALUES = rf"(?:\s+\w+=(?:{_VALUE}))*"
 EXPECTED = (
-    ValueError,
-    KeyError,
-    OSError,
-    NotImplementedError,
-    ProgramError,
-    EvaluationError,
-    LimitExceeded,
-)  # lines that do not end a session
+    ValueError, KeyError, OSError, NotImplementedError, ProgramError, EvaluationError, LimitExceeded,
+)  # fmt: skip  # errors of a line, which do not end an interactive session
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def run_session(program: str, state: str | None, given: dict) -> None:
-    """Read commands from standard input until it ends. given: the other options of the command, by their names. state: the
-    directory that makes it durable, if any."""
+    """Read commands from standard input until it ends. state, given: see `open_session`."""
     if program == "-":
         raise BadInput("the program cannot be read from standard input", hint="commands are: name a file")
     with open_session(program, state, given) as session:
@@ -57,7 +51,7 @@ def run_session(program: str, state: str | None, given: dict) -> None:
 
 def open_session(program: str, state: str | None, given: dict, retain: int = 0):
     """Open the session of a program in a file. state: the directory that makes it durable, if any; given: the other options of
-    the command; retain: see `Program.session`."""
+    the command, by name; retain: see `Program.session`."""
     from semi_naive import Config
     from semi_naive.cli.program import FactOptions, Origin
     from semi_naive.cli.run import check_folders, definitions, libraries_of, print_warnings, sandbox_of
@@ -76,29 +70,29 @@ def open_session(program: str, state: str | None, given: dict, retain: int = 0):
 
 
 class Shell:
-    """Executes the commands for one session, read from a stream. An error ends it unless the stream is a terminal; then an open
+    """Executes the commands for one session, read from a stream. An error ends it unless it is interactive. At the end an open
     transaction is rolled back.
     """
 
     def __init__(self, session, stream, interactive: bool):
         self.session, self.stream, self.interactive = session, stream, interactive
-        self.open = None
+        self.transaction = None  # the open one
         self.lines = self._lines()
-        self.subscriptions: dict[str, Any] = {}  # by the text of the command, in one form
+        self.subscriptions: dict[str, Any] = {}  # by the text "relation {parameter: value, …}"
 
     def run(self) -> None:
         """Read and execute commands until the end."""
         try:
             for number, line in self.lines:
                 try:
-                    if self._do(line.rstrip("\r\n").lstrip()):
+                    if self._execute(line.rstrip("\r\n").lstrip()):
                         return
                 except EXPECTED as error:
                     wrong = BadInput(_message(error), "<stdin>", number)
                     if not self.interactive:
                         raise wrong from error
                     click.echo(f"semi-naive: {wrong}", err=True)
-            if self.open is not None:
+            if self.transaction is not None:
                 message = "the input ends inside of a transaction, which is rolled back"
                 raise BadInput(message, "<stdin>", hint="end it with commit")
         finally:
@@ -109,14 +103,14 @@ class Shell:
         number = 0
         while True:
             if self.interactive:
-                click.echo(PROMPT if self.open is None else INSIDE, nl=False)
+                click.echo(PROMPT if self.transaction is None else INSIDE, nl=False)
             if not (line := self.stream.readline()):
                 return
             number += 1
             yield number, line.removeprefix("\ufeff") if number == 1 else line
 
-    def _do(self, line: str) -> bool:
-        """Run one command; True if it was the last."""
+    def _execute(self, line: str) -> bool:
+        """Execute a line's command. Return True if it is `quit`."""
         if not line.strip() or line.startswith(("#", "//")):
             return False
         command, rest = _split_word(line)
@@ -124,43 +118,46 @@ class Shell:
             return True
         if command not in USAGE:
             raise BadInput(f"{abbreviated(command)} is no command", hint=f"commands are {COMMANDS}")
-        arguments = USAGE[command]
-        if arguments and not arguments.startswith("[") and not rest.strip() or not arguments and rest.strip():
+        arguments, execute = USAGE[command], getattr(self, f"_{command}")
+        has_required = bool(arguments) and not arguments.startswith("[")
+        if has_required and not rest.strip() or not arguments and rest.strip():
             raise BadInput(f"expected {command} {arguments}".rstrip())
-        getattr(self, f"_{command}")(*[rest] * bool(arguments))
+        if arguments:
+            execute(rest)
+        else:
+            execute()
         return False
 
     # -- commands
 
     def _begin(self) -> None:
-        """Begin a transaction."""
-        if self.open is not None:
+        if self.transaction is not None:
             raise BadInput("a transaction is open already", hint="commit or abort it")
-        self.open = self.session.transaction().begin()
+        self.transaction = self.session.transaction().begin()
 
     def _commit(self) -> None:
         """Commit the open transaction, and print its changes."""
-        transaction, self.open = self._opened(), None
+        transaction, self.transaction = self._open_transaction(), None
         transaction.commit()
         self._print(transaction)
 
     def _abort(self) -> None:
         """Roll back the open transaction, if any."""
-        if self.open is not None:
-            transaction, self.open = self.open, None
+        if self.transaction is not None:
+            transaction, self.transaction = self.transaction, None
             transaction.abort()
 
-    def _opened(self):
+    def _open_transaction(self):
         """Return the open transaction. Raises BadInput if there is none."""
-        if self.open is None:
+        if self.transaction is None:
             raise BadInput("no transaction is open", hint="begin one with begin")
-        return self.open
+        return self.transaction
 
     def _insert(self, rest: str) -> None:
-        self._change("insert", *self._fact(rest))
+        self._change("insert", *self._relation_and_fact(rest))
 
     def _delete(self, rest: str) -> None:
-        self._change("delete", *self._fact(rest))
+        self._change("delete", *self._relation_and_fact(rest))
 
     def _upsert(self, rest: str) -> None:
         """Insert a fact in place of those with its values of some attributes, the key."""
@@ -168,23 +165,22 @@ class Shell:
         if not found or not found[2].strip():
             raise BadInput(f"expected upsert {USAGE['upsert']}", hint="the attributes in brackets are the key")
         key = [name.strip() for name in found[2].split(",")]
-        self._change("upsert", *self._fact(f"{found[1]} {found[3]}"), key)
+        self._change("upsert", *self._relation_and_fact(f"{found[1]} {found[3]}"), key)
 
     def _clear(self, rest: str) -> None:
-        """Delete all facts of a relation."""
         self._change("clear", rest.strip())
 
     def _load(self, rest: str) -> None:
-        self._change("insert", *self._file(rest, "load"))
+        self._change("insert", *self._relation_and_path(rest, "load"))
 
     def _unload(self, rest: str) -> None:
-        self._change("delete", *self._file(rest, "unload"))
+        self._change("delete", *self._relation_and_path(rest, "unload"))
 
     def _change(self, operation: str, relation: str, *given) -> None:
-        """Change facts, in the open transaction or in one of their own. operation: the method of a transaction; given: its
-        arguments after the relation."""
-        if self.open is not None:
-            getattr(self.open, operation)(relation, *given)
+        """Change facts in the open transaction, else in a transaction of their own, whose changes are printed. operation: the
+        method of a transaction; given: its arguments after the relation."""
+        if self.transaction is not None:
+            getattr(self.transaction, operation)(relation, *given)
         else:
             self._print(getattr(self.session, operation)(relation, *given))
 
@@ -193,17 +189,16 @@ class Shell:
         found = re.fullmatch(rf"(.*\.)({_VALUES})\s*", rest, re.DOTALL)
         body, values = found.groups() if found else (rest, "")
         answer = self.session.query(body, **_values(values))
-        for line in self._texts(answer.relation, answer.encoded()):
+        for line in self._lines_of_tuples(answer.relation, answer.encoded()):
             click.echo(line)
 
     def _why(self, rest: str) -> None:
-        """Print a proof of a tuple."""
-        name, (row,) = self._fact(rest)
+        name, (row,) = self._relation_and_fact(rest)
         click.echo(str(self.session.why(name, row)))
 
     def _why_not(self, rest: str) -> None:
         """Print what each rule for a tuple lacks."""
-        name, (row,) = self._fact(rest)
+        name, (row,) = self._relation_and_fact(rest)
         click.echo(str(self.session.why_not(name, row)))
 
     def _explain(self, rest: str) -> None:
@@ -211,11 +206,11 @@ class Shell:
         click.echo(self.session.explain(rest.strip() or None), nl=False)
 
     def _register(self, rest: str) -> None:
-        """Register rules for a relation: those behind its name, or the lines up to an empty one."""
+        """Register rules for a relation: the text after its name, or if there is none, the lines up to an empty one."""
         name, rules = _split_word(rest.strip())
         if not rules:
-            taken = iter(lambda: next(self.lines, (0, ""))[1].rstrip("\r\n"), "")
-            rules = "\n".join(taken)
+            following = (line.rstrip("\r\n") for _, line in self.lines)
+            rules = "\n".join(takewhile(bool, following))
         self.session.register(name, rules)
 
     def _unregister(self, rest: str) -> None:
@@ -224,22 +219,22 @@ class Shell:
     def _subscribe(self, rest: str) -> None:
         """Include a relation, or one of registered rules with some values of its parameters, in the changes that each
         transaction prints."""
-        name, values = _subscribed(rest)
-        if (told := f"{name} {values}") in self.subscriptions:
+        name, values = _relation_and_values(rest)
+        if (key := f"{name} {values}") in self.subscriptions:
             raise BadInput(f"{name} is subscribed to already")
-        self.subscriptions[told] = self.session.subscribe(name, lambda changes, epoch: None, **values)
+        self.subscriptions[key] = self.session.subscribe(name, lambda changes, epoch: None, **values)
 
     def _unsubscribe(self, rest: str) -> None:
-        """Take back a subscription, named by the same relation and values."""
-        name, values = _subscribed(rest)
-        if (told := f"{name} {values}") not in self.subscriptions:
+        """Cancel the subscription of a relation with the same values."""
+        name, values = _relation_and_values(rest)
+        if (key := f"{name} {values}") not in self.subscriptions:
             raise BadInput(f"{name} is not subscribed to", hint=f"subscribed are {', '.join(self.subscriptions) or 'none'}")
-        self.subscriptions.pop(told).cancel()
+        self.subscriptions.pop(key).cancel()
 
     # -- in
 
-    def _fact(self, text: str) -> tuple[str, list[tuple]]:
-        """Parse `R v…`: the relation, and one fact."""
+    def _relation_and_fact(self, text: str) -> tuple[str, list[tuple]]:
+        """Parse `R v…`. Return (the relation, [the fact as Python values])."""
         name, text = _split_word(text)
         relation = self.session.relations[self.session.known(name)]
         fields = [] if not relation.arity and text.strip() == "()" else _fields(text)
@@ -250,10 +245,10 @@ class Shell:
                 f"{name}({names}) has {quantity(relation.arity, 'attribute')}, found {quantity(len(fields), 'field')}",
                 hint=hint,
             )
-        return name, [tuple(map(_python, fields, relation.kinds))]
+        return name, [tuple(map(_python_value, fields, relation.kinds))]
 
-    def _file(self, text: str, command: str) -> tuple[str, str]:
-        """Return the relation and the path that are the arguments of a command."""
+    def _relation_and_path(self, text: str, command: str) -> tuple[str, str]:
+        """Parse `R FILE`, the arguments of a command. Raises BadInput if the file does not exist."""
         name, text = _split_word(text)
         path = _fields(text)
         if len(path) != 1:
@@ -269,24 +264,24 @@ class Shell:
         for name, changes in transaction.changes.items():
             relation, columns = self.session.relations[name], changes.encoded()
             for sign in (-1, 1):
-                for line in self._texts(relation, np.ascontiguousarray(columns[:-1, columns[-1] == sign])):
+                for line in self._lines_of_tuples(relation, np.ascontiguousarray(columns[:-1, columns[-1] == sign])):
                     click.echo(f"{name}\t{sign:+d}\t{line}")
         sys.stdout.flush()
 
-    def _texts(self, relation, columns: np.ndarray) -> list[str]:
-        """Tuples as sorted lines."""
+    def _lines_of_tuples(self, relation, columns: np.ndarray) -> list[str]:
+        """Return a relation's tuples, given as columns (arity, n), as sorted lines that `_fields` can read."""
         if not relation.arity:
             return ["()"] * columns.shape[1]
         upkeep, seams = self.session.upkeep, ["", *["\t"] * (relation.arity - 1), "\n"]
         types = BUILT_IN | upkeep.program.types
-        pieces = lines(ColumnRows(columns), relation, types, upkeep.values, ReadableStyle(), _printed, seams)
+        pieces = lines(ColumnRows(columns), relation, types, upkeep.values, ReadableStyle(), _field_text, seams)
         return b"".join(pieces).decode().split("\n")[:-1]
 
 
-def _subscribed(text: str) -> tuple[str, dict]:
-    """Parse `R NAME=VALUE…`.
+def _relation_and_values(text: str) -> tuple[str, dict]:
+    """Parse `R NAME=VALUE…`, the relation and the values of its parameters.
 
-    >>> _subscribed('near src=1 by="a b"')
+    >>> _relation_and_values('near src=1 by="a b"')
     ('near', {'by': 'a b', 'src': 1})
     """
     if not (found := re.fullmatch(rf"\s*([^\s=]+)({_VALUES})\s*", text)):
@@ -295,25 +290,25 @@ def _subscribed(text: str) -> tuple[str, dict]:
 
 
 def _values(text: str) -> dict[str, int | float | str]:
-    """The values of parameters, as in a program; a word without quotes is a text.
+    """Parse the values of parameters, ` NAME=VALUE…`; a word without quotes that is no number is a text.
 
     >>> _values(' a=1 b=-2.5 c=x d="1"')
     {'a': 1, 'b': -2.5, 'c': 'x', 'd': '1'}
     """
-    found: dict[str, int | float | str] = {}
+    values: dict[str, int | float | str] = {}
     for name, value in re.findall(rf"(\w+)=({_VALUE})", text):
-        found[name] = _unquoted(value)
-        for kind in (int, float) if not value.startswith('"') else ():
+        values[name] = _unquoted(value)
+        for number in (int, float) if not value.startswith('"') else ():
             try:
-                found[name] = kind(value)
+                values[name] = number(value)
                 break
             except ValueError:
                 pass
-    return found
+    return values
 
 
 def _split_word(text: str) -> tuple[str, str]:
-    """Split off the first word, followed by one tab or by blanks.
+    """Split a text into its first word and the rest, without the tab or the blanks between them.
 
     >>> _split_word("insert edge\\t\\tb"), _split_word("edge\\t\\tb"), _split_word("quit")
     (('insert', 'edge\\t\\tb'), ('edge', '\\tb'), ('quit', ''))
@@ -323,18 +318,19 @@ def _split_word(text: str) -> tuple[str, str]:
     return word, rest.lstrip(" ") if rest.startswith(" ") else rest[1:]
 
 
-def _printed(kind: Kind, value) -> str:
-    r"""Return a value as text that `_fields` reads back: text with a tab, a line break or a leading quote is quoted.
+def _field_text(kind: Kind, value) -> str:
+    r"""Return a symbol, a float or a record's text as `_fields` reads it between tabs: in quotes if it has a tab, a line break
+    or a leading quote.
 
-    >>> print(_printed(Kind.SYMBOL, "a b"), _printed(Kind.SYMBOL, "a\nb"))
+    >>> print(_field_text(Kind.SYMBOL, "a b"), _field_text(Kind.SYMBOL, "a\nb"))
     a b "a\nb"
     """
     if kind == Kind.FLOAT:
         return float_text(value)
     if not value.startswith('"') and not set(value) & set("\t\n\r"):
         return value
-    for letter, meant in (("\\", "\\"), ('"', '"'), *ESCAPES.items()):
-        value = value.replace(meant, f"\\{letter}")
+    for letter, character in (("\\", "\\"), ('"', '"'), *ESCAPES.items()):
+        value = value.replace(character, f"\\{letter}")
     return f'"{value}"'
 
 
@@ -349,12 +345,12 @@ def _fields(text: str) -> list[str]:
     """
     if "\t" in text:
         return [_unquoted(field) for field in text.split("\t")]
-    fields, at = [], 0
-    while at < len(text):
-        if text[at].isspace():
-            at += 1
+    fields, position = [], 0
+    while position < len(text):
+        if text[position].isspace():
+            position += 1
             continue
-        field, at = _quoted_field(text, at + 1) if text[at] == '"' else _unquoted_field(text, at)
+        field, position = _quoted_field(text, position + 1) if text[position] == '"' else _unquoted_field(text, position)
         fields.append(field)
     return fields
 
@@ -369,41 +365,40 @@ def _unquoted(field: str) -> str:
     return found
 
 
-def _quoted_field(text: str, at: int) -> tuple[str, int]:
-    """The field up to a closing quote, and its end. at: the position after the opening quote."""
-    made = []
-    while at < len(text) and text[at] != '"':
-        if text[at] == "\\" and at + 1 < len(text):
-            at += 1
-            made.append(ESCAPES.get(text[at], text[at]))
+def _quoted_field(text: str, position: int) -> tuple[str, int]:
+    """Return (the field up to the closing quote, its end), given the position after the opening quote."""
+    letters = []
+    while position < len(text) and text[position] != '"':
+        if text[position] == "\\" and position + 1 < len(text):
+            position += 1
+            letters.append(ESCAPES.get(text[position], text[position]))
         else:
-            made.append(text[at])
-        at += 1
-    if at == len(text):
+            letters.append(text[position])
+        position += 1
+    if position == len(text):
         raise BadInput(f"a quote is not closed: {abbreviated(text)}")
-    return "".join(made), at + 1
+    return "".join(letters), position + 1
 
 
-def _unquoted_field(text: str, at: int) -> tuple[str, int]:
-    """The field up to a blank outside of brackets, and its end. Branches have round brackets. at: its position."""
-    begin, depth, within = at, 0, False
-    opening, closing = ("[(", "])") if text.startswith("$", at) else ("[", "]")
-    while at < len(text) and (depth > 0 or within or not text[at].isspace()):
-        if depth and text[at] == '"' and text[at - 1] != "\\":
-            within = not within
-        elif not within:
-            depth += (text[at] in opening) - (text[at] in closing and depth > 0)
-        at += 1
-    return text[begin:at], at
+def _unquoted_field(text: str, position: int) -> tuple[str, int]:
+    """Return (the field from a position up to a blank outside of brackets, its end). Round brackets count in a branch only."""
+    begin, depth, in_quotes = position, 0, False
+    opening, closing = ("[(", "])") if text.startswith("$", position) else ("[", "]")
+    while position < len(text) and (depth > 0 or in_quotes or not text[position].isspace()):
+        if depth and text[position] == '"' and text[position - 1] != "\\":
+            in_quotes = not in_quotes
+        elif not in_quotes:
+            depth += (text[position] in opening) - (text[position] in closing and depth > 0)
+        position += 1
+    return text[begin:position], position
 
 
-def _python(field: str, kind: Kind):
-    """The Python value of a field; records are parsed as in files."""
-    return field if kind in (Kind.SYMBOL, Kind.RECORD) else to_value(of_text(field, kind), kind)
+def _python_value(field: str, kind: Kind):
+    """Return the Python value of a field; of a record its text, which is parsed as in files."""
+    return field if kind in (Kind.SYMBOL, Kind.RECORD) else to_value(bits_of_text(field, kind), kind)
 
 
 def _message(error: Exception) -> str:
-    """Return the text of an error."""
     if isinstance(error, BadInput):
         return str(error.in_shell())
     return str(error.args[0] if isinstance(error, KeyError) and error.args else error)

@@ -7,7 +7,7 @@ from semi_naive.ra import ir
 
 
 def datalog(program: ir.Program) -> str:
-    """The program as Datalog: types, declarations, directives, and the rules in the form that is evaluated.
+    """Return the program as Datalog: types, declarations, directives, and the rules in the form that is evaluated.
 
     Every rule has one head, no disjunction is left, and aggregates and ranges stand on their own.
     """
@@ -27,7 +27,6 @@ def _fields(fields: tuple) -> str:
 
 
 def _declaration(relation: ir.Relation) -> str:
-    """Return the declaration of a relation as text."""
     attributes = ", ".join(f"{name}: {type_.name}" for name, type_ in relation.attributes)
     qualifiers = "".join(f" {word}" for word in sorted(relation.qualifiers))
     return f".decl {relation.name}({attributes}){qualifiers}"
@@ -39,7 +38,7 @@ def _directive(directive: ir.FileDirective) -> str:
 
 
 def type_analysis(program: ir.Program) -> str:
-    """The variables of each rule with their types."""
+    """Return the variables of each rule with their types, as text."""
     lines = []
     for rule in program.rules:
         known = [f"    {name}: {' & '.join(types)}" for name, types in types_of(rule, program).items()]
@@ -70,7 +69,7 @@ def precedence_graph(program: ir.Program) -> str:
 
 
 def precedence_dot(program: ir.Program) -> str:
-    """The precedence graph in graphviz's language; an edge leads from the relation read to the one that reads it."""
+    """Return the precedence graph in graphviz's language; an edge leads from the relation read to the one that reads it."""
     read = ((line.partition(":")) for line in precedence_graph(program).split("\n"))
     pairs = dict.fromkeys((name.removeprefix("!"), by) for by, _, names in read for name in names.split())
     nodes = [f'"{name}" [label = "{name}"];' for name in program.relations]
@@ -89,27 +88,29 @@ def _relations_read(literal) -> set[str]:
 
 
 def scc_graph(strata: list) -> str:
-    """The strata in the order of evaluation, with the strata that they read."""
+    """Return a line for each stratum, in the order of evaluation, with the strata that it reads."""
     lines = []
-    for at, (stratum, before) in enumerate(zip(strata, _strata_read(strata), strict=True), 1):
+    for number, (stratum, before) in enumerate(zip(strata, _strata_read(strata), strict=True), 1):
         after = f" after {', '.join(map(str, before))}" if before else ""
-        lines.append(f"{at}: {{{', '.join(stratum.relations)}}}{' recursive' * stratum.recursive}{after}")
+        lines.append(f"{number}: {{{', '.join(stratum.relations)}}}{' recursive' * stratum.recursive}{after}")
     return "\n".join(lines)
 
 
 def scc_dot(strata: list) -> str:
-    """The graph of strata in graphviz's language; the first stratum is _0."""
-    nodes = [f'_{at}[label = "{", ".join(stratum.relations)}"];' for at, stratum in enumerate(strata)]
-    return _dot([*nodes, *(f"_{read - 1} -> _{at};" for at, before in enumerate(_strata_read(strata)) for read in before)])
+    """Return the graph of strata in graphviz's language; the first stratum is _0."""
+    nodes = [f'_{place}[label = "{", ".join(stratum.relations)}"];' for place, stratum in enumerate(strata)]
+    return _dot(
+        [*nodes, *(f"_{read - 1} -> _{place};" for place, before in enumerate(_strata_read(strata)) for read in before)]
+    )
 
 
 def _strata_read(strata: list) -> list[list[int]]:
-    """The numbers, from 1, of the strata that each stratum reads."""
-    number = {name: at for at, stratum in enumerate(strata, 1) for name in stratum.relations}
+    """Return the numbers, from 1, of the strata that each stratum reads."""
+    number_of = {name: number for number, stratum in enumerate(strata, 1) for name in stratum.relations}
     found = []
-    for at, stratum in enumerate(strata, 1):
+    for number, stratum in enumerate(strata, 1):
         names = {name.removeprefix("!") for rule in stratum.rules for literal in rule.body for name in _relations_read(literal)}
-        found.append(sorted({number[name] for name in names} - {at}))
+        found.append(sorted({number_of[name] for name in names} - {number}))
     return found
 
 

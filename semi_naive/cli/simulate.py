@@ -21,16 +21,9 @@ MACHINES = {"spark": Machine, "mpi": Machine.mpi}
 
 
 def simulate_command(
-    source: str,
-    ranks: str,
-    policies=(),
-    options=None,
-    trace: str | None = None,
-    quiet=False,
-    facts=(),
-    header=False,
+    source: str, ranks: str, policies=(), options=None, trace: str | None = None, quiet=False, facts=(), header=False,
     machine: str = "spark",
-) -> None:
+) -> None:  # fmt: skip
     """Simulate runs, and print a table for each policy or stratum. One simulation's iterations are in memory at a time.
 
     source: edges, of any kind that `semi-naive tc` reads, a program (.dl) with its `facts`, each a folder or NAME=FILE, or the
@@ -59,7 +52,7 @@ def simulate_command(
 
 
 def rank_counts(text: str) -> list[int]:
-    """The numbers of --ranks, ascending.
+    """Return the distinct numbers of --ranks, ascending.
 
     >>> rank_counts("64, 2,64")
     [2, 64]
@@ -105,7 +98,7 @@ def _of_edges(
 def _of_program(
     source: str, facts: FactOptions, numbers: list[int], policies, options: dict, trace: str | None, machine: Machine
 ):
-    """Yield (title, ranks, record) for each stratum of each policy; the titles name its first relation."""
+    """Yield (title, ranks, record) for each policy, number of ranks and stratum; titles name its first relation."""
     from semi_naive.cli.run import folder_of
     from semi_naive.simulated_ranks import simulate_program
 
@@ -125,7 +118,8 @@ def _of_program(
 def _of_record(
     source: str, numbers: list[int], settings: bool, trace: str | None, machine: Machine
 ) -> Iterator[tuple[str, int, dict]]:
-    """Yield (title, ranks, record) for each stratum that has buckets."""
+    """Yield (title, ranks, record) for each stratum that has buckets. settings: True if there are options of a simulation,
+    which is an error."""
     if settings:
         raise ValueError(f"{source} is a record, replayed as it was balanced: --set and --policy are for edges")
     records, refused = spread(read_trace(source)), {}
@@ -145,9 +139,12 @@ def _of_record(
 
 
 def summary_row(record: dict, ranks: int) -> dict:
-    """A simulated run as a row. driver, balancing: seconds between phases, and between iterations. work: heaviest ÷ average
-    rank of the whole run, in tuples that enter joins and inserts, and matching pairs. moved: tuples moved or copied to another
-    rank for balance."""
+    """Return a simulated run as a row of a table.
+
+    driver, balancing: seconds between phases, and between iterations.
+    work: heaviest ÷ average rank of the whole run, in tuples that enter joins and inserts, and matching pairs.
+    moved: tuples moved or copied to another rank for balance.
+    """
     phases = [phase for entry in record["iterations"] for phase in entry["phases"]]
     return {
         "ranks": ranks, "seconds": record["seconds"], "driver": sum(entry["driver"] for entry in record["iterations"]),
@@ -185,14 +182,14 @@ COLUMNS = {
 
 
 def _table(title: str, rows: list[dict]):
-    """One row for each number of ranks; the efficiency is relative to the fewest."""
+    """Return a table with a row for each number of ranks; the efficiency is relative to the fewest."""
     from rich import box
     from rich.table import Table
 
     table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in COLUMNS:
         table.add_column(name, justify="right")
-    base = rows[0]["ranks"] * rows[0]["seconds"]
+    base = rows[0]["ranks"] * rows[0]["seconds"]  # of the efficiency: rank-seconds
     for row in rows:
         table.add_row(*(show(row, base) for show in COLUMNS.values()))
     return table

@@ -15,8 +15,10 @@ from semi_naive.io.errors import BadInput
 
 
 class Flag(NamedTuple):
-    """A flag of Soufflé. here: the note if `run` has no option of this name; refused: the error for a flag that cannot be
-    obeyed.
+    """A flag of Soufflé.
+
+    here: why it has no effect; "" if `run` has an option of this name.
+    refused: True if the flag is an error, with `here` as its text.
     """
 
     letter: str
@@ -98,18 +100,19 @@ warning = option_group(  # what is warned of
 
 
 def _note_ignored(context, option, value):
+    """Add a given flag without effect to the context, for `note_flags`."""
     if value:
         context.meta.setdefault(__name__, []).append((option.name.replace("_", "-"), value))
 
 
-def _silent(flag: Flag):
-    """Return the click option of a flag that is only noted."""
+def _noted_option(flag: Flag):
+    """Return the hidden click option of a flag that has no effect."""
     names = [f"-{flag.letter}"] * bool(flag.letter) + [f"--{flag.name}"]
     how = {"metavar": flag.argument} if flag.argument else {"is_flag": True}
     return click.option(*names, callback=_note_ignored, expose_value=False, hidden=True, **how)
 
 
-flags = option_group(*(_silent(flag) for flag in FLAGS if flag.here))
+flags = option_group(*(_noted_option(flag) for flag in FLAGS if flag.here))
 
 
 def note_flags(pragmas: dict[str, str], quiet: bool) -> None:
@@ -129,36 +132,33 @@ def note_flags(pragmas: dict[str, str], quiet: bool) -> None:
 
 
 def pragmas_of(given: dict) -> dict[str, str]:
-    """The pragmas of -P, "key:value" each, and the options among them. given: the options of the command line.
+    """Return the pragmas of -P, "key:value" each, and of the options that are pragmas. given: the options of the command line.
 
     >>> pragmas_of({"pragmas": ("legacy", "magic-transform:a,b"), "inline_exclude": "c"})
     {'legacy': '', 'magic-transform': 'a,b', 'inline-exclude': 'c'}
     """
-    found = {key: value for key, _, value in (text.partition(":") for text in given["pragmas"])}
-    named = {key: given.get(key.replace("-", "_")) for key in OF_THE_PROGRAM}
-    return found | {key: value for key, value in named.items() if value is not None}
+    pragmas = {key: value for key, _, value in (text.partition(":") for text in given["pragmas"])}
+    options = {key: given.get(key.replace("-", "_")) for key in OF_THE_PROGRAM}
+    return pragmas | {key: value for key, value in options.items() if value is not None}
 
 
 def merge_pragmas(given: dict, pragmas: dict[str, str], names=None) -> dict:
-    """The options of the command line, completed by pragmas; names: the pragmas that may set options."""
+    """Return the options of the command line, with pragmas as the values of options that were not given. names: the pragmas
+    that may set options; None: all."""
     context = click.get_current_context()
-    found = dict(given)
+    merged = dict(given)
     for option in context.command.params:
         name = next((name[2:] for name in option.opts if name.startswith("--")), "")
         unsaid = context.get_parameter_source(option.name) is ParameterSource.DEFAULT
         if name in pragmas and option.name in given and unsaid and (names is None or name in names):
-            value = True if option.is_flag else option.type_cast_value(context, _several(option, pragmas[name]))
-            found[option.name] = value
-    return found
-
-
-def _several(option, value: str):
-    return (value,) if option.multiple else value
+            value = (pragmas[name],) if option.multiple else pragmas[name]
+            merged[option.name] = True if option.is_flag else option.type_cast_value(context, value)
+    return merged
 
 
 def shown_warnings(problems: list, given: dict) -> list:
-    """The warnings that -w, -W and --wno leave. -W names the only ones to show, or all. given: the options of the command
-    line."""
+    """Return the warnings that -w, -W and --wno leave. -W names the only ones to show, or all. given: the options of the
+    command line."""
     on, off = set(given["warn"]) or {"all"}, set(given["wno"]) - {"none"}
     for name in sorted((on | off) - {"all", *WARNINGS}):
         raise BadInput(f"there is no warning {name!r}", hint=f"known are all, {', '.join(WARNINGS)}")

@@ -24,22 +24,23 @@ MAX_RECORDS = 100
 
 @dataclass(frozen=True)
 class LastRun:
-    """The last run of a program. file: the name of its record; at: when that was written; tuples: the number of tuples by
-    relation.
-    """
+    """The last run of a program. file: the name of its record; written: the file's time; tuples: their number by relation."""
 
     file: str
-    at: datetime
+    written: datetime
     tuples: dict[str, int]
 
 
 def last_run(program: str) -> LastRun | None:
-    """The newest record of the program in its folder. Records of other programs, and other JSON files, are skipped."""
-    newest = sorted(_records(Path(program).parent), key=lambda found: -found[1])[:MAX_RECORDS]
+    """Return the newest record of the program in its folder, None if there is none. Other JSON files are skipped."""
+    newest = sorted(_records(Path(program).parent), key=lambda record: -record[1])[:MAX_RECORDS]
     for path, written, size in newest:
         record = _read_record(str(path), written) if size <= MAX_RECORD_BYTES else None
-        if record is not None and _is_program_of(record[0], program, path.parent):
-            return LastRun(path.name, datetime.fromtimestamp(written), record[1])
+        if record is None:
+            continue
+        recorded_program, tuples = record
+        if _is_same_program(recorded_program, program):
+            return LastRun(path.name, datetime.fromtimestamp(written), tuples)
     return None
 
 
@@ -56,7 +57,8 @@ def _records(folder: Path):
 
 @lru_cache(maxsize=MAX_RECORDS)
 def _read_record(path: str, written: float) -> tuple[str, dict[str, int]] | None:
-    """The program of a record, and its relations' sizes. written: the file's time, so that a rewritten file is read again."""
+    """Return (the program of a record, the tuples of its relations), None if the file is no record. written: the file's time,
+    so that a rewritten file is read again."""
     try:
         record = json.loads(Path(path).read_bytes())
         profile = record.get("profile", record)
@@ -65,8 +67,8 @@ def _read_record(path: str, written: float) -> tuple[str, dict[str, int]] | None
         return None
 
 
-def _is_program_of(recorded: str, program: str, folder: Path) -> bool:
-    """True if a record's program is this one. The last part of a relative path must match, as its base is unknown."""
+def _is_same_program(recorded: str, program: str) -> bool:
+    """True if a record's program is this one. Of a relative path only the last part is compared, as its base is unknown."""
     if os.path.isabs(recorded):
         return os.path.realpath(recorded) == os.path.realpath(program)
     return os.path.basename(recorded) == os.path.basename(program)
@@ -75,7 +77,7 @@ def _is_program_of(recorded: str, program: str, folder: Path) -> bool:
 def hover(
     declaration: Declaration, texts: dict[str, str], root: str, checked: ir.Program | None, compiled: Compiled | None
 ) -> str:
-    """Markdown for a name. checked and compiled: the last version of the program without errors, if there was one."""
+    """Return the Markdown text for a name. root: the program; checked, compiled: its last version without errors, if any."""
     lines = texts[declaration.span.file].split("\n")
     if declaration.kind == "variable":
         return _code(f"{declaration.name}: {_types(declaration, _source_text(declaration.node.span, lines), checked)}")
@@ -90,10 +92,10 @@ def _code(text: str) -> str:
 
 
 def _declaration_text(declaration: Declaration, lines: list[str]) -> str:
-    """The text of a declaration, if it is on one line; of a component, the text before its statements."""
+    """Return the text of a declaration, its first line if there are several; of a component the text before its statements."""
     node, line = declaration.node, lines[declaration.span.line - 1]
     if isinstance(node, syntax.RelationDecl):
-        return f".decl {node.name}({_fields(node.attributes)}){_behind(node)}"
+        return f".decl {node.name}({_fields(node.attributes)}){_text_after_attributes(node)}"
     if isinstance(node, syntax.Component):
         return line.split("{")[0].strip()
     if isinstance(node, syntax.BranchDecl):
@@ -105,7 +107,7 @@ def _fields(pairs) -> str:
     return ", ".join(f"{name}: {type_}" for name, type_ in pairs)
 
 
-def _behind(node: syntax.RelationDecl) -> str:
+def _text_after_attributes(node: syntax.RelationDecl) -> str:
     """Return the text after a relation's attributes: qualifiers and choice domains."""
     words = "".join(f" {word}" for word in sorted(node.qualifiers))
     keys = ", ".join(key[0] if len(key) == 1 else f"({', '.join(key)})" for key in node.choice.keys)
@@ -114,9 +116,9 @@ def _behind(node: syntax.RelationDecl) -> str:
 
 def _comment(line: int, lines: list[str]) -> str:
     """Return the comment after a declaration, or else the one directly above it. line: of the declaration."""
-    behind = lines[line - 1].partition("//")[2].strip()
-    if behind:
-        return behind
+    _, _, comment = lines[line - 1].partition("//")
+    if comment.strip():
+        return comment.strip()
     above: list[str] = []
     for text in reversed(lines[: line - 1]):
         if not text.strip().startswith("//"):
@@ -126,7 +128,6 @@ def _comment(line: int, lines: list[str]) -> str:
 
 
 def _source_text(span: Span, lines: list[str]) -> str:
-    """Return the text of a span."""
     found = lines[span.line - 1 : span.end_line]
     found[-1] = found[-1][: span.end_column - 1]
     return "\n".join([found[0][span.column - 1 :], *found[1:]])
@@ -163,5 +164,5 @@ def _relation(name: str, compiled: Compiled | None, run: LastRun | None) -> str:
         for number, stratum in enumerate(strata, 1) if name in stratum.relations
     ]  # fmt: skip
     if run is not None and name in run.tuples:
-        facts.append(f"{quantity(run.tuples[name], 'tuple')} in the run of {run.at:%Y-%m-%d %H:%M} ({run.file})")
+        facts.append(f"{quantity(run.tuples[name], 'tuple')} in the run of {run.written:%Y-%m-%d %H:%M} ({run.file})")
     return "; ".join(facts)

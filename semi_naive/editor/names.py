@@ -18,7 +18,7 @@ from semi_naive.language.syntax import Component, SourceProgram
 from semi_naive.language.trees import walk
 from semi_naive.language.wellfounded import COMPANIONS
 
-WHOLE = "(?<![\\w?.]){}(?![\\w?])"  # a name that is not part of another one
+WHOLE_NAME = "(?<![\\w?.]){}(?![\\w?])"  # a name that is not part of another one
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,14 +53,14 @@ class Names:
         self._use(source.statements, None)
 
     def at(self, file: str, line: int, column: int) -> tuple[Span, Declaration] | None:
-        """The occurrence at a position, or that ends there."""
+        """Return (span, declaration) of the occurrence at a position, or that ends at it; None if there is none."""
         for span, declaration in self.occurrences.items():
             if (span.file, span.line) == (file, line) and span.column <= column <= span.end_column:
                 return span, declaration
         return None
 
     def of(self, declaration: Declaration) -> list[Span]:
-        """The occurrences of a declaration, in the order of the text."""
+        """Return the occurrences of a declaration, in the order of the text."""
         return sorted(span for span, meant in self.occurrences.items() if meant is declaration)
 
     def inside(self, component: Component | None) -> list[Declaration]:
@@ -68,7 +68,7 @@ class Names:
         return [each for each in self.declarations if each.within is component and each.kind != "parameter"]
 
     def rivals(self, declaration: Declaration, name: str) -> bool:
-        """True if a new name would already be declared in the declaration's scope."""
+        """True if a new name of a declaration is declared in its scope already."""
         if declaration.kind == "variable":
             return name in {node.name for node in _nodes(declaration.node) if isinstance(node, syntax.Variable)}
         kinds = ("type", "parameter") if declaration.kind in ("type", "parameter") else (declaration.kind,)
@@ -97,7 +97,7 @@ class Names:
 
     def _declared(self, kind: str, name: str, node, scope: Component | None, span: Span | None = None):
         """Record a declaration. span: where the name is searched for, by default that of the node."""
-        place = self._in(span or node.span, name)
+        place = self._find(span or node.span, name)
         key = (id(scope), kind, name)
         if place is not None and key not in self._own:
             declaration = Declaration(kind, name, place, node, scope)
@@ -115,24 +115,23 @@ class Names:
                 self._use_header(node, scope)
                 self._use(node.statements, node)
             elif isinstance(node, syntax.Init):
-                self._use_sequence(
-                    node, [("component", node.component), *(("type", name) for name in node.arguments)], scope, "="
-                )
+                names = [("component", node.component), *(("type", name) for name in node.arguments)]
+                self._use_in_order(node, names, scope, "=")
             elif isinstance(node, syntax.Directive):
                 self._used("relation", node.relation, node.span, scope)
             elif isinstance(node, syntax.Override):
-                self._used("relation", node.relation, self._in(node.span, node.relation), scope)
+                self._used("relation", node.relation, self._find(node.span, node.relation), scope)
             else:
                 self._use_types(node, scope)
 
     def _use_types(self, node, scope):
         """Record the types that a declaration mentions."""
         if isinstance(node, syntax.SubtypeDecl):
-            self._used("type", node.base, self._in(node.span, node.base, last=True), scope)
+            self._used("type", node.base, self._find(node.span, node.base, last=True), scope)
         elif isinstance(node, syntax.UnionDecl):
             self._use_each(zip(node.members, node.spans, strict=False), scope)
         elif isinstance(node, syntax.RelationDecl) and node.born_of:
-            self._used("relation", node.born_of, self._behind(node.span, "debug_delta", node.born_of), scope)
+            self._used("relation", node.born_of, self._find_in_brackets_after(node.span, "debug_delta", node.born_of), scope)
         elif isinstance(node, syntax.RelationDecl):
             self._use_each(zip((type_ for _, type_ in node.attributes), node.spans, strict=False), scope)
         elif isinstance(node, (syntax.RecordDecl, syntax.BranchDecl)):
@@ -143,10 +142,10 @@ class Names:
         elif isinstance(node, syntax.FunctorDecl):
             types = [type_ for _, type_ in node.parameters] + [node.result]
             self._use_each(
-                [(type_, self._in(span, type_, last=True)) for type_, span in zip(types, node.spans, strict=False)], scope
+                [(type_, self._find(span, type_, last=True)) for type_, span in zip(types, node.spans, strict=False)], scope
             )
         elif isinstance(node, syntax.Lattice):
-            self._used("type", node.name, self._in(node.span, node.name), scope)
+            self._used("type", node.name, self._find(node.span, node.name), scope)
             for _, value in node.bounds:
                 for below in walk(value):
                     self._use_node(below, scope)
@@ -157,29 +156,29 @@ class Names:
 
     def _use_header(self, node: Component, scope):
         """Record the bases of a component, and their arguments."""
-        bases = [
-            each for name, arguments in node.bases for each in [("component", name), *(("type", one) for one in arguments)]
-        ]
-        self._use_sequence(node, bases, scope, ":", node)
+        names = []
+        for base, arguments in node.bases:
+            names += [("component", base), *(("type", argument) for argument in arguments)]
+        self._use_in_order(node, names, scope, ":", node)
 
-    def _use_sequence(self, node, names, scope, after: str, inner: Component | None = None):
-        """Note the names that follow each other in a statement, after a mark. inner: the scope of types, if not `scope`."""
+    def _use_in_order(self, node, names, scope, after: str, inner: Component | None = None):
+        """Record the occurrences of some names, (kind, name), that follow each other in a statement, after the first occurrence
+        of a mark. inner: the scope of types, if not `scope`."""
         lines = self.texts.get(node.span.file)
-        at = lines and lines.found(node.span, re.escape(after))
-        for kind, name in names if at else ():
-            at = lines.found(
-                Span(node.span.file, at.end_line, at.end_column, node.span.end_line, node.span.end_column), _whole_word(name)
-            )
-            if at is None:
+        last = lines and lines.found(node.span, re.escape(after))
+        for kind, name in names if last else ():
+            rest = Span(node.span.file, last.end_line, last.end_column, node.span.end_line, node.span.end_column)
+            last = lines.found(rest, _whole_word(name))
+            if last is None:
                 return
-            self._used(kind, name, at, inner if inner is not None and kind == "type" else scope)
+            self._used(kind, name, last, inner if inner is not None and kind == "type" else scope)
 
     def _use_clause(self, clause: syntax.Clause, scope):
         """Record the variables and other names of a clause."""
         variables: dict[str, Declaration] = {}
         for node in _nodes(clause):
             if isinstance(node, syntax.Variable):
-                if self._written(node.span, node.name):
+                if node.span.file in self.texts and self.texts[node.span.file].starts_with(node.span, node.name):
                     declaration = variables.setdefault(node.name, Declaration("variable", node.name, node.span, clause, scope))
                     self.occurrences[node.span] = declaration
             else:
@@ -190,18 +189,18 @@ class Names:
         if isinstance(node, syntax.Atom):
             self._used("relation", node.relation, node.span, scope)
         elif isinstance(node, syntax.BranchInit):
-            self._used("branch", node.name, self._in(node.span, node.name, "[$]\\s*"), scope)
+            self._used("branch", node.name, self._find(node.span, node.name, "[$]\\s*"), scope)
         elif isinstance(node, syntax.As):
-            self._used("type", node.type, self._in(node.span, node.type, last=True), scope)
+            self._used("type", node.type, self._find(node.span, node.type, last=True), scope)
         elif isinstance(node, (syntax.Functor, syntax.Aggregate)):
             name = node.name if isinstance(node, syntax.Functor) else node.op
             if name.startswith("@"):
-                self._used("functor", name.lstrip("@"), self._in(node.span, name.lstrip("@"), "@\\s*"), scope)
+                self._used("functor", name.lstrip("@"), self._find(node.span, name.lstrip("@"), "@\\s*"), scope)
 
     def _used(self, kind: str, name: str, span: Span | None, scope):
-        """Note the referent of each part of a qualified name that begins at a span."""
+        """Record an occurrence of each part of a qualified name that is written at the beginning of a span."""
         lines = self.texts.get(span.file) if span is not None else None
-        if lines is None or not lines.begins(span, name):
+        if lines is None or not lines.starts_with(span, name):
             return
         inside, parts = False, name.split(".")
         if kind == "relation" and parts[-1] in COMPANIONS and self._resolve("instance", parts[0], scope) is None:
@@ -209,21 +208,22 @@ class Names:
         column = span.column
         for number, part in enumerate(parts):
             last = number == len(parts) - 1
-            found = self._meant(kind if last else "instance", part, scope, inside)
-            if found is None:
+            declaration = self._declaration_of(kind if last else "instance", part, scope, inside)
+            if declaration is None:
                 return
             place = Span(span.file, span.line, column, span.line, column + len(part))
-            self.occurrences.setdefault(place, found)
+            self.occurrences.setdefault(place, declaration)
             column += len(part) + 1
             if not last:
-                scope, inside = self.scopes.find(found.node.component, found.within, {}), True
+                scope, inside = self.scopes.find(declaration.node.component, declaration.within, {}), True
                 if scope is None:
                     return
 
     # -- lookup
 
-    def _meant(self, kind: str, name: str, scope, inside: bool) -> Declaration | None:
-        """The declaration that a name refers to. inside: look only in the component itself, and in its bases."""
+    def _declaration_of(self, kind: str, name: str, scope, inside: bool) -> Declaration | None:
+        """Return the declaration that a name refers to, None if there is none. inside: look only in the component itself, and
+        in its bases."""
         if inside:
             return self._in_component(kind, name, scope, set())
         kinds = (kind, "parameter") if kind in ("type", "component") else (kind,)
@@ -252,25 +252,22 @@ class Names:
 
     # -- places in the text
 
-    def _in(self, span: Span, name: str, before: str = "", last: bool = False) -> Span | None:
-        """The span of a name inside of a span: its first occurrence after the pattern `before`, or its last one."""
+    def _find(self, span: Span, name: str, before: str = "", last: bool = False) -> Span | None:
+        """Return the span of a name inside of a span: its first occurrence after the pattern `before`, or its last one; None if
+        there is none."""
         lines = self.texts.get(span.file)
-        return (
-            lines.found(span, before + f"(?P<it>{_whole_word(name)})" if before else _whole_word(name), last) if lines else None
-        )
+        return lines.found(span, f"{before}(?P<name>{_whole_word(name)})", last) if lines else None
 
-    def _behind(self, span: Span, word: str, name: str) -> Span | None:
-        """The span of a name in brackets after the word that follows a span."""
+    def _find_in_brackets_after(self, span: Span, word: str, name: str) -> Span | None:
+        """Return the span of a name in brackets after a word, the first after the beginning of a span; None if there is
+        none."""
         lines = self.texts.get(span.file)
         end = lines and lines.place(len(lines.text))
-        return end and self._in(Span(span.file, span.line, span.column, *end), name, rf"{word}\s*[(]\s*")
-
-    def _written(self, span: Span, name: str) -> bool:
-        return span.file in self.texts and self.texts[span.file].begins(span, name)
+        return end and self._find(Span(span.file, span.line, span.column, *end), name, rf"{word}\s*[(]\s*")
 
 
 def _whole_word(name: str) -> str:
-    return WHOLE.format(re.escape(name))
+    return WHOLE_NAME.format(re.escape(name))
 
 
 def _nodes(clause: syntax.Clause) -> Iterator[syntax.Node]:
@@ -292,17 +289,18 @@ class _TextLines:
         line = bisect_right(self.starts, offset)
         return line, offset - self.starts[line - 1] + 1
 
-    def begins(self, span: Span, name: str) -> bool:
+    def starts_with(self, span: Span, name: str) -> bool:
         """True if this name is written at the beginning of the span."""
         return re.compile(_whole_word(name)).match(self.text, self.offset(span.line, span.column)) is not None
 
     def found(self, span: Span, pattern: str, last: bool = False) -> Span | None:
-        """Return the span of the first or last match of a pattern in a span; of its group `it`, if there is one."""
+        """Return the span of the first or last match of a pattern in a span; of its group `name`, if it has one. None if there
+        is no match."""
         begin, end = self.offset(span.line, span.column), self.offset(span.end_line, span.end_column)
         matches = list(re.compile(pattern).finditer(self.text, begin, end))
         if not matches:
             return None
         match = matches[-1 if last else 0]
-        group = "it" if "it" in match.re.groupindex else 0
+        group = "name" if "name" in match.re.groupindex else 0
         (line, column), (end_line, end_column) = self.place(match.start(group)), self.place(match.end(group))
         return Span(span.file, line, column, end_line, end_column)

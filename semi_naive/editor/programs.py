@@ -45,7 +45,7 @@ class Programs:
         self.folder, self.reading = folder, dict(reading or {})
         self.unsaved: Mapping[str, str] = {}
         self._roots: dict[str, str] = {}
-        self._read: dict[str, tuple[Mapping[str, str], Reading]] = {}  # by root: the unsaved texts at the time, and the program
+        self._read: dict[str, tuple[Mapping[str, str], Reading]] = {}  # by root: (the unsaved texts at the time, the program)
         self._checked: dict[str, Checked] = {}  # by root: the last version without errors
 
     def root(self, path: str) -> str:
@@ -60,15 +60,17 @@ class Programs:
         self._read.clear()
 
     def read(self, path: str) -> Reading:
-        """The program that a file belongs to; the file alone if no program that includes it can be read."""
+        """Return the program that a file belongs to; the file alone if that program cannot be parsed as far as the file."""
         reading = self._reading(self.root(path))
         return reading if path in reading.texts else self._reading(path)
 
     def _reading(self, root: str) -> Reading:
         """Return a program, read again if the editor's texts have changed."""
-        if root not in self._read or self._read[root][0] != self.unsaved:
-            self._read[root] = self.unsaved, self._read_now(root)
-        return self._read[root][1]
+        unsaved, reading = self._read.get(root, (None, None))
+        if reading is None or unsaved != self.unsaved:
+            reading = self._read_now(root)
+            self._read[root] = self.unsaved, reading
+        return reading
 
     def _read_now(self, root: str) -> Reading:
         """Read a program; if it cannot be parsed, one without names."""
@@ -83,7 +85,8 @@ class Programs:
             UNSAVED.reset(token)
 
     def check(self, path: str) -> tuple[list[Problem], set[str]]:
-        """The problems of the program that a file belongs to, and the program's files."""
+        """Check the program that a file belongs to. Return (its problems, its files); a version without errors is kept for
+        `checked`."""
         root, unsaved = self.root(path), self.unsaved
         token = UNSAVED.set(unsaved)
         try:

@@ -30,17 +30,17 @@ KINDS = {
 
 
 class EditorServer(LanguageServer):
-    """The server. uris: of the open documents, by path."""
+    """The server. uris: of the open documents, by path. published: by program, the files with published problems."""
 
     def __init__(self):
         super().__init__("semi-naive", __version__)
         self.uris: dict[str, str] = {}
-        self.told: dict[str, set[str]] = {}  # by program: the files whose problems have been published
+        self.published: dict[str, set[str]] = {}
         self.programs = Programs()
         self.checking = asyncio.Lock()
 
-    def begin(self, options: dict | None) -> None:
-        """Take the workspace and the editor's settings."""
+    def configure(self, options: dict | None) -> None:
+        """Open the workspace with the editor's settings."""
         options = options or {}
         reading = {
             "include_dirs": options.get("includeDirs") or [], "defines": options.get("macros") or {},
@@ -49,14 +49,14 @@ class EditorServer(LanguageServer):
         self.programs = Programs(self.workspace.root_path, reading)
 
     def path(self, uri: str) -> str:
-        """The engine's path of a document. A document that was never saved is called by its URI."""
+        """Return the engine's path of a document; of a document that was never saved, its URI."""
         return (uris.to_fs_path(uri) if uri.startswith("file:") else None) or uri
 
     def uri(self, path: str) -> str:
         return self.uris.get(path) or uris.from_fs_path(path) or path
 
-    def take(self, uri: str) -> str:
-        """Take the texts of all open documents; return the path of one."""
+    def take_texts(self, uri: str) -> str:
+        """Copy the texts of all open documents to `programs`. Return the path of the document with a URI."""
         documents = self.workspace.text_documents
         self.uris = {self.path(known): known for known in documents}
         self.programs.unsaved = {self.path(known): document.source for known, document in documents.items()}
@@ -69,7 +69,6 @@ class EditorServer(LanguageServer):
         return self.workspace.position_codec
 
     def span_range(self, span: Span, texts: dict[str, str]) -> lsp.Range:
-        """Return a span in the editor's units."""
         lines = texts.get(span.file, "").split("\n")
         begin = lsp.Position(span.line - 1, span.column - 1)
         end = lsp.Position(span.end_line - 1, span.end_column - 1)
@@ -78,9 +77,9 @@ class EditorServer(LanguageServer):
     def location(self, span: Span, texts: dict[str, str]) -> lsp.Location:
         return lsp.Location(self.uri(span.file), self.span_range(span, texts))
 
-    def asked(self, params) -> tuple[Reading, tuple[Span, Declaration] | None]:
-        """The program of a document, and the name at a position."""
-        path = self.take(params.text_document.uri)
+    def name_at(self, params) -> tuple[Reading, tuple[Span, Declaration] | None]:
+        """Return (the program of a document, the name at a position in it as (span, declaration), None if there is none)."""
+        path = self.take_texts(params.text_document.uri)
         reading = self.programs.read(path)
         lines = reading.texts.get(path, "").split("\n")
         place = self.codec.position_from_client_units(lines, params.position)
@@ -88,9 +87,9 @@ class EditorServer(LanguageServer):
 
     # -- problems
 
-    async def look(self, uri: str, wait: float) -> None:
-        """Check a document's program after a pause in typing, and publish the problems."""
-        path = self.take(uri)
+    async def check_later(self, uri: str, wait: float) -> None:
+        """Check a document's program after `wait` seconds, and publish the problems, unless its text has changed meanwhile."""
+        path = self.take_texts(uri)
         text = self.programs.unsaved.get(path)
         await asyncio.sleep(wait)
         if self.programs.unsaved.get(path) != text:
@@ -98,20 +97,19 @@ class EditorServer(LanguageServer):
         async with self.checking:
             problems, files = await asyncio.to_thread(self.programs.check, path)
         if self.programs.unsaved.get(path) == text:
-            self.tell(self.programs.root(path), problems, files | {path})
+            self.publish_problems(self.programs.root(path), problems, files | {path})
 
-    def tell(self, root: str, problems: list[Problem], files: set[str]) -> None:
-        """Publish the problems of a program file by file, and clear those of files that have none any more."""
+    def publish_problems(self, root: str, problems: list[Problem], files: set[str]) -> None:
+        """Publish the problems of a program file by file, and clear those of files that no longer have any."""
         texts = self.programs.read(root).texts
-        found: dict[str, list[lsp.Diagnostic]] = {file: [] for file in files | self.told.get(root, set())}
+        found: dict[str, list[lsp.Diagnostic]] = {file: [] for file in files | self.published.get(root, set())}
         for problem in problems:
             found.setdefault(problem.span.file, []).append(self.diagnostic(problem, texts))
         for file, diagnostics in found.items():
             self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(self.uri(file), diagnostics))
-        self.told[root] = {file for file, diagnostics in found.items() if diagnostics}
+        self.published[root] = {file for file, diagnostics in found.items() if diagnostics}
 
     def diagnostic(self, problem: Problem, texts: dict[str, str]) -> lsp.Diagnostic:
-        """Return a problem in the form of the protocol."""
         warning = problem.severity == "Warning"
         notes = [lsp.DiagnosticRelatedInformation(self.location(span, texts), message) for message, span in problem.notes]
         return lsp.Diagnostic(
@@ -125,11 +123,11 @@ class EditorServer(LanguageServer):
 
 def make_server() -> EditorServer:
     """Return a server with all its handlers."""
-    made = EditorServer()
-    _documents(made)
-    _questions(made)
-    _changes(made)
-    return made
+    server = EditorServer()
+    _documents(server)
+    _queries(server)
+    _changes(server)
+    return server
 
 
 def _documents(server: EditorServer) -> None:
@@ -137,35 +135,35 @@ def _documents(server: EditorServer) -> None:
 
     @server.feature(lsp.INITIALIZE)
     def initialize(params: lsp.InitializeParams):
-        server.begin(params.initialization_options)
+        server.configure(params.initialization_options)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
     async def opened(params: lsp.DidOpenTextDocumentParams):
-        await server.look(params.text_document.uri, 0)
+        await server.check_later(params.text_document.uri, 0)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
     async def changed(params: lsp.DidChangeTextDocumentParams):
-        await server.look(params.text_document.uri, TYPING_PAUSE_SECONDS)
+        await server.check_later(params.text_document.uri, TYPING_PAUSE_SECONDS)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)
     async def saved(params: lsp.DidSaveTextDocumentParams):
         server.programs.forget()
-        await server.look(params.text_document.uri, 0)
+        await server.check_later(params.text_document.uri, 0)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
     def closed(params: lsp.DidCloseTextDocumentParams):
-        path = server.take(params.text_document.uri)
+        path = server.take_texts(params.text_document.uri)
         root = server.programs.root(path)
         if all(server.programs.root(other) != root for other in server.programs.unsaved):
-            server.tell(root, [], {path})
+            server.publish_problems(root, [], {path})
 
 
-def _questions(server: EditorServer) -> None:
+def _queries(server: EditorServer) -> None:
     """Register the handlers of hover, definition, references and symbols."""
 
     @server.feature(lsp.TEXT_DOCUMENT_HOVER)
     def hovered(params: lsp.HoverParams) -> lsp.Hover | None:
-        reading, found = server.asked(params)
+        reading, found = server.name_at(params)
         if found is None:
             return None
         span, declaration = found
@@ -175,19 +173,25 @@ def _questions(server: EditorServer) -> None:
 
     @server.feature(lsp.TEXT_DOCUMENT_DEFINITION)
     def definition(params: lsp.DefinitionParams) -> lsp.Location | None:
-        reading, found = server.asked(params)
-        return found and server.location(found[1].span, reading.texts)
+        reading, found = server.name_at(params)
+        if found is None:
+            return None
+        _, declaration = found
+        return server.location(declaration.span, reading.texts)
 
     @server.feature(lsp.TEXT_DOCUMENT_REFERENCES)
     def references(params: lsp.ReferenceParams) -> list[lsp.Location]:
-        reading, found = server.asked(params)
-        spans = reading.names.of(found[1]) if found is not None else []
-        wanted = [span for span in spans if params.context.include_declaration or span != found[1].span]
+        reading, found = server.name_at(params)
+        if found is None:
+            return []
+        _, declaration = found
+        spans = reading.names.of(declaration)
+        wanted = [span for span in spans if params.context.include_declaration or span != declaration.span]
         return [server.location(span, reading.texts) for span in wanted]
 
     @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
     def symbols(params: lsp.DocumentSymbolParams) -> list[lsp.DocumentSymbol]:
-        path = server.take(params.text_document.uri)
+        path = server.take_texts(params.text_document.uri)
         reading = server.programs.read(path)
 
         def symbol(declaration: Declaration) -> lsp.DocumentSymbol:
@@ -207,22 +211,25 @@ def _changes(server: EditorServer) -> None:
     @server.feature(lsp.TEXT_DOCUMENT_FORMATTING)
     def formatting(params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit]:
         text = server.workspace.get_text_document(params.text_document.uri).source
-        made = formatted(text.replace("\r\n", "\n"))
-        made = made.replace("\n", "\r\n") if "\r\n" in text else made
+        layout = formatted(text.replace("\r\n", "\n"))
+        layout = layout.replace("\n", "\r\n") if "\r\n" in text else layout
         end = lsp.Position(text.count("\n") + 1, 0)
-        return [lsp.TextEdit(lsp.Range(lsp.Position(0, 0), end), made)] if made != text else []
+        return [lsp.TextEdit(lsp.Range(lsp.Position(0, 0), end), layout)] if layout != text else []
 
     @server.feature(lsp.TEXT_DOCUMENT_PREPARE_RENAME)
     def prepare(params: lsp.PrepareRenameParams) -> lsp.PrepareRenamePlaceholder | None:
-        reading, found = server.asked(params)
-        return found and lsp.PrepareRenamePlaceholder(server.span_range(found[0], reading.texts), found[1].name)
+        reading, found = server.name_at(params)
+        if found is None:
+            return None
+        span, declaration = found
+        return lsp.PrepareRenamePlaceholder(server.span_range(span, reading.texts), declaration.name)
 
     @server.feature(lsp.TEXT_DOCUMENT_RENAME, lsp.RenameOptions(prepare_provider=True))
     def rename(params: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
-        reading, found = server.asked(params)
+        reading, found = server.name_at(params)
         if found is None:
             return None
-        declaration, name = found[1], params.new_name
+        (_, declaration), name = found, params.new_name
         if not NAME.fullmatch(name) or name in words():
             raise JsonRpcInvalidParams(f"{name} is no name: write letters, digits and _, and no word of the language")
         if name != declaration.name and reading.names.rivals(declaration, name):
@@ -235,5 +242,5 @@ def _changes(server: EditorServer) -> None:
 
 
 def serve_editor() -> None:
-    """Serve an editor on standard input and output until it says good-bye."""
+    """Serve an editor on standard input and output until it ends the session."""
     make_server().start_io()

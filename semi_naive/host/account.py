@@ -1,7 +1,7 @@
 """Measure where the seconds of a run go: at any moment exactly one part of an account is charged, so the parts add up to the
 whole.
 
-    with opened() as account:
+    with open_account() as account:
         with part("load"):
             ...
             with part("intern"):      # not charged to "load"
@@ -46,7 +46,8 @@ class Account:
         self.thread: int | None = None  # the thread in which it is open
 
     def turn(self, name: str | None, since: float | None = None) -> str | None:
-        """Charge this part from now on, or from a given time; None charges no part. The current part is closed."""
+        """Charge this part from now on, or from a time of `perf_counter`; None charges no part. Return the part that was
+        charged before."""
         now = time.perf_counter()
         before, begun = self.paying or (None, now)
         if before is not None:
@@ -55,7 +56,7 @@ class Account:
         return before
 
     def parts(self) -> dict[str, float]:
-        """The seconds of each part so far, in the order of `PARTS`. Any thread may call it."""
+        """Return the seconds of each part so far, in the order of `PARTS`. Any thread may call it."""
         now, (name, since), spent = time.perf_counter(), self.paying or (None, 0.0), dict(self.spent)
         if name is not None:
             spent[name] = spent.get(name, 0.0) + now - since
@@ -95,7 +96,6 @@ class part(ContextDecorator):
         return part(self.name, self.of)  # a function may call itself
 
     def __enter__(self) -> None:
-        """Begin to charge the part."""
         account = current()
         if account is not None and self.of and (account.paying or ("",))[0] != self.of:
             account = None
@@ -109,20 +109,20 @@ class part(ContextDecorator):
 
 
 def current() -> Account | None:
-    """The account that is open in this thread."""
+    """Return the account that is open in this thread, if any."""
     return getattr(_here, "account", None)
 
 
 @contextmanager
 def open_account(name: str = "other", since: float | None = None) -> Iterator[Account]:
-    """The open account that no run has claimed yet, such as a command's; otherwise a new one."""
+    """Open the account of this thread again, if no run has claimed it, such as a command's; otherwise a new one."""
     known = current()
     with (Account() if known is None or known.claimed else known).open(name, since) as account:
         yield account
 
 
 def spent_between(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
-    """The seconds of each part between two readings of `Account.parts`.
+    """Return the seconds of each part between two results of `Account.parts`.
 
     >>> spent_between({"load": 1.0}, {"load": 1.0, "iterate": 0.5})
     {'iterate': 0.5}
@@ -131,7 +131,7 @@ def spent_between(before: dict[str, float], after: dict[str, float]) -> dict[str
 
 
 def as_sum(record: dict) -> str:
-    """The seconds of a run or a stratum in a record, as the sum of their parts.
+    """Return the seconds of a run or a stratum in a record as text, as the sum of their parts.
 
     >>> as_sum({"seconds": 2.66, "account": {"load": 0.2504, "spark": 1.9, "iterate": 0.5096}})
     '2.660 s = 0.250 load + 1.900 spark + 0.510 iterate'

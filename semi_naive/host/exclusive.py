@@ -35,17 +35,18 @@ def exclusive(path: str | os.PathLike, patience: float = LOCK_TIMEOUT_SECONDS) -
     Yields False if this process continues without the lock: after `patience` seconds, or if files cannot be locked.
     """
     opened: list = []
-    with afterwards(partial(_let_go, path, opened)):
-        yield _is_locked(path, patience, opened)
+    with afterwards(partial(_release, path, opened)):
+        yield _lock(path, patience, opened)
 
 
-def _is_locked(path, patience: float, opened: list) -> bool:
-    """Lock the file and note it in the list. False after a timeout, or if the file cannot be locked."""
-    until = time.monotonic() + patience
+def _lock(path, patience: float, opened: list) -> bool:
+    """Lock the file of a path, and append it to `opened`. Return False after a timeout, or if it cannot be locked."""
+    deadline = time.monotonic() + patience
     try:
         while fcntl is not None:
             opened.append(open(path, "ab", opener=opener))
-            if _lock_taken(opened[0], until) and _is_at(opened[0], path):  # otherwise the last holder has removed the file
+            _wait_for_lock(opened[0], deadline)
+            if _is_file_at(opened[0], path):  # otherwise the last holder has removed the file
                 _files.add(opened[0])
                 return True
             opened.pop().close()
@@ -54,7 +55,7 @@ def _is_locked(path, patience: float, opened: list) -> bool:
     return False
 
 
-def _let_go(path, opened: list) -> None:
+def _release(path, opened: list) -> None:
     """Release a lock and remove its file."""
     for file in opened:
         if file in _files and not file.closed:
@@ -74,19 +75,19 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_close_copies)
 
 
-def _lock_taken(file, until: float) -> bool:
-    """Return True once the lock is held; raises TimeoutError."""
+def _wait_for_lock(file, deadline: float) -> None:
+    """Lock an open file. Raises TimeoutError if another process still holds the lock at the deadline."""
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
+            return
         except BlockingIOError:
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 raise TimeoutError("another process holds the lock") from None
             time.sleep(POLL_SECONDS)
 
 
-def _is_at(file, path) -> bool:
+def _is_file_at(file, path) -> bool:
     """True if a path still names an open file."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), os.stat(path))

@@ -18,19 +18,19 @@ from typing import Any
 NAMES = "SIGINT", "SIGTERM", "SIGHUP", "SIGALRM"
 SIGNALS = [int(getattr(signal, name)) for name in NAMES if hasattr(signal, name)]
 ONCE, RELEASE = [True], methodcaller("release")
-SECOND_SIGNAL_SECONDS = (
-    1.0  # seconds after which a signal that is sent again is held back no longer: a subscriber may never return
-)
+SECOND_SIGNAL_SECONDS = 1.0  # seconds after which a signal sent again is not deferred: a subscriber may never return
 
 
-class _Waiting:
+class _DeferredSignals:
     """The signal handlers of a block, which defer signals. If an interrupt arrives in `end`, a handler stays installed, and
     forwards signals.
+
+    handlers: the earlier handlers, by signal. received: the time at which each signal was first received.
     """
 
     def __init__(self):
         self.handlers: dict[int, Callable[..., Any]] = {}
-        self.came: dict[int, float] = {}  # the time at which each signal was first received
+        self.received: dict[int, float] = {}
         self.over = False
 
     def begin(self) -> None:
@@ -44,8 +44,8 @@ class _Waiting:
     def _wait(self, number: int, frame) -> None:
         """Record a signal; forward it if the block is over, or at a second signal some time after the first."""
         now = time.monotonic()
-        if self.over or now - self.came.setdefault(number, now) > SECOND_SIGNAL_SECONDS:
-            self.came.pop(number, None)
+        if self.over or now - self.received.setdefault(number, now) > SECOND_SIGNAL_SECONDS:
+            self.received.pop(number, None)
             self.handlers[number](number, frame)
 
     def end(self) -> None:
@@ -54,16 +54,16 @@ class _Waiting:
         for number, handler in self.handlers.items():
             if _signal.getsignal(number) == self._wait:  # otherwise the block has installed another handler
                 _signal.signal(number, handler)
-        came, self.came = self.came, {}
-        list(map(signal.raise_signal, came))  # send all of them before a handler raises
+        received, self.received = self.received, {}
+        list(map(signal.raise_signal, received))  # send all of them before a handler raises
 
 
 @contextlib.contextmanager
 def deferred() -> Iterator[None]:
     """Defer signals until the block ends. A signal that is sent again after a second is handled at once."""
-    waiting = _Waiting()
-    with afterwards(waiting.end):
-        waiting.begin()
+    signals = _DeferredSignals()
+    with afterwards(signals.end):
+        signals.begin()
         yield
 
 
@@ -83,7 +83,7 @@ def afterwards(step: Callable[[], Any]) -> Iterator[None]:
 @contextlib.contextmanager
 def locked(lock) -> Iterator[None]:
     """Hold a lock while the block runs. Unlike `with lock`, the lock is released after an exception at any line, including that
-    of `with`."""
+    of `with`: one call of C code both acquires or releases it and changes the list `taken`."""
     taken: list[bool] = []
     try:
         try:

@@ -33,35 +33,36 @@ UNLOADED_SECONDS = 0.03  # seconds of uncompiled kernels in total, before LLVM i
 UNCOMPILED_SECONDS = 0.2  # the same before numba is imported, for kernels that are not cached
 NUMPY_NUMBERS = 1 << 17  # the same for a kernel with a numpy function: 1 ms
 UNLOADED_NUMBERS = 50  # numbers in the arrays of a call below which not even machine code is loaded
-LOADING, COMPILING = 0.001, 0.3  # seconds that a kernel may take uncompiled before it is loaded, or compiled
+LOADING, COMPILING = 0.001, 0.3  # seconds that a kernel may run uncompiled before it is loaded, or compiled
 
-mode = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0" and "uncompiled" or "auto"  # or "compiled"
+mode = "auto" if os.environ.get("NUMBA_DISABLE_JIT", "0") == "0" else "uncompiled"  # tests also set "compiled"
 
-_alone = threading.RLock()
-_known: list[Kernel] = []  # kernels that have signatures
+_lock = threading.RLock()
+_known: list[Kernel] = []  # all kernels that have signatures
 
 
-class _Now(threading.local):
-    """The state of a thread: uncompiled is True while it runs a kernel uncompiled."""
+class _ThreadState(threading.local):
+    """The state of a thread. uncompiled: True while it runs a kernel uncompiled, and so the kernels that this one calls."""
 
     uncompiled = False
 
 
-_now = _Now()
+_thread = _ThreadState()
 
 
-class _Spent:
-    """The time that all kernels have run uncompiled, and whether machine code has been loaded."""
+class _Process:
+    """The state of this process. seconds: the time that kernels have run uncompiled; loaded: True once machine code has been
+    loaded."""
 
     seconds = 0.0
     loaded = False
 
 
 def njit(*given, cache=False, few=None, scratch="", uncompiled=None, **options):
-    """A lazy `numba.njit`.
+    """Make a kernel of a function, as a decorator used like `numba.njit`; given: the function, or the signatures.
 
     few: the numbers in the arguments' arrays below which a call is not worth compiling, by default `UNCOMPILED_NUMBERS`, or
-    `NUMPY_NUMBERS`; scratch: names of arguments that do not count, as they are buffers.
+    `NUMPY_NUMBERS`; scratch: names of arguments that do not count, as they are buffers, separated by blanks.
     uncompiled: a numpy function to run instead of the kernel's Python until it is compiled.
 
     With signatures, one process of the host compiles a kernel, and the others wait for it.
@@ -87,81 +88,78 @@ class Kernel:
     targetoptions: dict
     entry: Callable | None = None  # the machine code, once it is loaded or compiled
     seconds: float = 0.0  # the time that it has run uncompiled
-    worth: float | None = None  # seconds that it may run uncompiled; unknown until LLVM is loaded
+    patience: float | None = None  # LOADING if its machine code is cached, else COMPILING; unknown until LLVM is loaded
 
     def __post_init__(self):
-        """Determine which arguments count towards the size of a call, and register the kernel."""
         functools.update_wrapper(self, self.py_func)
         names = self.py_func.__code__.co_varnames[: self.py_func.__code__.co_argcount]
-        self.counted = [place for place, name in enumerate(names) if name not in self.scratch]
+        self.counted = [place for place, name in enumerate(names) if name not in self.scratch]  # for the size of a call
         self.typed = all(isinstance(signature, Signature) for signature in self.signatures)
         if self.signatures:
             _known.append(self)
 
-    def __call__(self, *given):
-        """Call the kernel, compiled or not."""
-        if self.entry is None and (_now.uncompiled or self._small(given)):
-            return self._run(given) if _now.uncompiled else self._timed(given)
+    def __call__(self, *arguments):
+        if self.entry is None and (_thread.uncompiled or self._is_small_call(arguments)):
+            return self._run(arguments) if _thread.uncompiled else self._timed(arguments)
         try:
-            return (self.entry or self.compiled())(*given)
+            return (self.entry or self.compiled())(*arguments)
         except SystemError as error:  # numba turns an interrupt into one
             raise interrupt_in(error) from None
 
     def __reduce__(self):
         return self.py_func.__qualname__
 
-    def _small(self, given) -> bool:
-        """True if compiling is not worth while for this call. given: the arguments."""
+    def _is_small_call(self, arguments) -> bool:
+        """True if loading or compiling machine code is not worth while for a call."""
         if not self.typed or mode != "auto":
             return mode == "uncompiled"
-        numbers = sum(given[place].size for place in self.counted if isinstance(given[place], np.ndarray))
+        numbers = sum(arguments[place].size for place in self.counted if isinstance(arguments[place], np.ndarray))
         if numbers > self.few:
             return False
-        if _Spent.seconds < UNLOADED_SECONDS and not _Spent.loaded:
+        if _Process.seconds < UNLOADED_SECONDS and not _Process.loaded:
             return True
-        if self.worth is None:
+        if self.patience is None:
             with part("kernels"), deferred():  # as LLVM may be loaded
                 from semi_naive.host.native import is_cached
 
-                self.worth = LOADING if is_cached(self) else COMPILING
-        if self.worth == COMPILING:
-            return self.seconds < COMPILING or _Spent.seconds < UNCOMPILED_SECONDS
+                self.patience = LOADING if is_cached(self) else COMPILING
+        if self.patience == COMPILING:
+            return self.seconds < COMPILING or _Process.seconds < UNCOMPILED_SECONDS
         return self.seconds < LOADING and numbers <= UNLOADED_NUMBERS
 
-    def _timed(self, given):
-        """Run the kernel and the kernels that it calls as Python, with unsigned arithmetic that wraps around. given: the
-        arguments."""
+    def _timed(self, arguments):
+        """Run the kernel and the kernels that it calls as Python, with unsigned arithmetic that wraps around, and add the time
+        to that of uncompiled kernels."""
         begun = time.perf_counter()
         try:
             try:
-                _now.uncompiled = True
+                _thread.uncompiled = True
                 with np.errstate(over="ignore"):
-                    return self._run(given)
+                    return self._run(arguments)
             finally:
-                _now.uncompiled = False
+                _thread.uncompiled = False
                 spent = time.perf_counter() - begun
                 self.seconds += spent
-                _Spent.seconds += spent
+                _Process.seconds += spent
         finally:
-            _now.uncompiled = (
-                False  # an interrupt may come before the line above: all kernels would run uncompiled from then on
-            )
+            # again, as an interrupt may come before the line above: all kernels would run uncompiled from then on
+            _thread.uncompiled = False
 
-    def _run(self, given):
+    def _run(self, arguments):
         """Call the uncompiled function with arguments and result converted as compiled code does."""
         if not self.signatures:
-            return self.uncompiled(*given)
-        signature, values = self._matching(given)
+            return self.uncompiled(*arguments)
+        signature, values = self._converted(arguments)
         return signature.result.returned(self.uncompiled(*values))
 
-    def _matching(self, given) -> tuple[Signature, list]:
+    def _converted(self, arguments) -> tuple[Signature, list]:
         """Return the first signature that accepts the arguments, and the arguments converted to its types."""
         for signature in self.signatures[:-1]:
             try:
-                return signature, signature.given(given)
+                return signature, signature.given(arguments)
             except TypeError:
                 pass
-        return self.signatures[-1], self.signatures[-1].given(given)
+        return self.signatures[-1], self.signatures[-1].given(arguments)
 
     @property
     def _numba_type_(self):
@@ -175,27 +173,32 @@ class Kernel:
         return dispatcher_of(self)
 
     def compiled(self) -> Callable:
-        """The machine code of the kernel, loaded or compiled."""
+        """Return the machine code of the kernel, loaded or compiled."""
         if self.entry is None:
-            with part("kernels"), locked(_alone), deferred():  # what the linker calls loses an interrupt
+            with part("kernels"), locked(_lock), deferred():  # what the linker calls loses an interrupt
                 if self.entry is None:
-                    _Spent.loaded = True
+                    _Process.loaded = True
                     self.entry = self._loaded() or self.dispatcher
         return self.entry
 
     def _loaded(self) -> Callable | None:
-        """The machine code of the kernel without numba, if it is cached."""
+        """Return the machine code of the kernel without numba, None if it is not cached."""
         if not (self.typed and self.signatures and self.cache):
             return None
         from semi_naive.host import native
 
-        found = native.load(self)
-        if found is None:
+        functions = native.load(self)
+        if functions is None:
             return None
-        checking = [signature.checking(each) for signature, each in zip(self.signatures, found, strict=True)]
+        checking = [signature.checking(each) for signature, each in zip(self.signatures, functions, strict=True)]
         if len(checking) == 1:
             return checking[0]
-        return lambda *given: checking[self.signatures.index(self._matching(given)[0])](*given)
+
+        def dispatch(*arguments):
+            signature, _ = self._converted(arguments)
+            return checking[self.signatures.index(signature)](*arguments)
+
+        return dispatch
 
 
 def defined_kernels() -> list[Kernel]:
@@ -204,8 +207,8 @@ def defined_kernels() -> list[Kernel]:
 
 
 def load_kernels(names: Iterable[str] = ()) -> None:
-    """Load the machine code of kernels, if it is cached: of those with the given names, as "words.sort", or of all that are
-    defined, for a process that forks others."""
+    """Load the machine code of kernels, if it is cached, before this process forks others. names: as "words.sort"; none: all
+    kernels that are defined."""
     with deferred():
         from semi_naive.host.native import is_cached
 
@@ -216,5 +219,5 @@ def load_kernels(names: Iterable[str] = ()) -> None:
 
 
 def name_of(kernel: Kernel) -> str:
-    """The name of a function after the last part of its module's name."""
+    """Return the name of a kernel after the last part of its module's name, as "words.sort"."""
     return f"{kernel.py_func.__module__.rpartition('.')[2]}.{kernel.py_func.__name__}"

@@ -43,21 +43,22 @@ FunctionIdentity._unique_ids = itertools.count(secrets.randbits(48))
 
 
 class _Compiling:
-    """The state of compilation in this process: the time it has taken, the start of the current one, and whether a note was
-    logged.
+    """The state of compilation in this process. seconds: the time it has taken; since: the start of the current one, 0 if there
+    is none; noted: True once a note was logged.
     """
 
-    seconds, since, told = 0.0, 0.0, False
+    seconds, since, noted = 0.0, 0.0, False
 
 
 def dispatcher_of(kernel) -> Dispatcher:
-    """The compiled or loaded kernel of a `host.jit.Kernel`. The kernels that it calls are compiled only if needed."""
+    """Return the compiled or loaded kernel of a `host.jit.Kernel`. The kernels that it calls are compiled only if needed. Logs
+    a note once compiling has taken NOTED_COMPILE_SECONDS in this process."""
     if native.is_cached(kernel):
         return _make_dispatcher(kernel)
     outermost, now = not _Compiling.since, time.monotonic()
     _Compiling.since = _Compiling.since or now
-    if not _Compiling.told and _Compiling.seconds + now - _Compiling.since > NOTED_COMPILE_SECONDS:
-        _Compiling.told = True
+    if not _Compiling.noted and _Compiling.seconds + now - _Compiling.since > NOTED_COMPILE_SECONDS:
+        _Compiling.noted = True
         log.getChild("compiling").info("compiling kernels that are new on this machine: some seconds, once")
     try:
         return _make_dispatcher(kernel)
@@ -72,7 +73,7 @@ def _make_dispatcher(kernel) -> Dispatcher:
     if kernel.cache:
         dispatcher._cache = KernelCache(kernel)  # not public; `Dispatcher.enable_caching` sets it
     for signature in map(_of_numba, kernel.signatures):
-        with dispatcher._cache.made_by_one(signature) if kernel.cache else nullcontext():
+        with dispatcher._cache.compiled_by_one_process(signature) if kernel.cache else nullcontext():
             dispatcher.compile(signature)
     dispatcher.disable_compile(bool(kernel.signatures))
     return dispatcher
@@ -83,14 +84,14 @@ def _of_numba(signature):
 
 
 def type_of(intrinsic) -> types.Type:
-    """The type of a numba intrinsic. The typing context is refreshed first, as the intrinsic may have been made while
-    compiling."""
+    """Return the type of a numba intrinsic. The typing context is refreshed first, as the intrinsic may be newer."""
     cpu_target.typing_context.refresh()
     return cpu_target.typing_context.resolve_value_type(intrinsic)
 
 
 class KernelCache:
-    """The cache of one kernel, with the interface of `numba.core.caching._Cache`, which a test checks."""
+    """The cache of one kernel, with the interface of `numba.core.caching._Cache`, which a test checks. ours: the signatures of
+    `host.signatures` by those of numba."""
 
     def __init__(self, kernel):
         self.kernel, self.enabled = kernel, True
@@ -100,8 +101,8 @@ class KernelCache:
     def cache_path(self) -> str:
         return str(native.cache_folder())
 
-    def made_by_one(self, signature):
-        """Hold the lock under which one process compiles a kernel and saves it."""
+    def compiled_by_one_process(self, signature):
+        """Return a context in which only this process compiles a kernel and saves it, if it is not cached."""
         places = self._places(signature)
         return nullcontext() if any(path.exists() for path in places) else exclusive(f"{places[0]}.lock")
 
@@ -110,20 +111,19 @@ class KernelCache:
         for path in self._places(signature) if self.enabled else ():
             data = private.load(path)
             if data is not None:
-                _name_allocator()
+                _add_allocator_symbols()
                 try:
                     return _rebuilt(context, io.BytesIO(data))
                 except Exception as error:  # an unpickler and a linker raise many types for a file of another build
                     log.info("%s is compiled again, as %s does not load: %r", self.kernel.py_func.__name__, path, error)
         return None
 
-    def save_overload(self, signature, made) -> None:
-        """Save the compiled code for a signature."""
-        if not self.enabled or made.lifted or made.library.has_dynamic_globals:  # addresses of this process
+    def save_overload(self, signature, result) -> None:
+        if not self.enabled or result.lifted or result.library.has_dynamic_globals:  # addresses of this process
             return
         path, _ = self._places(signature)
         try:
-            private.save_checked(path, _serialized(made))
+            private.save_checked(path, _serialized(result))
         except OSError as error:
             log.info("%s is not kept: %s", self.kernel.py_func.__name__, error)
 
@@ -140,15 +140,15 @@ class KernelCache:
         return native.places(self.kernel, self.ours.get(signature, signature))
 
 
-def _serialized(made: CompileResult) -> bytes:
-    """Return the content of a file of machine code: its `ObjectCode`, and what numba makes of the rest."""
-    (name, kind, (code, inlined)), *others = made._reduce()
-    environments = {each.env_name: each for each in (made.environment, *others[-1])}
-    module = made.library._final_module
+def _serialized(result: CompileResult) -> bytes:
+    """Return the content of a file of machine code: its `ObjectCode`, and numba's pickle of the other parts."""
+    (name, kind, (code, inlined)), *others = result._reduce()
+    environments = {each.env_name: each for each in (result.environment, *others[-1])}
+    module = result.library._final_module
     declared = [each.name for each in (*module.functions, *module.global_variables) if each.is_declaration]
     object_code = native.ObjectCode(
         code,
-        made.fndesc.llvm_cpython_wrapper_name,
+        result.fndesc.llvm_cpython_wrapper_name,
         [(symbol, each.globals["__name__"], list(each.consts)) for symbol, each in environments.items()],
         [name for name in declared if not name.startswith("llvm.")],
         elf.layout(code),
@@ -157,23 +157,21 @@ def _serialized(made: CompileResult) -> bytes:
 
 
 def _rebuilt(context, stream: io.BytesIO) -> CompileResult:
-    """Make numba's description of a compiled kernel of the content of a file."""
+    """Restore numba's description of a compiled kernel from the content of a file."""
     object_code = pickle.load(stream)
     (name, kind, (_, inlined)), *others = _Loading(stream).load()
     return CompileResult._rebuild(context, (name, kind, (object_code.code, inlined)), *others)
 
 
 class _Loading(pickle.Unpickler):
-    """An unpickler of machine code. It does not import the modules of numba that convert results for interpreted code, which
-    machine code without Python objects does not need.
-    """
+    """An unpickler of machine code. It does not load the kernel's module for numba's environments."""
 
     def find_class(self, module, name):
         return _environment if (module, name) == (environment.__name__, "_rebuild_env") else super().find_class(module, name)
 
 
 def _environment(module: str, consts, name: str):
-    """Replaces numba's `_rebuild_env`: an environment for functions of a module that need not be loaded."""
+    """Return the environment of a name; replaces numba's `_rebuild_env`, which would load the module."""
     found = environment.lookup_environment(name)
     if found is None:
         found = environment.Environment(vars(sys.modules[module]) if module in sys.modules else {"__name__": module})
@@ -183,8 +181,8 @@ def _environment(module: str, consts, name: str):
 
 
 @cache
-def _name_allocator() -> None:
-    """Tell the linker the addresses of numba's allocation functions. `Context.refresh` does that too, but loads all that a
-    compiler needs: 0.4 seconds, and 0.7 if scipy is installed. Compiling refreshes the context anyway."""
+def _add_allocator_symbols() -> None:
+    """Add the addresses of numba's allocation functions to the linker's symbols, once. `Context.refresh` does that too, but
+    loads all that a compiler needs: 0.4 seconds, and 0.7 if scipy is installed."""
     for name, place in c_helpers.items():
         binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", place)

@@ -17,12 +17,10 @@ if TYPE_CHECKING:
     import subprocess
 
 ORDERLY_END_SECONDS = 5.0  # seconds that a process has to end after its standard input is closed
-SECOND_REMOVAL_SECONDS = (
-    0.1  # seconds after which paths are removed once more: what ends meanwhile may still have written there
-)
+SECOND_REMOVAL_SECONDS = 0.1  # seconds after which paths are removed again: ending processes may have written there
 
-_processes: list[tuple[int, subprocess.Popen]] = []  # with the process that started it; forks of that process ignore it
-_paths: dict[str, int] = {}  # with the process that made it
+_processes: list[tuple[int, subprocess.Popen]] = []  # (id of the process that registered it, process)
+_paths: dict[str, int] = {}  # with the id of the process that registered it; forks of that process do not remove it
 
 
 def add(path: str) -> None:
@@ -30,7 +28,8 @@ def add(path: str) -> None:
     _paths[path] = os.getpid()
 
 
-def forget_folder(path: str) -> None:
+def forget(path: str) -> None:
+    """Undo `add`."""
     _paths.pop(path, None)
 
 
@@ -40,18 +39,16 @@ def add_process(process: subprocess.Popen) -> None:
 
 
 def is_ours(process: subprocess.Popen | None) -> bool:
-    """True if a process is to be ended at exit."""
     return any(one is process for _, one in _processes)
 
 
 def folders() -> list[str]:
-    """The registered paths."""
     return list(_paths)
 
 
 def end_process(process: subprocess.Popen, patience: float = ORDERLY_END_SECONDS) -> None:
     """Close a process's standard input, and kill its process group unless it has ended in time."""
-    _processes[:] = [one for one in _processes if one[1] is not process]
+    _processes[:] = [(started, other) for started, other in _processes if other is not process]
     with contextlib.suppress(OSError):
         if process.stdin:
             process.stdin.close()

@@ -35,8 +35,12 @@ HELPS = "a larger {} lets it go on; a recursion that makes new values needs a bo
 
 
 class LimitExceeded(RuntimeError):
-    """An evaluation exceeded one of its limits, or was cancelled. said: which limit. place: the iteration and rule that was
-    running. made: the number of tuples. helps: advice.
+    """An evaluation exceeded one of its limits, or was cancelled.
+
+    said: the limit, or the reason of the cancellation.
+    place: the iteration and rule that was running.
+    made: the tuples made so far, as text.
+    helps: advice.
     """
 
     def __init__(self, said: str, place: str = "", made: str = "", helps: str = ""):
@@ -57,10 +61,10 @@ class Limits:
 
     def __init__(self, seconds: float | None = None, nbytes: int | None = None, around: "Limits | None" = None):
         self.seconds, self.nbytes, self.around = seconds, nbytes, around
-        self.until = math.inf if seconds is None else time.monotonic() + seconds
+        self.deadline = math.inf if seconds is None else time.monotonic() + seconds
         self.cancelled = ""  # the reason of a cancellation
-        self.held: Callable[[], int] | None = None  # returns the bytes of all relations
-        self.before, self.due = 0, 0.0  # bytes at the start; time of the next measurement
+        self.count_bytes: Callable[[], int] | None = None  # see `measure`
+        self.bytes_at_start, self.next_measurement = 0, 0.0
 
     def cancel(self, why: str) -> None:
         """End the evaluation at its next check."""
@@ -70,49 +74,53 @@ class Limits:
         """Raise LimitExceeded after a cancellation or the deadline."""
         if self.cancelled:
             raise LimitExceeded(self.cancelled)
-        if time.monotonic() > self.until:
+        if time.monotonic() > self.deadline:
             taken = quantity(self.seconds or 0, "second", show="{:g}".format)
             limit = f"it has taken {taken}, which is the limit (query_seconds)"
             raise LimitExceeded(limit, helps=HELPS.format("query_seconds"))
 
-    def measure(self, held: Callable[[], int]) -> None:
-        """Count bytes from now on. held: a function that gives the bytes of all relations, symbols and records."""
-        if self.nbytes is not None and self.held is None:
-            self.held, self.before = held, held()
+    def measure(self, count_bytes: Callable[[], int]) -> None:
+        """Limit the bytes added from now on. count_bytes: returns the bytes of all relations, symbols and records. A later call
+        has no effect."""
+        if self.nbytes is not None and self.count_bytes is None:
+            self.count_bytes, self.bytes_at_start = count_bytes, count_bytes()
 
     def check_bytes(self, beside: Callable[[], int], now: bool) -> None:
         """Raise LimitExceeded if more bytes have been added than allowed. beside: returns the bytes that belong to no relation
         yet; now: measure even if the last measurement was recent."""
-        if self.nbytes is None or self.held is None or not now and time.monotonic() < self.due:
+        if self.nbytes is None or self.count_bytes is None or not now and time.monotonic() < self.next_measurement:
             return
-        self.due = time.monotonic() + MEASURE_SECONDS
-        added = self.held() + beside() - self.before
+        self.next_measurement = time.monotonic() + MEASURE_SECONDS
+        added = self.count_bytes() + beside() - self.bytes_at_start
         if added > self.nbytes:
             limit = f"it has made {quantity(added, 'byte')}, and the limit is {self.nbytes:,} (query_bytes)"
             raise LimitExceeded(limit, helps=HELPS.format("query_bytes"))
 
 
 class Block:
-    """Exists as long as a block with a value of a `BlockVariable` runs."""
+    """A sign that a block runs: an object that exists as long as the block's frame."""
 
 
 class BlockVariable(Generic[T]):
-    """A variable of this context that has a value while a block runs, and threads that share its work. An interrupt may end a
-    block before it can reset the variable: then its value counts no more."""
+    """A variable of this context that has a value while a block runs, also in threads that share its work. An interrupt may end
+    a block before it can reset the variable; its value is ignored from then on, as its `Block` no longer exists."""
 
     def __init__(self, name: str):
+        # (value, weak reference to the `Block`, the entry around it)
         self._variable: ContextVar[tuple[T | None, Callable[[], object | None], Any] | None] = ContextVar(name, default=None)
 
     def get(self) -> T | None:
-        """The value of the innermost block that runs; None if there is none."""
+        """Return the value of the innermost block that runs; None if there is none."""
         entry = self._variable.get()
-        while entry is not None and entry[1]() is None:
-            entry = entry[2]
-        return None if entry is None else entry[0]
+        while entry is not None:
+            value, block, around = entry
+            if block() is not None:
+                return value
+            entry = around
+        return None
 
     @contextlib.contextmanager
     def set(self, value: T | None) -> Iterator[None]:
-        """Set the value while the block runs."""
         block = Block()
         token = self._variable.set((value, weakref.ref(block), self._variable.get()))
         try:
@@ -121,27 +129,27 @@ class BlockVariable(Generic[T]):
             self._variable.reset(token)
 
 
-_here: BlockVariable[Limits] = BlockVariable("limits")
+_limits: BlockVariable[Limits] = BlockVariable("limits")
 
 
 @contextlib.contextmanager
 def within(seconds: float | None = None, nbytes: int | None = None) -> Iterator[Limits]:
     """Evaluate the block within limits, in addition to those already in force."""
-    limits = Limits(seconds, nbytes, _here.get())
-    with _here.set(limits):
+    limits = Limits(seconds, nbytes, _limits.get())
+    with _limits.set(limits):
         yield limits
 
 
 @contextlib.contextmanager
 def lifted() -> Iterator[None]:
     """Run the block without limits, for clean-up and rollback that must complete."""
-    with _here.set(None):
+    with _limits.set(None):
         yield
 
 
 def in_force() -> Iterator[Limits]:
-    """The limits of this context, innermost first."""
-    limits = _here.get()
+    """Yield the limits of this context, innermost first."""
+    limits = _limits.get()
     while limits is not None:
         yield limits
         limits = limits.around
@@ -149,27 +157,26 @@ def in_force() -> Iterator[Limits]:
 
 def are_set() -> bool:
     """True if work must be cut into pieces, as limits may end it."""
-    return _here.get() is not None
+    return _limits.get() is not None
 
 
 def check_limits() -> None:
     """Raise LimitExceeded if a deadline has passed, or the evaluation was cancelled. 0.1 µs without limits."""
-    if _here.get() is not None:
+    if _limits.get() is not None:
         for limits in in_force():
             limits.check()
 
 
-def measure(held: Callable[[], int]) -> None:
-    """Count the bytes allocated from now on, if they are limited."""
-    if _here.get() is not None:
+def measure(count_bytes: Callable[[], int]) -> None:
+    """Limit the bytes added from now on, if there is such a limit: see `Limits.measure`."""
+    if _limits.get() is not None:
         for limits in in_force():
-            limits.measure(held)
+            limits.measure(count_bytes)
 
 
 def check_bytes(beside: Callable[[], int] = int, now: bool = False) -> None:
-    """Raise LimitExceeded if too many bytes have been added; measured a few times a second, or now. beside: returns the bytes
-    that belong to no relation yet."""
-    if _here.get() is not None:
+    """Raise LimitExceeded if too many bytes have been added: see `Limits.check_bytes`."""
+    if _limits.get() is not None:
         for limits in in_force():
             limits.check_bytes(beside, now)
 
@@ -194,11 +201,11 @@ class Work:
     """The bindings that an evaluation has visited. most: its budget."""
 
     def __init__(self, most: float):
-        self.most, self.bindings, self.alone = most, 0, Lock()
+        self.most, self.bindings, self.lock = most, 0, Lock()
 
     def visit(self, bindings: int) -> None:
         """Count bindings. Raises OverBudget above the budget."""
-        with self.alone:  # threads of one evaluation share it
+        with self.lock:  # threads of one evaluation share it
             self.bindings += bindings
         if self.bindings > self.most:
             raise OverBudget
@@ -228,6 +235,6 @@ def visit(bindings: int) -> None:
 
 
 def bindings_left() -> float:
-    """The bindings that may still be visited."""
+    """Return the bindings that may still be visited, infinity without a budget."""
     work = _work.get()
     return math.inf if work is None else max(0, work.most - work.bindings)

@@ -86,43 +86,43 @@ class OutOfMemory(MemoryError):
         return f"out of memory{place}: {self.said}\n  {self.helps}"
 
 
-_looked = [0.0]
-_places: list[tuple[Callable[[], str], str]] = []  # places of the open blocks, innermost last
+_last_check = [0.0]
+_places: list[tuple[Callable[[], str], str]] = []  # (place, helps) of the blocks of `working_on`, innermost last
 
 
 def check_is_due() -> bool:
-    """True a few times a second, when memory is to be looked at again; cheap enough to ask for every batch."""
+    """True if CHECK_SECONDS have passed since it was last true; cheap enough to ask for every batch."""
     now = time.monotonic()
-    if now < _looked[0] + CHECK_SECONDS:
+    if now < _last_check[0] + CHECK_SECONDS:
         return False
-    _looked[0] = now
+    _last_check[0] = now
     return True
 
 
 def check_memory() -> None:
     """Raise OutOfMemory if a limit is near."""
     for room in rooms():
-        if room.near and _ours(room):
+        if room.near and _is_to_blame(room):
             raise OutOfMemory(str(room))
 
 
-def _ours(room: Room) -> bool:
-    """True if this process and its children use enough of the limit to be its cause. For the machine as a whole it costs
-    milliseconds."""
+def _is_to_blame(room: Room) -> bool:
+    """True if this process and its children use enough of a limit to be the cause of a shortage. For the machine as a whole it
+    takes milliseconds."""
     return room.of != MACHINE or ours() > OWN_SHARE_TO_BLAME * room.limit
 
 
 def bytes_before_kill() -> tuple[float, OutOfMemory | None]:
-    """The bytes left before the system kills a process, and the error once less than half of `check_memory`'s reserve is left.
-    A shortage of address space or of data is an error of its own. Costs 0.1 ms while memory suffices."""
+    """Return (the bytes left before the system kills a process, an error if less than half of `check_memory`'s reserve is
+    left). Limits of address space and data are ignored: exceeding them raises an error. Takes 0.1 ms while memory suffices."""
     room = min((room for room in rooms() if room.of not in (ADDRESSES, DATA)), key=lambda each: each.left, default=None)
     if room is None or room.left >= min((1 - NEAR_LIMIT_FRACTION) * room.limit, ENOUGH_FREE_BYTES) / 2:
         return room.left if room else float("inf"), None
-    return (room.left, OutOfMemory(str(room), *where())) if _ours(room) else (float("inf"), None)
+    return (room.left, OutOfMemory(str(room), *where())) if _is_to_blame(room) else (float("inf"), None)
 
 
 def scarce() -> bool:
-    """True if this process alone uses so much of its and its children's memory that data should leave it."""
+    """True if this process alone uses more than DRIVER_SHARE of the memory, so that data should leave it."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         return resident(os.getpid()) > DRIVER_SHARE * limit()
     return False
@@ -138,9 +138,12 @@ def is_memory(error: BaseException | str) -> bool:
 
 
 @contextlib.contextmanager
-def at(place: Callable[[], str], helps: str = HELPS, made: Callable[[], str] = str):
-    """Name the work of a block in its memory and limit errors, and to `where` meanwhile. place, made: return what it does, and
-    the tuples that it has made so far; called only for an error. helps: advice against a shortage of memory."""
+def working_on(place: Callable[[], str], helps: str = HELPS, made: Callable[[], str] = str):
+    """Name the work of a block in its memory and limit errors, and in the result of `where` meanwhile.
+
+    place: returns a description of the work; made: of the tuples made so far. Both are called only for an error.
+    helps: advice against a shortage of memory.
+    """
     here = place, helps
     _places.append(here)
     try:
@@ -157,7 +160,7 @@ def at(place: Callable[[], str], helps: str = HELPS, made: Callable[[], str] = s
 
 
 def where() -> tuple[str, str]:
-    """The work in progress, if known, and the advice for it. Any thread may ask."""
+    """Return (the work in progress, "" if unknown, the advice for it). Any thread may call it."""
     with contextlib.suppress(Exception):
         place, helps = _places[-1]
         return place(), helps
@@ -172,19 +175,20 @@ def work() -> str:
 
 
 def killed() -> OutOfMemory:
-    """The error for a worker that the system has killed."""
+    """Return the error for a worker that the system has killed."""
     return OutOfMemory("the system has killed a Python worker for want of memory" + _nearest("; "))
 
 
 def _nearest(before: str = "") -> str:
-    """The usage of the limit that is nearest; empty if none is known."""
+    """Describe the usage of the limit that is nearest, after the text `before`; "" if no limit is known."""
     room: Room | None = min(rooms(), key=lambda each: each.left / each.limit, default=None)
     return f"{before}{room}" if room else ""
 
 
 def out_of_memory(error: BaseException | str, place: str = "", helps: str = HELPS) -> OutOfMemory:
-    """Convert an error that `is_memory`: it names the failed allocation, and the usage of the nearest limit."""
+    """Convert an error for which `is_memory` is true to one that names the failed allocation and the usage of the nearest
+    limit."""
     if isinstance(error, OutOfMemory):
         return error if error.place else OutOfMemory(error.said, place, error.helps if error.helps != HELPS else helps)
-    asked = [line.strip() for line in str(error).splitlines() if any(sign in line for sign in SIGNS)][:1]
-    return OutOfMemory("; ".join(filter(None, [*asked, _nearest()])) or "no more is to be had", place, helps)
+    allocation = [line.strip() for line in str(error).splitlines() if any(sign in line for sign in SIGNS)][:1]
+    return OutOfMemory("; ".join(filter(None, [*allocation, _nearest()])) or "no more is to be had", place, helps)

@@ -17,12 +17,12 @@ UNLIMITED_BYTES = 1 << 60
 MACHINE = "this machine's memory"
 ADDRESSES = "this process's address space (ulimit -v)"
 DATA = "this process's data (ulimit -d)"
-OWN_LIMITS = {ADDRESSES: ("RLIMIT_AS", 0), DATA: ("RLIMIT_DATA", 5)}  # their names, and their usage's place in /proc/self/statm
+OWN_LIMITS = {ADDRESSES: ("RLIMIT_AS", 0), DATA: ("RLIMIT_DATA", 5)}  # (name, field of its usage in /proc/self/statm)
 
 
 @dataclass
 class Room:
-    """A limit in bytes, and its usage."""
+    """A limit and its usage, in bytes. of: what it limits, for messages."""
 
     used: int
     limit: int
@@ -49,18 +49,19 @@ def gigabytes(size: float) -> str:
 
 
 def limit() -> int:
-    """The bytes that this process and its children may use."""
+    """Return the bytes that this process and its children may use: the least limit."""
     return min((room.limit for room in rooms()), default=UNLIMITED_BYTES)
 
 
 def rooms() -> Iterator[Room]:
-    """All known limits with their usage; costs 0.1 ms."""
+    """Yield all known limits with their usage; takes 0.1 ms."""
     for folder, name, files in _groups():
         with contextlib.suppress(OSError, ValueError, KeyError):
             yield Room(files.used(folder), min(files.limits(folder)), name)
     with contextlib.suppress(OSError, ValueError, KeyError):
-        told = _numbers(Path("/proc/meminfo"))
-        yield Room(1024 * (told["MemTotal:"] - told["MemAvailable:"]), 1024 * told["MemTotal:"], MACHINE)
+        kilobytes = _numbers(Path("/proc/meminfo"))
+        total = 1024 * kilobytes["MemTotal:"]
+        yield Room(total - 1024 * kilobytes["MemAvailable:"], total, MACHINE)
     for of, (limit_name, field) in OWN_LIMITS.items():
         if (most := _own_limit(limit_name)) < UNLIMITED_BYTES:
             with contextlib.suppress(OSError, ValueError, IndexError):
@@ -84,6 +85,7 @@ def _own_limit(name: str) -> int:
 
 
 def _numbers(path: Path) -> dict[str, int]:
+    """Return {first word: second word} of the lines of a file."""
     return {words[0]: int(words[1]) for line in path.read_text().splitlines() if len(words := line.split()) > 1}
 
 
@@ -97,7 +99,6 @@ class GroupV2:
 
     @staticmethod
     def used(folder: Path) -> int:
-        """Return the used bytes of a group."""
         counters = _numbers(folder / "memory.stat")
         cached = counters["file"] - counters["shmem"] + counters.get("slab_reclaimable", 0)
         return int((folder / "memory.current").read_text()) - cached
@@ -112,7 +113,6 @@ class GroupV1:
 
     @staticmethod
     def used(folder: Path) -> int:
-        """Return the used bytes of a group."""
         counters = _numbers(folder / "memory.stat")
         cached = counters["total_cache"] - counters.get("total_shmem", 0)
         return int((folder / "memory.usage_in_bytes").read_text()) - cached
@@ -120,20 +120,20 @@ class GroupV1:
 
 @functools.cache
 def _groups() -> list[tuple[Path, str, type[GroupV1] | type[GroupV2]]]:
-    """The control groups of this process that have a limit."""
+    """Return the control groups of this process that have a limit, as (folder, description, reader)."""
     found: list[tuple[Path, str, type[GroupV1] | type[GroupV2]]] = []
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, kinds, path = line.split(":", 2)
             roots = {"": ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"), "memory": ("/sys/fs/cgroup/memory",)}.get(kinds, ())
             for root in map(Path, roots):
-                found += _limited(root, path, GroupV1 if kinds else GroupV2)
+                found += _groups_above(root, path, GroupV1 if kinds else GroupV2)
     return found
 
 
-def _limited(root: Path, path: str, files) -> Iterator[tuple[Path, str, type[GroupV1] | type[GroupV2]]]:
-    """Yield a control group and its parents that have a limit, as (folder, description, reader). In a container the group may
-    be mounted at the root."""
+def _groups_above(root: Path, path: str, files) -> Iterator[tuple[Path, str, type[GroupV1] | type[GroupV2]]]:
+    """Yield those of a control group and its parents that have a limit, as `_groups` does. In a container the group may be
+    mounted at the root."""
     folder = root / path.lstrip("/")
     for group in dict.fromkeys([folder, *folder.parents, root]):
         if group == root or root in group.parents:
@@ -153,14 +153,14 @@ def kills() -> int:
 
 
 def resident(process: int) -> int:
-    """The resident bytes of a process, without mapped files, which can be read again."""
+    """Return the resident bytes of a process, without mapped files, which can be read again."""
     words = Path(f"/proc/{process}/statm").read_text().split()
     return (int(words[1]) - int(words[2])) * os.sysconf("SC_PAGE_SIZE")
 
 
 def ours() -> int:
-    """The resident bytes of this process and all its descendants."""
-    return _of_each(resident)
+    """Return the resident bytes of this process and all its descendants."""
+    return _sum_over_processes(resident)
 
 
 def peak(process: int | None = None) -> int:
@@ -169,11 +169,11 @@ def peak(process: int | None = None) -> int:
         for line in Path(f"/proc/{process or os.getpid()}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):  # getrusage starts from the peak of the parent process
                 return 1024 * int(line.split()[1])
-    return 0 if process else _told_peak()
+    return 0 if process else _peak_by_getrusage()
 
 
-def _told_peak() -> int:
-    """The peak of this process on systems without /proc."""
+def _peak_by_getrusage() -> int:
+    """Return the peak of resident bytes of this process on a system without /proc."""
     try:
         import resource
     except ImportError:  # not on Windows
@@ -182,20 +182,21 @@ def _told_peak() -> int:
 
 
 def peaks() -> int:
-    """The sum of the peaks of this process and its running descendants; shared memory counts in each."""
-    return _of_each(peak)
+    """Return the sum of the peaks of this process and its running descendants; shared memory counts in each."""
+    return _sum_over_processes(peak)
 
 
-def _of_each(size_of: Callable[[int], int]) -> int:
-    """The sum of a function over this process and all its descendants."""
+def _sum_over_processes(size_of: Callable[[int], int]) -> int:
+    """Return the sum of a function of process ids over this process and all its descendants."""
     parents: dict[int, int] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, IndexError, ValueError):
-            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-    found, size = {os.getpid()}, 0
-    while more := {child for child, parent in parents.items() if parent in found} - found:
-        found |= more
-    for process in found:
+            _, _, fields = (folder / "stat").read_text().rpartition(")")
+            parents[int(folder.name)] = int(fields.split()[1])
+    processes, size = {os.getpid()}, 0
+    while more := {child for child, parent in parents.items() if parent in processes} - processes:
+        processes |= more
+    for process in processes:
         with contextlib.suppress(OSError, IndexError, ValueError):
             size += size_of(process)
     return size

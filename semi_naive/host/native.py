@@ -60,8 +60,8 @@ class ObjectCode(NamedTuple):
     """The machine code of a kernel for one signature.
 
     code: an object file; entry: the symbol of its function for calls from Python.
-    environments: for each of its functions (symbol, module, constants), the first for `entry`; a variable of this symbol has
-    the address of an object with the constants, as numpy's types of arrays that are returned.
+    environments: (symbol, module, constants) of each of its functions, the first for `entry`. A variable with this symbol must
+    have the address of an object with the constants, such as numpy's types of returned arrays.
     externals: the symbols that it refers to. layout: of the object file, if LLVM is not needed.
     """
 
@@ -75,17 +75,17 @@ class ObjectCode(NamedTuple):
 def load(kernel) -> list[Callable] | None:
     """Return a kernel's functions, one for each signature, or None if its machine code is not cached or does not load. They do
     not check the types of arrays."""
-    found = []
+    functions = []
     for signature in kernel.signatures:
         path, data = next(((path, data) for path in places(kernel, signature) if (data := private.load(path))), (None, None))
         if data is None:
             return None
         try:
-            found.append(_linked(kernel.py_func, pickle.loads(data)))
+            functions.append(_link(kernel.py_func, pickle.loads(data)))
         except Exception as error:  # an unpickler and a linker raise many types for a file of another build
             log.info("%s is loaded by numba, as %s does not load: %r", kernel.py_func.__name__, path, error)
             return None
-    return found
+    return functions
 
 
 def is_cached(kernel) -> bool:
@@ -94,19 +94,19 @@ def is_cached(kernel) -> bool:
 
 
 def files(kernel) -> list[Path]:
-    """The files of a kernel in the cache, one for each signature."""
+    """Return the existing files of a kernel in the cache, one for each signature."""
     return [path for signature in kernel.signatures if (path := places(kernel, signature)[0]).exists()]
 
 
 def places(kernel, signature) -> tuple[Path, Path]:
     """Return the files in which the machine code may be: in the cache, and in the package if it was installed from a wheel."""
-    name = _name(kernel, str(signature))
+    name = _file_name(kernel, str(signature))
     return cache_folder() / name, wheel_kernels() / name
 
 
 @functools.cache
 def cache_folder() -> Path:
-    """The folder of the cache."""
+    """Return the folder of cached machine code, which is made if it is missing."""
     return private.cache("kernels")
 
 
@@ -135,8 +135,9 @@ class _Linker:
     kept: list = []
 
 
-def _linked(function: FunctionType, object_code: ObjectCode) -> Callable:
-    """Link object code, and return its function for calls from Python. Raises LookupError for a symbol that is not there."""
+def _link(function: FunctionType, object_code: ObjectCode) -> Callable:
+    """Link object code, and return its function for calls from Python, which gets the name and docstring of `function`. Raises
+    LookupError for an unknown symbol."""
     helpers = _helpers()
     code, layout = object_code.code, object_code.layout
     address_of = _address_in_layout(code, layout) if layout else _address_by_llvm(object_code)
@@ -212,9 +213,11 @@ def _helpers() -> dict[str, ModuleType]:
     """Load numba's C modules, and note the addresses that machine code refers to, once."""
     if not _Linker.helpers:
         modules = {name: _extension(f"numba.{name}") for name in ("_dynfunc", "_helperlib", "core.runtime._nrt_python")}
-        symbols = {f"numba_{name}": at for each in ("_dynfunc", "_helperlib") for name, at in modules[each].c_helpers.items()}
-        for name, at in modules["core.runtime._nrt_python"].c_helpers.items():
-            symbols[name if name.startswith("_") else f"NRT_{name}"] = at
+        symbols = {
+            f"numba_{name}": address for each in ("_dynfunc", "_helperlib") for name, address in modules[each].c_helpers.items()
+        }
+        for name, address in modules["core.runtime._nrt_python"].c_helpers.items():
+            symbols[name if name.startswith("_") else f"NRT_{name}"] = address
         import builtins
 
         for error in vars(builtins).values():
@@ -242,8 +245,8 @@ def _extension(name: str) -> ModuleType:
 
 
 def _set_unpickling(address: int) -> None:
-    """Give `_unpickle` to the C function that machine code calls for the class of arrays and for errors. It looks for a
-    function of numba at its first call."""
+    """Let the C function at an address, which machine code calls for the class of arrays and for errors, use `_unpickle`. It
+    looks up a function of numba at its first call; if numba is not imported, this call finds `_unpickle` in its place."""
     unpickle = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p)(address)
     if "numba" not in sys.modules:
         stub = ModuleType("numba")
@@ -257,7 +260,7 @@ def _set_unpickling(address: int) -> None:
 
 @functools.cache  # no Python code runs at the second call, in which an interrupt could be raised
 def _unpickle(address: int, data: bytes, digest: bytes):
-    """Replaces numba's function of the same name: the object of pickled data that machine code has at an address."""
+    """Return the object of pickled data that machine code has at an address; replaces numba's function of this name."""
     return pickle.loads(data)
 
 
@@ -265,15 +268,15 @@ def _unpickle(address: int, data: bytes, digest: bytes):
 
 
 @functools.cache
-def _name(kernel, signature: str) -> str:
-    """The name of a file of machine code."""
+def _file_name(kernel, signature: str) -> str:
+    """Return the name of the file with a kernel's machine code for a signature."""
     name = f"{kernel.py_func.__module__}.{kernel.py_func.__qualname__}".removeprefix(f"{OURS}.")
     return f"{name}-{private.digest(*_machine(), signature, name, *kernel_inputs(kernel))}"
 
 
 @functools.cache
 def _machine() -> tuple:
-    """What determines machine code besides the kernel: the processor, the versions, and numba's settings."""
+    """Return all that determines machine code besides the kernel: the processor, the versions, and numba's settings."""
     version = _numba_folder() / "_version.py"
     settings = sorted(item for item in os.environ.items() if item[0].startswith("NUMBA_"))
     return FORMAT, sys.version, version.read_text(), np.__version__, sys.platform, sys.maxsize, _processor(), settings
@@ -291,7 +294,7 @@ def _processor() -> list[str]:
 
 @functools.cache
 def _numba_folder() -> Path:
-    """The folder of the package numba, which is not imported."""
+    """Return the folder of the package numba, without importing it."""
     spec = importlib.util.find_spec("numba")
     if spec is None or spec.origin is None:
         raise ImportError("numba is not installed")
@@ -306,7 +309,7 @@ def kernel_inputs(kernel) -> tuple:
 
 
 def _fingerprint_parts(thing, seen: set) -> Iterator:
-    """Yield the parts of a kernel, function or constant that determine machine code."""
+    """Yield the parts of a kernel, function or constant that determine machine code. seen: functions that are done."""
     if hasattr(thing, "py_func"):  # a kernel
         yield sorted(map(repr, thing.targetoptions.items()))
         yield from _fingerprint_parts(thing.py_func, seen)
@@ -324,28 +327,28 @@ def _fingerprint_parts(thing, seen: set) -> Iterator:
 
 
 def _globals_of(function: FunctionType) -> Iterator:
-    """The globals that a function refers to, including attributes of our modules, and the values that it closes over."""
+    """Yield the globals that a function refers to, including attributes of our modules, and the values that it closes over."""
     names = function.__code__.co_names
     for name in names:
-        found = function.__globals__.get(name)
-        if isinstance(found, ModuleType) and found.__name__.startswith(f"{OURS}."):
-            yield from (vars(found)[inner] for inner in names if inner in vars(found))
+        value = function.__globals__.get(name)
+        if isinstance(value, ModuleType) and value.__name__.startswith(f"{OURS}."):
+            yield from (vars(value)[inner] for inner in names if inner in vars(value))
         else:
-            yield found
+            yield value
     yield from (cell.cell_contents for cell in function.__closure__ or ())
 
 
 @functools.cache
 def _own_digest(function: FunctionType) -> str:
-    """The digest of a function's code, without that of others."""
-    return private.digest(*_code(function.__code__))
+    """Return the digest of a function's code, without that of the functions it calls."""
+    return private.digest(*_code_parts(function.__code__))
 
 
-def _code(code: CodeType) -> Iterator:
+def _code_parts(code: CodeType) -> Iterator:
     """Yield the parts of a function's code that determine machine code."""
     yield code.co_code, code.co_names, code.co_varnames
     for constant in code.co_consts:
-        yield from _code(constant) if isinstance(constant, CodeType) else [repr(constant)]
+        yield from _code_parts(constant) if isinstance(constant, CodeType) else [repr(constant)]
 
 
 @functools.cache

@@ -97,7 +97,7 @@ def summands(values: dict[str, float]) -> dict[str, float]:
 
 
 def series(items: Iterable, last: str = "and") -> str:
-    """Items separated by commas, and by a word before the last one.
+    """Return items separated by commas, and by a word before the last one.
 
     >>> series([1]), series([1, 2, 5]), series(["a", "b"], "or"), series([])
     ('1', '1, 2 and 5', 'a or b', '')
@@ -107,7 +107,7 @@ def series(items: Iterable, last: str = "and") -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Text cut to a number of characters.
+    """Return a text, cut to a number of characters.
 
     >>> shortened("path(x, z) :- path(x, y), edge(y, z).", 14)
     'path(x, z) :-…'

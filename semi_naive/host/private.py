@@ -32,7 +32,7 @@ def folder(path: str | os.PathLike) -> str:
     if not os.path.lexists(path):
         if not os.path.exists(os.path.dirname(path)):
             folder(os.path.dirname(path))
-        with contextlib.suppress(FileExistsError):  # by another process, a moment ago
+        with contextlib.suppress(FileExistsError):  # another process has just made it
             os.mkdir(path, 0o700)
     if wrong := privacy_fault(path):
         raise NotPrivate(f"{path} {wrong}")
@@ -74,7 +74,8 @@ def first_private(folders: Iterable[str | os.PathLike]) -> Path:
 
 @functools.cache
 def cache(name: str) -> Path:
-    """The cache folder of a kind: below XDG_CACHE_HOME or ~/.cache, or in the temporary directory if that is not possible."""
+    """Return the cache folder of this name: below XDG_CACHE_HOME or ~/.cache, or in the temporary directory if that is not
+    possible."""
     return first_private(filter(os.path.isabs, _cache_places(name)))  # there may be no home
 
 

@@ -1,10 +1,10 @@
-"""Messages about unknown names: the similar one that may be meant, and those that there are."""
+"""Messages about unknown names: a similar name that may be meant, and the known names."""
 
 from collections.abc import Collection
 
 
 class UnknownName(KeyError):
-    """A name of a mapping that it has not got. Unlike that of a KeyError, its text is the message."""
+    """A name that a mapping does not have. Unlike that of a KeyError, its text is the message."""
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -26,7 +26,7 @@ def unknown(kind: str, name: object, known: Collection[str]) -> str:
     unknown relation 3: there is none
     """
     near = similar(name, known) if isinstance(name, str) else ""
-    there = f"there are {', '.join(sorted(known))}" if len(known) > 1 else f"there is {next(iter(known), 'none')}"
+    listed = f"here are {', '.join(sorted(known))}" if len(known) > 1 else f"here is {next(iter(known), 'none')}"
     if near:
-        return f"unknown {kind} {name!r}; did you mean {near!r}? T{there[1:]}"
-    return f"unknown {kind} {name!r}: {there}"
+        return f"unknown {kind} {name!r}; did you mean {near!r}? T{listed}"
+    return f"unknown {kind} {name!r}: t{listed}"

@@ -18,7 +18,7 @@ Made = TypeVar("Made")
 
 
 def cpus() -> int:
-    """The cores that this process may use: a container's share, not the machine's."""
+    """Return the number of cores that this process may use: a container's share, not the machine's."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -28,9 +28,8 @@ def in_threads(
     """Yield make(x) for each x of `given`, in order, computed by as many threads as there are cores.
 
     At most `WAITING_RESULTS_A_THREAD` results for each thread are stored, which bounds memory. When the iteration ends, even by
-    an error or Ctrl-C, no call is running; `leave` is called before waiting for that. The calls run in the caller's context,
-    and so under its limits (`host.limits`). Threads are reused: creating and ending them takes 0.2 ms, as long as many rules
-    take.
+    an error or Ctrl-C, it calls `leave`, and then waits until no call is running. The calls run in the caller's context, and so
+    under its limits (`host.limits`). Threads are reused: creating and ending them takes 0.2 ms, as long as many rules take.
     """
     threads, pool = threads or cpus(), None
     waiting: deque[Future] = deque()
@@ -68,7 +67,6 @@ def _take_pool(threads: int) -> "ThreadPoolExecutor":
 
 
 def _wait(futures: Iterable) -> None:
-    """Wait until all futures are done."""
     from concurrent.futures import wait
 
     wait(futures)

@@ -15,7 +15,7 @@ from semi_naive.io.values.fields import kind_of_arrow
 
 SAMPLED_ROWS = 1000  # rows of a text from which types are inferred
 FLOAT = re.compile(r"\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?\s*", re.IGNORECASE | re.ASCII)
-# The type of a column of SQLite by a part of its declared type.
+# The type of a column of SQLite that has no values, by a part of its declared type.
 AFFINITY = {"INT": "number", "REAL": "float", "FLOA": "float", "DOUB": "float"}
 DECLARE = "declare the relation with the types that you want: .decl edge(x: symbol, y: number)"
 
@@ -30,28 +30,25 @@ def inferred_columns(path: str, header: bool = False, table: str = "") -> list[t
     path = (match_files(path) or [path])[0]
     if is_parquet(path):
         schema = read_schema(path)[0].schema
-        types = [_of_arrow(name, type_, path) for name, type_ in zip(schema.names, schema.types, strict=True)]
+        types = [_type_of_arrow(name, type_, path) for name, type_ in zip(schema.names, schema.types, strict=True)]
         return list(zip(identifiers(schema.names), types, strict=True))
     extension = extension_of(path)
     if BY_NAME.get(extension) == "sqlite":
         from semi_naive.io.formats.sqlite import sample_table
 
         names, declared, rows = sample_table(path, table, SAMPLED_ROWS)
-        types = [
-            _of_sqlite(declared_type, [row[at] for row in rows if row[at] is not None])
-            for at, declared_type in enumerate(declared)
-        ]
-        return list(zip(identifiers(names), types, strict=True))
+        columns = [[row[number] for row in rows if row[number] is not None] for number in range(len(names))]
+        return list(zip(identifiers(names), map(_type_in_sqlite, declared, columns), strict=True))
     with io_errors(path):
-        names, rows = _json(path) if extension == ".json" else _text(path, extension, header)
-    wide = max(map(len, rows), default=len(names))
-    if not wide:
+        names, rows = _json_sample(path) if extension == ".json" else _text_sample(path, extension, header)
+    width = max(map(len, rows), default=len(names))
+    if not width:
         raise BadInput("there is no row to infer the columns from", path, hint=DECLARE)
-    inferred = [_type([row[at] for row in rows if len(row) == wide]) for at in range(wide)]
-    return list(zip([*identifiers(names), *[""] * wide], inferred, strict=False))
+    types = [_type_of_texts([row[number] for row in rows if len(row) == width]) for number in range(width)]
+    return list(zip([*identifiers(names), *[""] * width], types, strict=False))
 
 
-def _of_arrow(name: str, type_, path: str) -> str:
+def _type_of_arrow(name: str, type_, path: str) -> str:
     """Return the type of a column by its Arrow type."""
     import pyarrow as pa
 
@@ -62,11 +59,11 @@ def _of_arrow(name: str, type_, path: str) -> str:
     return kind.value
 
 
-def _of_sqlite(declared: str, values: list) -> str:
+def _type_in_sqlite(declared: str, values: list) -> str:
     """Return the type of a column by its values; if there are none, by its declared type.
 
-    >>> _of_sqlite("ANY", [1, 2]), _of_sqlite("INTEGER", [1, 2.5]), _of_sqlite("", [1, "x"]), _of_sqlite("BIGINT", [])
-    ('number', 'float', 'symbol', 'number')
+    >>> _type_in_sqlite("INTEGER", [1, 2.5]), _type_in_sqlite("", [1, "x"]), _type_in_sqlite("BIGINT", [])
+    ('float', 'symbol', 'number')
     """
     if not values:
         return next((type_ for part, type_ in AFFINITY.items() if part in declared), "symbol")
@@ -75,20 +72,23 @@ def _of_sqlite(declared: str, values: list) -> str:
     return "number" if all(isinstance(value, int) for value in values) else "float"
 
 
-def _text(path: str, extension: str, header: bool) -> tuple[list[str], list[list[str]]]:
-    """The names and the first rows of a text file."""
+def _text_sample(path: str, extension: str, header: bool) -> tuple[list[str], list[list[str]]]:
+    """Return (names, first rows) of a text file; the names only with `header`."""
     loose = extension in (".txt", ".mtx")
     with open_binary(path) as stream:
         numbered = numbered_lines(stream, path, skip_mark(stream))
-        wanted = (line for _, _, line in numbered if not loose or line.strip() and line[:1] not in b"#%")
-        lines = [line.decode(errors="replace") for line in islice(wanted, SAMPLED_ROWS + 1 + header)]
-    delimiter = _delimiter(lines) if loose else DELIMITERS[extension]
+        data = (line for _, _, line in numbered if not loose or line.strip() and line[:1] not in b"#%")
+        lines = [line.decode(errors="replace") for line in islice(data, SAMPLED_ROWS + 1 + header)]
+    if loose:
+        delimiter = next((usual for usual in USUAL if lines and usual in lines[0].strip()), " ")
+    else:
+        delimiter = DELIMITERS[extension]
     form = Format(delimiter=delimiter, rfc4180=extension == ".csv", spaced=delimiter == " ")
     lines = lines[extension == ".mtx" :]  # the first line of a matrix has its size
     rows = [[text for _, text in fields_of(line, form)] for line in lines]
     if header:
         return (rows[0] if rows else []), rows[1:]
-    if len(rows) > 1 and not any(map(FLOAT.fullmatch, rows[0])) and "symbol" != _type([row[-1] for row in rows[1:]]):
+    if len(rows) > 1 and not any(map(FLOAT.fullmatch, rows[0])) and "symbol" != _type_of_texts([row[-1] for row in rows[1:]]):
         names = ", ".join(rows[0])
         raise BadInput(
             f"the first row has names, and others have numbers: {names}", path, 1, 1, "--header takes it as a header"
@@ -96,13 +96,8 @@ def _text(path: str, extension: str, header: bool) -> tuple[list[str], list[list
     return [], rows
 
 
-def _delimiter(lines: list[str]) -> str:
-    """The delimiter of a .txt file: the first of the usual ones that occurs."""
-    return next((one for one in USUAL if lines and one in lines[0].strip()), " ")
-
-
-def _json(path: str) -> tuple[list[str], list[list[str]]]:
-    """Return (names, rows as texts) of a JSON file."""
+def _json_sample(path: str) -> tuple[list[str], list[list[str]]]:
+    """Return (names, first rows as texts) of a JSON file; no names if its rows are lists."""
     from semi_naive.io.formats.json_data import json_rows
 
     rows = json_rows(contents(path), path)[:SAMPLED_ROWS]
@@ -116,10 +111,10 @@ def _json_text(value) -> str:
     return repr(value) if type(value) in (int, float) else f"'{value}'"
 
 
-def _type(fields: list[str]) -> str:
-    """The type of a column with these fields.
+def _type_of_texts(fields: list[str]) -> str:
+    """Return the type of a column with some fields.
 
-    >>> _type(["1", "-2"]), _type(["1", "2.5"]), _type(["1", "x"])
+    >>> _type_of_texts(["1", "-2"]), _type_of_texts(["1", "2.5"]), _type_of_texts(["1", "x"])
     ('number', 'float', 'symbol')
     """
     if all(map(DECIMAL.fullmatch, fields)):

@@ -52,7 +52,8 @@ DEFAULT = Options()
 
 
 def format_of(directive, relation, to_stdout: bool = False) -> Format:
-    """The `Format` of a directive on `relation`. Raises BadInput for an invalid parameter."""
+    """Return the `Format` of a directive on `relation`. Raises BadInput for an invalid parameter. to_stdout: an .output is
+    written to standard output."""
     given = directive.parameters
     reading = directive.kind == "input"
     usual = "parquet" if given.get("filename", "").endswith(".parquet") else "file"

@@ -55,27 +55,27 @@ class Edges:
 
 
 def as_edges(source, header=False, expand_symmetric=True, strings=None, any_ids=False, delimiter=None) -> Edges:
-    """The `Edges` of any data that `edge_source` accepts, collected to this process, Spark DataFrames included."""
+    """Return the `Edges` of any data that `edge_source` accepts, collected to this process, Spark DataFrames included."""
     if isinstance(source, Edges):
         return source
     return load_edges(edge_source(source, header, expand_symmetric, strings, any_ids, delimiter))
 
 
 def load_edges(source: Source) -> Edges:
-    """The edges of a source, read in this process. Names get ids in order of first appearance, sources first."""
+    """Read the edges of a source in this process. Names get ids in order of first appearance, sources first."""
     names = SymbolTable()
     return Edges(source.columns(Values(names)).T, names.array() if source.relation.kinds[0] == Kind.SYMBOL else None)
 
 
 def edge_pieces(source, piece_bytes: int, **reading) -> tuple[Iterator[np.ndarray], Callable]:
-    """Return the edges of any data that `edge_source` accepts in pieces (2, n) int64, and a function that returns the names,
-    see `Edges`, once all pieces are read. Text is read `piece_bytes` at a time, or BLOCK_BYTES if it is compressed; parquet by
-    row groups; other data is in memory, or one piece. reading: the options of `edge_source`."""
+    """Return (the edges of any data that `edge_source` accepts in pieces (2, n) int64, a function that returns `Edges.names`
+    once all pieces are read). Text is read `piece_bytes` at a time, or BLOCK_BYTES if it is compressed; parquet by row groups;
+    other data is one piece. reading: the options of `edge_source`."""
     if isinstance(source, Edges):
         return iter([source.pairs.T]), lambda: source.names
     source, names = edge_source(source, **reading), SymbolTable()
     values, named = Values(names), source.relation.kinds[0] == Kind.SYMBOL
-    pieces = (some for part in source.each() for some in _pieces_of(part, values, piece_bytes))
+    pieces = (piece for member in source.members() for piece in _pieces_of(member, values, piece_bytes))
     return pieces, lambda: names.array() if named else None
 
 
@@ -93,8 +93,8 @@ def _pieces_of(source: Source, values: Values, piece_bytes: int) -> Iterator[np.
     rows = 0
     for span in spans:
         try:
-            for columns, found in source.read(span, values):
-                rows += found
+            for columns, rows_read in source.read(span, values):
+                rows += rows_read
                 yield columns
         except BadInput as fault:
             raise with_line_in_file(source, span, fault) from None
@@ -119,7 +119,7 @@ def edge_source(data, header=False, expand_symmetric=True, strings=None, any_ids
 
     Lines of text that begin with # (in .mtx also %) and blank lines are skipped. Reads only the first rows. Then
     `source.columns(values)` reads some 10 M rows/s in this process, and `semi_naive.io.parallel` reads it in Spark's tasks.
-    BadInput, raised here or there, names file, line and column of the first error.
+    Each of them raises BadInput with file, line and column of the first error.
     """
     vertex = ANY_VERTEX if any_ids else VERTEX
     if isinstance(data, Source):
@@ -147,7 +147,7 @@ def edge_source(data, header=False, expand_symmetric=True, strings=None, any_ids
 
 
 def edge_files(paths, **reading) -> Source:
-    """The edges of several files, or patterns of files, as one source. reading: as for `edge_source`."""
+    """Return the edges of several files, or patterns of files, as one source. reading: the options of `edge_source`."""
     from semi_naive.io.graph_files import combined_source
 
     return combined_source(", ".join(paths), [edge_source(path, **reading) for path in paths])

@@ -18,7 +18,7 @@ MAX_LINE_BYTES = 1 << 20
 
 
 def contents(path: str) -> bytes:
-    """All bytes of a file at a path or URI, decompressed if it is gzip."""
+    """Return all bytes of a file at a path or URI, decompressed if it is gzip."""
     with io_errors(path), open_binary(path) as stream:
         return stream.read()
 
@@ -34,8 +34,8 @@ def open_binary(path: str):
     return gzip.GzipFile(fileobj=stream) if path.endswith(".gz") or stream.peek(2)[:2] == GZIP_MAGIC else stream
 
 
-def is_packed(path: str) -> bool:
-    """True if a file can only be read from its beginning."""
+def is_gzip(path: str) -> bool:
+    """True if a file is gzip, so that it can only be read from its beginning."""
     with io_errors(path), open_binary(path) as stream:
         return isinstance(stream, gzip.GzipFile)
 
@@ -45,7 +45,7 @@ def standard_input() -> bytes:
 
 
 def filesystem(path: str):
-    """The pyarrow file system a path or URI lives in, and the path inside it."""
+    """Return (the pyarrow file system of a path or URI, the path inside it)."""
     from pyarrow import fs
 
     return fs.FileSystem.from_uri(path) if is_uri(path) else (fs.LocalFileSystem(), os.path.abspath(path))
@@ -56,7 +56,7 @@ def is_uri(path: str) -> bool:
 
 
 def file_size(path: str) -> int:
-    """Bytes of a file at a path or URI, as stored."""
+    """Return the bytes of a file at a path or URI, as stored; 0 if there is none."""
     if not is_uri(path):
         return os.path.getsize(path) if os.path.isfile(path) else 0
     system, inside = filesystem(path)
@@ -65,7 +65,7 @@ def file_size(path: str) -> int:
 
 @contextlib.contextmanager
 def io_errors(path):
-    """Turn errors of opening, reading and decompressing `path` into `BadInput`."""
+    """Turn errors of the block in opening, reading and decompressing `path` into `BadInput`."""
     try:
         yield
     except FileNotFoundError:
@@ -84,14 +84,14 @@ def io_errors(path):
 
 
 def skip_mark(stream) -> int:
-    """Move a stream from its beginning behind a UTF-8 byte order mark; returns the position."""
-    found = stream.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK
-    return stream.seek(len(BYTE_ORDER_MARK) * found)
+    """Move a stream from its beginning behind a UTF-8 byte order mark, if it has one. Return the position, 3 or 0."""
+    has_mark = stream.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK
+    return stream.seek(len(BYTE_ORDER_MARK) if has_mark else 0)
 
 
 def numbered_lines(stream, path: str, offset: int = 0):
-    """Yield (offset, line number, bytes without the line end) of a binary stream that stands at `offset`, for a look at the
-    first rows. Raises BadInput for a line of more than 1 MiB, a sign of a file that is not text."""
+    """Yield (offset, line number from 1, bytes without the line end) of the lines of a binary stream, whose position is
+    `offset`. Raises BadInput for a line of more than 1 MiB, a sign of a file that is not text."""
     line = 1
     while text := stream.readline(MAX_LINE_BYTES):
         if len(text) == MAX_LINE_BYTES:
@@ -100,8 +100,8 @@ def numbered_lines(stream, path: str, offset: int = 0):
         offset, line = offset + len(text), line + 1
 
 
-def check_there(path: str, relation, folders: bool = False) -> None:
-    """Raise BadInput if the fact file of a relation, or its folder, is missing, or if it is a folder and `folders` is false."""
+def check_fact_file(path: str, relation, folders: bool = False) -> None:
+    """Raise BadInput if the fact file of a relation, or its folder, is missing. folders: the facts may be in a folder."""
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
         message = f"Cannot open fact file {os.path.basename(path)}: there is no folder {folder!r}"
@@ -127,7 +127,7 @@ def check_folder(path: str) -> None:
 def line_pieces(stream, size: int, stop: int | None = None):
     """Yield the rest of `stream` in pieces of whole lines, of some `size` bytes each.
 
-    The last piece holds the line that begins before the offset `stop`; without a stop, the end of the stream.
+    stop: the offset at which the pieces end; a line that begins before it is whole. None: the end of the stream.
     """
     while (want := size if stop is None else min(size, stop - stream.tell())) > 0:
         piece = stream.read(want)
@@ -158,8 +158,7 @@ _waiting = contextvars.ContextVar("files that are to appear together", default=N
 
 @contextlib.contextmanager
 def atomic_files():
-    """Make all files written in the block appear at its end, or none of them; old files remain until then. Databases are
-    excluded: they change when their own transaction commits."""
+    """Make all files that the block writes by `atomic_path` appear at its end, or none of them; old files remain until then."""
     waiting = []
     token = _waiting.set(waiting)
     try:
@@ -168,9 +167,9 @@ def atomic_files():
             if os.path.isdir(path):
                 raise BadInput("cannot be written: it is a folder", path)
         for unfinished, path in waiting:
-            with _denied(path):
+            with _write_errors(path):
                 os.replace(unfinished, path)
-            leftovers.forget_folder(unfinished)
+            leftovers.forget(unfinished)
     finally:
         _waiting.reset(token)
         for unfinished, _ in waiting:
@@ -184,11 +183,11 @@ def atomic_path(path: str):
     check_folder(path)
     unfinished = unfinished_name(path)
     try:
-        with _denied(path):
+        with _write_errors(path):
             yield unfinished
             if (waiting := _waiting.get()) is None:
                 os.replace(unfinished, path)
-                leftovers.forget_folder(unfinished)
+                leftovers.forget(unfinished)
             else:
                 waiting.append((unfinished, path))
     except BaseException:
@@ -204,7 +203,7 @@ def unfinished_name(path: str) -> str:
 
 
 @contextlib.contextmanager
-def _denied(path: str):
+def _write_errors(path: str):
     """Translate errors of the operating system into BadInput."""
     try:
         yield
@@ -213,16 +212,15 @@ def _denied(path: str):
 
 
 def _remove(path: str) -> None:
-    """Delete an unfinished file."""
-    leftovers.forget_folder(path)
+    leftovers.forget(path)
     with contextlib.suppress(OSError):
         os.unlink(path)
 
 
 @contextlib.contextmanager
 def atomic_stream(path: str, compress: bool = False):
-    """Yield a binary stream to a file that is written atomically. A compressed file contains no time, so equal contents give
-    equal files."""
+    """Yield a binary stream to a file that is written atomically. compress: as gzip, without a time, so that equal contents
+    give equal files."""
     with atomic_path(path) as unfinished:
         with open(unfinished, "wb") as file:
             if compress:

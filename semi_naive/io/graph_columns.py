@@ -10,15 +10,16 @@ from semi_naive.ra.ir import Kind, Relation, Type
 
 
 def graph_columns(columns: list, file: str | None = None) -> tuple[list[str], list[int]]:
-    """The names of a graph's two attributes, and the columns to read. Two columns with other names keep these names; for a file
-    a note is logged, as its closure does not show them."""
+    """Return (the names of a graph's two attributes, the numbers of the columns to read). Two columns with uncommon names keep
+    these names; for a file a note is logged, as its closure does not show them."""
     relation = edge_relation(VERTEX, columns)
     order = column_places(relation, columns, file or "edges")
     if file:
         note_order(relation, columns, file)
-    own = order is None and len(set(columns)) == len(columns) == 2
-    names = columns if own else [name for name, _ in relation.attributes]
-    return names, list(range(len(columns))) if order is None else order
+    names = [name for name, _ in relation.attributes]
+    if order is not None:
+        return names, order
+    return columns if len(set(columns)) == len(columns) == 2 else names, list(range(len(columns)))
 
 
 def first_vertex(pairs):
@@ -36,12 +37,13 @@ def vertex_type(first, integer: Type, strings: bool | None, file: str | None = N
 
 
 def relation_of_columns(columns: list, types: list, vertex, strings, file: str | None = None) -> Relation:
-    """The relation of a table, or of a file with columns of these Arrow types."""
+    """Return the relation of the edges in a table, or a file, with these columns and Arrow types. vertex: the type of integer
+    vertices; strings: see `vertex_type`."""
     names, read = graph_columns(columns, file)
-    kinds = {kind_of_arrow(types[at]) for at in read}
+    kinds = {kind_of_arrow(types[column]) for column in read}
     if strings is False and Kind.SYMBOL in kinds:
         raise BadInput("the columns have strings, but strings=False", file or "edges", hint="cast them to int64")
     if not strings and {Kind.SYMBOL, Kind.NUMBER} <= kinds:
-        said = ", ".join(f"{columns[at]!r} has type {plain_type(types[at])}" for at in read)
-        raise BadInput(f"the columns differ: {said}", file or "edges", hint="pass strings=True to read both as names")
+        described = ", ".join(f"{columns[column]!r} has type {plain_type(types[column])}" for column in read)
+        raise BadInput(f"the columns differ: {described}", file or "edges", hint="pass strings=True to read both as names")
     return Relation("edges", tuple((name, NAME if strings or kinds == {Kind.SYMBOL} else vertex) for name in names))

@@ -3,7 +3,7 @@
 from functools import partial
 
 from semi_naive.io.errors import BadInput
-from semi_naive.io.files import check_there, contents, io_errors
+from semi_naive.io.files import check_fact_file, contents, io_errors
 from semi_naive.io.formats.json_data import columns_of_json, json_rows
 from semi_naive.io.formats.layouts import BY_NAME, Format, extension_of
 from semi_naive.io.formats.parquet import is_parquet, read_schema
@@ -23,7 +23,7 @@ def combined_source(path: str, parts: list[Source]) -> Source:
     part_by_kind = {part.relation.kinds[0]: part for part in reversed(parts)}
     if len(part_by_kind) > 1:
         raise BadInput("some files have numbers and others names", path, hint="pass strings=True to read all as names")
-    return Files(parts[0].relation, BUILT_IN, path, tuple(member for part in parts for member in part.each()))
+    return Files(parts[0].relation, BUILT_IN, path, tuple(member for part in parts for member in part.members()))
 
 
 def edges_of_path(path: str, vertex, header, expand, strings, any_ids, delimiter) -> Source:
@@ -41,14 +41,14 @@ def edges_of_path(path: str, vertex, header, expand, strings, any_ids, delimiter
     if extension == ".json":
         rows = json_rows(contents(path), path)
         named = rows[0] if rows and isinstance(rows[0], dict) else {}
-        relation = _of_first(named, list(named.values()) or rows and rows[0], vertex, strings, path)
+        relation = _relation_by_first_row(named, list(named.values()) or rows and rows[0], vertex, strings, path)
         return Given(relation, BUILT_IN, partial(columns_of_json, rows, relation, BUILT_IN, path=path))
     if extension in BY_NAME:
-        check_there(path, edge_relation(vertex))
+        check_fact_file(path, edge_relation(vertex))
         from semi_naive.io.formats.sqlite import only_table
 
         name, columns, first = only_table(path)
-        relation = _of_first(columns, first, vertex, strings, path)
+        relation = _relation_by_first_row(columns, first, vertex, strings, path)
         return file_source(path, Format("sqlite", name), relation, BUILT_IN)
     with io_errors(path):
         form, types = edge_format(path, header, strings, any_ids, delimiter)
@@ -56,8 +56,8 @@ def edges_of_path(path: str, vertex, header, expand, strings, any_ids, delimiter
     return TextFile(relation, BUILT_IN, path, form, expand)
 
 
-def _of_first(columns, row, vertex, strings, path: str) -> Relation:
-    """The relation of rows with these columns, given its first vertex."""
+def _relation_by_first_row(columns, row, vertex, strings, path: str) -> Relation:
+    """Return the relation of rows with these columns; the type of its vertices is that of the first row's vertex."""
     names, read = graph_columns(list(columns), path)
     value = row[read[0]] if read and isinstance(row, (tuple, list)) and len(row) > read[0] else first_vertex([row])
     return Relation("edges", tuple((name, vertex_type(value, vertex, strings, path)) for name in names))

@@ -23,16 +23,16 @@ HINT = "give every attribute a column of its name, or none, to read the columns 
 
 
 def identifiers(names: Sequence) -> list[str]:
-    """The names of columns as attributes; a column without a name is called by its position.
+    """Return the names of columns as names of attributes; a column without a name of its own is named by its position.
 
     >>> identifiers(["from id", "2nd", "", "x", "x"])
     ['from_id', '_2nd', 'column3', 'x', 'column5']
     """
-    made: list[str] = []
-    for at, name in enumerate(names, 1):
+    found: list[str] = []
+    for number, name in enumerate(names, 1):
         plain = _identifier(name)
-        made.append(plain if plain.strip("_") and plain not in made else f"column{at}")
-    return made
+        found.append(plain if plain.strip("_") and plain not in found else f"column{number}")
+    return found
 
 
 def _identifier(name) -> str:
@@ -41,20 +41,24 @@ def _identifier(name) -> str:
 
 
 def column_places(relation, columns: Sequence, file=None, line: int | None = None, where: str = "") -> list[int] | None:
-    """Return the column of each attribute, found by name; None if no name matches. Raises BadInput with both lists if only some
-    attributes have a column, or if two columns have an attribute's name. where: the beginning of its message."""
+    """Return the number of each attribute's column, found by name; None if no name matches. Raises BadInput with both lists if
+    only some attributes have a column, or if two columns have an attribute's name. where: the beginning of its message."""
     attributes, exact = [name for name, _ in relation.attributes], [str(name) for name in columns]
-    column_of = {name: at for names in (identifiers(columns), exact) for at, name in reversed(list(enumerate(names)))}
+    column_of: dict[str, int] = {}
+    for names in (exact, identifiers(columns)):
+        for number, name in enumerate(names):
+            column_of.setdefault(name, number)
     matched = [name for name in attributes if name in column_of]
     if not matched:
         return None
     chosen = [column_of[name] for name in matched]
-    duplicates = [name for at, name in enumerate(exact) if name in matched and at not in chosen]
+    duplicates = [name for number, name in enumerate(exact) if name in matched and number not in chosen]
     if len(matched) == len(attributes) and not duplicates:
         return chosen
-    reason = (
-        f"two columns are called {duplicates[0]}" if duplicates else f"only {', '.join(matched)} {_is(matched)} in both lists"
-    )
+    if duplicates:
+        reason = f"two columns are called {duplicates[0]}"
+    else:
+        reason = f"only {', '.join(matched)} {'is' if len(matched) == 1 else 'are'} in both lists"
     lists = f"{relation.name} has the attributes {', '.join(attributes)}, its facts have the columns {_column_list(columns)}"
     raise BadInput(f"{where}{lists}: {reason}", file, line, hint=HINT)
 
@@ -66,10 +70,6 @@ def check_width(relation, columns: Sequence, file: str) -> None:
         has, there = quantity(relation.arity, "attribute"), quantity(len(columns), "column")
         message = f"{relation.name} has {has} ({attributes}), found {there} ({', '.join(map(str, columns))})"
         raise BadInput(message, file, hint="name the attributes as the columns that you want")
-
-
-def _is(names: list) -> str:
-    return "is" if len(names) == 1 else "are"
 
 
 def _column_list(columns: Sequence) -> str:
@@ -92,7 +92,7 @@ def note_order(relation, columns: Sequence, file: str) -> None:
 
 
 def with_header(form: Format, names: list[str], relation, path: str, line: int) -> Format:
-    """The format of a text whose header has these names."""
+    """Return the format of a text whose header, on a line of a file, has these names: with the order of its columns."""
     order = column_places(relation, names, path, line)
     if order is None:
         note_order(relation, names, path)

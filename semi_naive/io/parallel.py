@@ -22,8 +22,11 @@ MIN_BATCH_ROWS = 1 << 20  # rows; Spark's own Arrow batches have 10,000, and eve
 
 
 class SourcePart(NamedTuple):
-    """A part of a source that a task has read: columns, in which a symbol is a position in `symbols` (a pyarrow array or None);
-    the number of rows; or a fault with its span.
+    """A part of a source that a task has read, or its error.
+
+    columns: (arity, n); a symbol is a position in `symbols`, a pyarrow array, or None if there is none.
+    rows: the number of rows that were read.
+    fault: (span, BadInput) in place of columns.
     """
 
     columns: np.ndarray | None
@@ -32,7 +35,7 @@ class SourcePart(NamedTuple):
     fault: tuple | None = None
 
     def numbered(self, symbols: list[int], values) -> np.ndarray:
-        """The columns, with the symbols of the columns `symbols` numbered by `values`."""
+        """Return the columns with symbols numbered by `values`. symbols: the columns of symbols."""
         if self.symbols is not None:
             ids = values.intern(self.symbols)
             for column in symbols:
@@ -58,8 +61,12 @@ class GatheredSymbols(Interning):
         self.size += len(array)
         return np.arange(self.size - len(array), self.size)
 
+    def clear(self) -> None:
+        """Forget the gathered strings."""
+        self.found, self.size = [], 0
+
     def array(self):
-        """Return all gathered strings as a pyarrow array, or None."""
+        """Return all gathered strings as a pyarrow array, None if there are none."""
         import pyarrow as pa
 
         return pa.concat_arrays(self.found) if self.found else None
@@ -67,19 +74,18 @@ class GatheredSymbols(Interning):
 
 @dataclass
 class ReadSpan:
-    """A task's function that reads a span of a file (a range of bytes, or a row group) and yields `SourcePart`s: columns, new
-    symbols, number of rows. An error is in the last one.
+    """A task's function that reads a span of a file, see `File.spans`, and yields `SourcePart`s. An error is in the last one,
+    so that the driver can report the first error of all tasks.
     """
 
     source: Source
 
     def __call__(self, span):
-        """Yield the parts of a span; an error becomes a part, so that the driver reports the first one."""
         try:
             gathered = GatheredSymbols()
             for columns, rows in self.source.read(span, gathered):
                 yield SourcePart(self.source.needed(columns), gathered.array(), rows)
-                gathered = gathered.__init__() or gathered
+                gathered.clear()  # `read` goes on with the same object
         except BadInput as fault:
             yield SourcePart(None, None, 0, (span, fault))
 
@@ -87,19 +93,18 @@ class ReadSpan:
 def frame_parts(source: SparkFrame):
     """Return an RDD of the `SourcePart`s of a DataFrame. Starts no job."""
     empty, name = schema_of(source.frame).empty_table(), source.relation.name
-    columns_of_table(empty, source.relation, source.types, GatheredSymbols(), name)  # its names and its width
+    columns_of_table(empty, source.relation, source.types, GatheredSymbols(), name)  # raises errors of names and width
     packed = map_in_arrow(source.needed_frame(), ReadBatches(replace(source, frame=None)), "part binary")
     return packed.rdd.map(lambda row: pickle.loads(row[0]))
 
 
 @dataclass
 class ReadBatches:
-    """A function for `DataFrame.mapInArrow` that turns Arrow batches into batches of one pickled part each."""
+    """A function for `DataFrame.mapInArrow` that turns Arrow batches into batches of one pickled `SourcePart` each."""
 
     source: Source
 
     def __call__(self, batches):
-        """Yield the parts of Arrow record batches; an error becomes a part."""
         import pyarrow as pa
 
         for table in _tables(batches):
@@ -128,20 +133,20 @@ def _tables(batches):
 
 
 def check_reports(source: Source, reports) -> int:
-    """The sum of the rows of all parts, given (rows, fault) each. Raises BadInput for the first fault, and for a matrix of
-    another size."""
+    """Return the sum of the rows of all parts of a source. Raises the first error among them, and BadInput for a matrix whose
+    size line declares another number. reports: (rows, fault) of each `SourcePart`."""
     rows = 0
-    for found, fault in reports:
+    for rows_of_part, fault in reports:
         if fault:
             raise with_line_in_file(source, *fault)
-        rows += found
+        rows += rows_of_part
     if source.matrix:
         check_entries(rows, source.matrix, source.path)
     return rows
 
 
 def with_line_in_file(source: Source, span, fault: BadInput) -> BadInput:
-    """The error of a task, with its line counted from the beginning of the file instead of its span."""
+    """Return the error of a task with its line counted from the beginning of the file instead of its span."""
     if fault.line is None:
         return fault
     return BadInput(fault.message, fault.file, source.lines_before(span) + fault.line, fault.column, fault.hint)

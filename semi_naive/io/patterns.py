@@ -25,7 +25,7 @@ def match_files(path: str) -> list[str] | None:
 
 
 def _local(path: str) -> list[str]:
-    """Return the local files that match a pattern; a folder of parquet files is one file."""
+    """Return the local files that match a pattern; a folder of parquet files counts as one file, and hides those inside."""
     found = sorted(glob.glob(path, recursive=True))
     folders = [name for name in found if os.path.isdir(name) and is_parquet(name)]
     inside_folders = tuple(os.path.join(folder, "") for folder in folders)

@@ -23,7 +23,7 @@ ACCEPTED = "expected a path, a list of tuples, a numpy array, a pandas, polars, 
 
 def as_columns(data, relation, types: dict, values) -> np.ndarray:
     """Return the facts of `relation` in `data` as int64 columns (arity, n); rows may repeat. data: see `source_of`."""
-    if type(data) is list:  # most transactions: no module is asked whether it is one of its objects
+    if type(data) is list:  # the usual data of a transaction: skip the checks of `source_of`
         return from_rows(data, relation, BUILT_IN | types, values)
     return source_of(data, relation, types).columns(values)
 
@@ -42,7 +42,10 @@ def source_of(data, relation, types: dict) -> Source:
     """
     types = BUILT_IN | types
     if isinstance(data, Source):
-        return _of_same_kinds(data, relation)
+        if data.relation.kinds != relation.kinds:
+            found, wanted = (", ".join(kinds) for kinds in (data.relation.kinds, relation.kinds))
+            raise BadInput(f"{relation.name} has attributes of the kinds {wanted}, the source has {found}", relation.name)
+        return data
     if isinstance(data, (str, os.PathLike)):
         from semi_naive.io.reading import source_of_path
 
@@ -59,14 +62,6 @@ def source_of(data, relation, types: dict) -> Source:
     if hasattr(data, "__iter__") and not isinstance(data, (bytes, dict)):
         return Given(relation, types, partial(from_rows, data, relation, types))
     raise BadInput(f"{with_article(type(data).__name__)} holds no facts of {relation.name}", hint=ACCEPTED)
-
-
-def _of_same_kinds(source: Source, relation) -> Source:
-    """Return the source if its own relation has attributes of the same kinds."""
-    if source.relation.kinds != relation.kinds:
-        found, wanted = (", ".join(kinds) for kinds in (source.relation.kinds, relation.kinds))
-        raise BadInput(f"{relation.name} has attributes of the kinds {wanted}, the source has {found}", relation.name)
-    return source
 
 
 def is_spark_frame(source) -> bool:
@@ -103,7 +98,7 @@ def to_arrow_table(data):
 
 
 def directed_edges(graph):
-    """The edges of a networkx DiGraph or MultiDiGraph; nodes without edges are dropped."""
+    """Return the edges of a networkx DiGraph or MultiDiGraph. Raises BadInput for an undirected graph."""
     if not graph.is_directed():
         hint = "pass graph.to_directed() for both directions of every edge"
         raise BadInput("the graph is undirected", type(graph).__name__, hint=hint)
@@ -111,7 +106,7 @@ def directed_edges(graph):
 
 
 def from_rows(rows, relation, types: dict, values) -> np.ndarray:
-    """The columns of an iterable of tuples."""
+    """Return the columns (arity, n) of an iterable of tuples."""
     rows = list(rows)
     if relation.arity == 1:
         rows = [row if isinstance(row, (tuple, list)) and not isinstance(row, Branch) else (row,) for row in rows]
@@ -122,7 +117,8 @@ def from_rows(rows, relation, types: dict, values) -> np.ndarray:
 
 
 def bits_of_value(value, attribute: tuple, relation: str, types: dict, values) -> int:
-    """The 64 bits of a Python value of one attribute, (name, type), of a relation. types: all types, built-in ones included."""
+    """Return the 64 bits of a Python value of one attribute, (name, type), of a relation. Raises BadInput for a value that does
+    not fit. types: all types, built-in ones included."""
     name, type_ = attribute
 
     def fault(row: int, wrong: Mismatch) -> BadInput:

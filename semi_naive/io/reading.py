@@ -8,7 +8,7 @@ import numpy as np
 
 from semi_naive.io.directives import DEFAULT, STDOUT, Options, check_sandbox, format_of, path_of
 from semi_naive.io.errors import BadInput
-from semi_naive.io.files import check_there, contents, io_errors, is_uri, standard_input
+from semi_naive.io.files import check_fact_file, contents, io_errors, is_uri, standard_input
 from semi_naive.io.formats.delimited import read_delimited
 from semi_naive.io.formats.layouts import BY_NAME, DELIMITERS, Format, extension_of
 from semi_naive.io.formats.lines import located_rows
@@ -30,7 +30,8 @@ def read(directive, relation, types: dict, folder: str, values, options: Options
 
 
 def source_of_directive(directive, relation, types: dict, folder: str, options: Options = DEFAULT) -> Source:
-    """The source of the facts of an .input directive. Raises BadInput for a missing file, unless `options.missing_ok`."""
+    """Return the source of the facts of an .input directive. Raises BadInput for a missing file, unless `options.missing_ok`.
+    folder: the base of relative file names."""
     form = format_of(directive, relation)
     types = BUILT_IN | types
     if form.io in ("stdin", "json"):
@@ -41,7 +42,7 @@ def source_of_directive(directive, relation, types: dict, folder: str, options: 
             check_sandbox(found, directive, options.sandbox)
             return Files(relation, types, path, tuple(file_source(each, form, relation, types) for each in found))
         if not is_uri(path):
-            check_there(path.removeprefix("file:").partition("?")[0], relation, folders=form.io == "parquet")
+            check_fact_file(path.removeprefix("file:").partition("?")[0], relation, folders=form.io == "parquet")
     except BadInput as missing:
         if not options.missing_ok:
             raise
@@ -51,8 +52,8 @@ def source_of_directive(directive, relation, types: dict, folder: str, options: 
 
 
 def source_of_path(path: str, relation, types: dict, header: bool = False) -> Source:
-    """The source of a file, or of the files of a pattern, by extension: .csv by RFC 4180, .tsv and .facts by Soufflé's rules,
-    .txt and .mtx as graphs. header: text begins with a line of names."""
+    """Return the source of a file, or of the files of a pattern, by extension: .csv by RFC 4180, .tsv and .facts by Soufflé's
+    rules, .txt and .mtx as graphs. header: text begins with a line of names."""
     path = path if "://" in path else os.path.abspath(path)
     if (found := match_files(path)) is not None:
         return Files(relation, types, path, tuple(source_of_path(each, relation, types, header) for each in found))
@@ -60,7 +61,7 @@ def source_of_path(path: str, relation, types: dict, header: bool = False) -> So
         return file_source(path, Format("parquet"), relation, types)
     extension = extension_of(path)
     if "://" not in path:
-        check_there(path, relation)
+        check_fact_file(path, relation)
     if extension in BY_NAME:
         return file_source(path, Format(BY_NAME[extension], relation.name), relation, types)
     if extension in (".txt", ".mtx"):
@@ -77,7 +78,7 @@ def source_of_path(path: str, relation, types: dict, header: bool = False) -> So
 
 
 def file_source(path: str, form: Format, relation, types: dict) -> Source:
-    """The facts of a relation in one file of a known format."""
+    """Return the source of a relation's facts in one file of a known format."""
     if form.io == "parquet":
         return ParquetFile(relation, types, path)
     if form.io == "file":

@@ -20,13 +20,13 @@ EXPECTED = "expected integers, floats or strings"
 
 
 def of_tuples(tuples, names: tuple, kinds: dict | None) -> tuple[Schema, Table]:
-    """The schema and facts of Python tuples. A column has symbols if its first value is a string, and floats if some value is
-    one."""
+    """Return the schema and facts of Python tuples. kinds: of some columns by name. Another column has symbols if its first
+    value is a string, floats if some value is one, else numbers."""
     tuples, given = list(tuples), kinds or {}
     for number, row in enumerate(tuples):
         if len(row) != len(names):
             raise ValueError(f"tuple {number} has {len(row)} values: expected {len(names)}, of {names}")
-    found = [given.get(name) or _kind_of([row[at] for row in tuples]) for at, name in enumerate(names)]
+    found = [given.get(name) or _kind_of([row[column] for row in tuples]) for column, name in enumerate(names)]
     return _schema_and_table(Schema(names, found), tuples)
 
 
@@ -39,7 +39,8 @@ def _kind_of(values: list) -> Kind:
 
 
 def of_array(array, names: tuple, kinds: dict | None) -> tuple[Schema, Table]:
-    """The schema and facts of a numpy array (n, arity) of integers or floats, or of Python values, column by column."""
+    """Return the schema and facts of a numpy array (n, arity) of integers, floats, strings or Python values. kinds: of some
+    columns by name."""
     array, given = np.asarray(array), kinds or {}
     if array.ndim == 1 and len(names) == 1:
         array = array[:, None]
@@ -54,7 +55,7 @@ def of_array(array, names: tuple, kinds: dict | None) -> tuple[Schema, Table]:
 
 
 def of_arrow(table, names=None) -> tuple[Schema, Table]:
-    """The schema and facts of a pyarrow Table or other Arrow data; `names`: other names for its columns."""
+    """Return the schema and facts of a pyarrow Table or other Arrow data; `names`: other names for its columns."""
     import pyarrow as pa
 
     table = arrow_table_of(table)
@@ -81,12 +82,12 @@ def _kinds(names, types: list, type_names, where: str = "") -> list[Kind]:
 
 
 def of_frame(frame, names=None) -> tuple[Schema, Any]:
-    """The schema of a Spark DataFrame, and the frame itself as facts; `names`: other names for its columns."""
+    """Return the schema of a Spark DataFrame, and the frame itself as facts; `names`: other names for its columns."""
     if len(set(frame.columns)) < len(frame.columns):
         raise ValueError(f"DataFrame: two columns have the same name among {', '.join(frame.columns)}: rename one")
     kinds = _kinds(frame.columns, schema_of(frame).types, dict(frame.dtypes).values(), "DataFrame: ")
     schema = Schema(tuple(names or frame.columns), kinds)
-    stem = "_" * max(map(len, schema.columns), default=0)  # names that Spark has no quotes for, and that mean a position
+    stem = "_" * max(map(len, schema.columns), default=0)  # no attribute's name, so that columns are read in their order
     return schema, frame.toDF(*(f"{stem}_{number}" for number in range(schema.arity)))
 
 
@@ -95,8 +96,8 @@ def _schema_and_table(schema: Schema, data) -> tuple[Schema, Table]:
 
 
 def fact_table(relation: Relation, data) -> Table:
-    """Facts as a table of this process that any run may read. Symbols have ids of the common symbol table, which it keeps
-    alive."""
+    """Return facts as a table of this process that any run may read. Its symbols have ids of the process's symbol table, whose
+    entries it keeps alive. data: see `source_of`."""
     symbols = process_symbols()
     table = columns_table(as_columns(data, relation, {}, Values(symbols)))
     keep(symbols, table)
@@ -104,7 +105,7 @@ def fact_table(relation: Relation, data) -> Table:
 
 
 def columns_table(columns: np.ndarray) -> Table:
-    """The table of columns (arity, n), in any order, with repetitions."""
+    """Return the table of columns (arity, n) whose rows are in any order, and may repeat."""
     table = Table(len(columns))
     table.insert(list(columns), columns.shape[1])
     table.settle()

@@ -22,17 +22,15 @@ from semi_naive.ra.text.hashing import hash_strings
 
 @dataclass
 class SendSymbols:
-    """A task that sends the distinct strings of a partition's input to partitions by their hash, and reports the number of
-    rows.
+    """A task that yields (0, report) for each part of a partition's input, and (partition by hash, distinct strings).
 
-    read: turns a record of the source into parts; None if the records are parts already.
+    read: turns a record of the source into `SourcePart`s; None if the records are parts already.
     """
 
     read: Callable | None
     partitions: int
 
     def __call__(self, partition, records):
-        """Yield (0, report) and (partition by hash, distinct strings) for the parts that this task reads."""
         for part in parts_in(records, self.read):
             yield 0, report_of(part)
             if part.symbols is not None:
@@ -44,10 +42,9 @@ class SendSymbols:
 
 
 class UniteSymbols:
-    """A task that yields the distinct strings that arrived, as one Arrow array."""
+    """A task that yields the reports, and the distinct strings that arrived as one Arrow array."""
 
     def __call__(self, partition, records):
-        """Yield the distinct strings that arrived."""
         import pyarrow as pa
 
         yield from reports(records, partition)
@@ -58,8 +55,8 @@ class UniteSymbols:
 
 @dataclass
 class SendParts:
-    """A task that sends each tuple of a partition's input to its bucket's partition. symbols: the columns of symbols, whose ids
-    refer to `values`.
+    """A task that yields (0, report) for each part of a partition's input, and its tuples in parcels for the partitions of
+    their buckets. symbols: the columns of symbols, which get ids of `values`.
     """
 
     relation: PartitionedRelation
@@ -68,7 +65,6 @@ class SendParts:
     values: Any
 
     def __call__(self, partition, records):
-        """Yield (0, report) and the parcels of tuples for their home partitions."""
         home, streams = self.relation.home, parcels.Streams(partition)
         for part in parts_in(records, self.read):
             yield 0, report_of(part)
@@ -76,17 +72,17 @@ class SendParts:
                 columns = part.numbered(self.symbols, self.values)
                 block = Block.of([columns[i] for i in home.order], columns.shape[1])
                 yield from parcels.to_home(block, home.keys, home.map, self.relation.name, streams)
-        made = self.values.made() if self.symbols else None
-        if made:  # a nondeterministic source: its rows differed between the two passes
-            yield 0, Report("values", 0, facts={"made": made})
+        new_symbols = self.values.made() if self.symbols else None
+        if new_symbols:  # a nondeterministic source: its rows differed between the two passes
+            yield 0, Report("values", 0, facts={"made": new_symbols})
 
 
 def parts_in(records, read: Callable | None):
-    """The parts in a task's input."""
+    """Yield the `SourcePart`s in a task's input."""
     for record in records:
         yield from [record] if read is None else read(record)
 
 
 def report_of(part: SourcePart) -> Report:
-    """The report of a part that is returned to the driver."""
+    """Return the report of a part to the driver: its rows, and its fault if any."""
     return Report("read", 0, received=part.rows, facts={"fault": part.fault})

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from semi_naive.host.threads import in_threads
-from semi_naive.io.files import contents, file_size, io_errors, is_packed, line_buffers, line_pieces, open_binary
+from semi_naive.io.files import contents, file_size, io_errors, is_gzip, line_buffers, line_pieces, open_binary
 from semi_naive.io.formats.delimited import read_by_rules, read_delimited
 from semi_naive.io.formats.layouts import Format
 from semi_naive.io.formats.lines import located_rows
@@ -29,7 +29,7 @@ SAMPLE_BYTES = 1 << 16  # bytes of text sampled to estimate the number of rows
 
 @dataclass(frozen=True)
 class File(Source):
-    """A file that Spark's tasks can read, one span each."""
+    """A file that Spark's tasks can read in spans. What a span is depends on the kind of file: see `spans`."""
 
     path: str
 
@@ -44,11 +44,11 @@ class File(Source):
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=1)
 
     def size(self) -> int:
-        """The size in bytes; for a compressed file an estimate of the decompressed size."""
+        """Return the size in bytes; of a compressed file an estimate of the decompressed size."""
         raise NotImplementedError
 
     def spans(self) -> list:
-        """The spans that tasks read independently by `read`."""
+        """Return the spans that tasks read independently by `read`."""
         raise NotImplementedError
 
     def read(self, span, values) -> Iterator[tuple[np.ndarray, int]]:
@@ -78,11 +78,11 @@ class TextFile(File):
 
     def size(self) -> int:
         with io_errors(self.path):
-            return file_size(self.path) * (GZIP_RATIO if is_packed(self.path) else 1)
+            return file_size(self.path) * (GZIP_RATIO if is_gzip(self.path) else 1)
 
     def rows(self) -> int:
         """Estimate the number of rows from the file's first SAMPLE_BYTES."""
-        begin, _ = self.begin()
+        begin, _ = self.rows_begin()
         with io_errors(self.path), open_binary(self.path) as stream:
             stream.seek(begin)
             some = stream.read(SAMPLE_BYTES)
@@ -95,43 +95,44 @@ class TextFile(File):
         with io_errors(self.path), open_binary(self.path) as stream:
             return located_rows(stream, self.form, self.relation, self.path)
 
-    def begin(self) -> tuple[int, int]:
-        """The byte and the line at which the rows begin."""
+    def rows_begin(self) -> tuple[int, int]:
+        """Return (offset in bytes, line number) of the first row."""
         return self.layout.offset, self.layout.line
 
     def prepared(self):
-        """Parse the file without the table of symbols, if it is plain."""
-        begin, _ = self.begin()
+        """Parse the file if it is plain text; then only its symbols remain to be numbered."""
+        begin, _ = self.rows_begin()
         with io_errors(self.path), open_binary(self.path) as stream:
             stream.seek(begin)
             size = PARSED_PIECE_BYTES
             if not isinstance(stream, gzip.GzipFile):
                 size = min(size, (file_size(self.path) or size) + 1)
-            found = read_plain(line_buffers(stream, size), self.layout, self.relation)
-        return in_one_piece(found.columns if found else self._by_rules)
+            plain = read_plain(line_buffers(stream, size), self.layout, self.relation)
+        return in_one_piece(plain.columns if plain else self._by_rules)
 
     def _by_rules(self, values) -> np.ndarray:
-        """Read a file that the fast parser does not accept."""
+        """Read a file that `read_plain` does not accept."""
         form, data = self.layout, contents(self.path)
         rows = data[form.offset :] if form.offset else data
         columns = read_by_rules(rows, form, self.relation, self.types, values, self.path, form.line)
         if self.matrix:
             check_entries(columns.shape[1], self.matrix, self.path)
-        return self.both(columns)
+        return self.with_mirrored(columns)
 
-    def both(self, columns: np.ndarray) -> np.ndarray:
+    def with_mirrored(self, columns: np.ndarray) -> np.ndarray:
+        """Add the mirrored entries of a symmetric matrix, if they are to be read."""
         return symmetric_edges(columns) if self.expand and self.matrix and self.matrix.symmetric else columns
 
     def spans(self) -> list[tuple[int, int | None]]:
-        """Ranges of bytes; for a compressed file one span."""
-        begin, _ = self.begin()
+        """Return ranges of bytes (start, stop); for a compressed file one without a stop."""
+        begin, _ = self.rows_begin()
         with io_errors(self.path):
-            return [(begin, None)] if is_packed(self.path) else byte_ranges(begin, file_size(self.path), SPAN_BYTES)
+            return [(begin, None)] if is_gzip(self.path) else byte_ranges(begin, file_size(self.path), SPAN_BYTES)
 
     def read(self, span, values) -> Iterator[tuple[np.ndarray, int]]:
         """Yield the (columns, rows read) of the lines that begin in a span, piece by piece. Lines are counted from the span's
         start."""
-        (start, stop), (begin, _) = span, self.begin()
+        (start, stop), (begin, _) = span, self.rows_begin()
         with io_errors(self.path), open_binary(self.path) as stream:
             if start > begin:  # a line that begins before the range belongs to the range before
                 stream.seek(start - 1)
@@ -141,12 +142,12 @@ class TextFile(File):
             line = 1
             for text in line_pieces(stream, BLOCK_BYTES, stop):
                 columns = read_delimited(text, self.layout, self.relation, self.types, values, self.path, line, threads=False)
-                yield self.both(columns), columns.shape[1]
+                yield self.with_mirrored(columns), columns.shape[1]
                 line += text.count(b"\n")
 
     def lines_before(self, span) -> int:
         """Return the number of lines of the file before a span, as line numbers in it count from 1."""
-        begin, line = self.begin()
+        begin, line = self.rows_begin()
         if span[0] <= begin:
             return line - 1
         with io_errors(self.path), open_binary(self.path) as stream:
@@ -166,18 +167,15 @@ class ParquetFile(File):
         return sum(rows for *_, rows in self.spans())
 
     def prepared(self):
-        """Read a file of one row group at once, and others when they are needed."""
+        """Read a file of one row group immediately, the row groups of others one after the other when they are needed."""
         spans = self.spans()
         if self.relation.arity and (len(spans) > 1 or self.pushdown and self.pushdown.rows):
-            return partial(self._of_groups, spans)
-        return in_one_piece(partial(self._of_table, read_parquet(self.path, self)))
+            return lambda values: (columns for span in spans for columns, _ in self.read(span, values))
+        return in_one_piece(partial(self._columns_of_table, read_parquet(self.path, self)))
 
-    def _of_groups(self, spans: list, values) -> Iterator[np.ndarray]:
-        """Read one row group after the other: only one of them is in memory as Arrow has it."""
-        return (some for span in spans for some, _ in self.read(span, values))
-
-    def _of_table(self, table, values, part: str | None = None, first_row: int = 0) -> np.ndarray:
-        """Convert an Arrow table, of a part of the directory, to columns, and return its memory to the system."""
+    def _columns_of_table(self, table, values, part: str | None = None, first_row: int = 0) -> np.ndarray:
+        """Convert an Arrow table to columns, and return its memory to the system. part: its file, in a directory; first_row:
+        the number of its first row there."""
         import pyarrow as pa
 
         columns = self.columns_of(table, values, part or self.path, first_row)
@@ -185,14 +183,14 @@ class ParquetFile(File):
         return columns
 
     def spans(self) -> list[tuple[str, int, int, int]]:
-        """The row groups that may have rows that are needed: see `read`."""
+        """Return (file, row group, number of its first row, its rows) of the row groups that may have needed rows."""
         note_order(self.relation, column_names(self.path), self.path)
         return row_groups(self.path, self)
 
     def read(self, span, values) -> Iterator[tuple[np.ndarray, int]]:
-        """Yield (columns (arity, n), n) of a span: (file, row group, number of its first row, its rows)."""
+        """Yield the (columns, rows) of a row group, given as in `spans`."""
         part, group, first_row, rows = span
-        yield self._of_table(read_row_group(self.path, part, group, self), values, part, first_row), rows
+        yield self._columns_of_table(read_row_group(self.path, part, group, self), values, part, first_row), rows
 
     def lines_before(self, span) -> int:
         return 0
@@ -208,7 +206,7 @@ class Files(File):
     def with_pushdown(self, pushdown):
         return replace(self, parts=tuple(part.with_pushdown(pushdown) for part in self.parts), pushdown=pushdown)
 
-    def each(self) -> Sequence[Source]:
+    def members(self) -> Sequence[Source]:
         return self.parts
 
     @property
@@ -220,26 +218,27 @@ class Files(File):
         return sum(part.size() for part in self.parts if isinstance(part, File))
 
     def rows(self) -> int | None:
-        found = [part.rows() for part in self.parts]
-        return None if None in found else sum(found)  # type: ignore[arg-type]
+        counts = [part.rows() for part in self.parts]
+        return None if None in counts else sum(counts)  # type: ignore[arg-type]
 
     def columns(self, values) -> np.ndarray:
         """Read the files on all cores, and number their symbols in the order of the files."""
-        prepared = in_threads(lambda part: part.prepared(), self.parts)
-        pieces = (part.needed(some, values) for part, of in zip(self.parts, prepared, strict=True) for some in of(values))
-        return np.concatenate([*pieces], axis=1)
+        readers = in_threads(lambda part: part.prepared(), self.parts)
+        pairs = zip(self.parts, readers, strict=True)
+        return np.concatenate([part.needed(piece, values) for part, read in pairs for piece in read(values)], axis=1)
 
     def spans(self) -> list[tuple[int, object]]:
-        """The spans of all files, each with its file's number."""
+        """Return the spans of all files as (number of the file, span)."""
         return [(number, span) for number, part in enumerate(self._files) for span in part.spans()]
 
     def read(self, span, values):
-        number, inside = span
-        return ((self._files[number].needed(some), rows) for some, rows in self._files[number].read(inside, values))
+        number, span_of_file = span
+        file = self._files[number]
+        return ((file.needed(columns), rows) for columns, rows in file.read(span_of_file, values))
 
     def lines_before(self, span) -> int:
-        number, inside = span
-        return self._files[number].lines_before(inside)
+        number, span_of_file = span
+        return self._files[number].lines_before(span_of_file)
 
     @property
     def _files(self) -> list[File]:
@@ -247,7 +246,7 @@ class Files(File):
 
 
 def byte_ranges(start: int, stop: int, size: int) -> list[tuple[int, int]]:
-    """The (start, stop) of consecutive ranges of `size` bytes.
+    """Return the (start, stop) of consecutive ranges of `size` bytes.
 
     >>> byte_ranges(3, 10, 4)
     [(3, 7), (7, 10)]

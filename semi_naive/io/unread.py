@@ -18,17 +18,16 @@ from semi_naive.ra.spark.spark_context import is_connect
 
 @dataclass(frozen=True)
 class Source:
-    """A source of the facts of `relation`. types: all types by name, for records in its attributes. pushdown: what the source
-    may leave out, if anything."""
+    """A source of the facts of `relation`. types: all types by name, for records in its attributes. pushdown: the columns and
+    rows that are needed; None: all."""
 
     relation: Relation
     types: dict
     pushdown: Pushdown | None = field(default=None, kw_only=True)
 
     narrows = False  # True if it leaves out the attributes that `pushdown` does not read
-
     large = False  # True if it is large enough for a Spark job
-    matrix = None
+    matrix = None  # the size line of a MatrixMarket file
 
     @property
     def can_spread(self) -> bool:
@@ -36,28 +35,29 @@ class Source:
         return bool(self.relation.arity) and all(type_.kind != Kind.RECORD for _, type_ in self.relation.attributes)
 
     def columns(self, values) -> np.ndarray:
-        """All facts, read in this process: columns (arity, n) int64, rows in the order of the source; rows may repeat."""
+        """Read all facts in this process: columns (arity, n) int64, rows in the order of the source; rows may repeat."""
         raise NotImplementedError
 
-    def each(self) -> Sequence["Source"]:
-        """The sources that this one consists of."""
+    def members(self) -> Sequence["Source"]:
+        """Return the sources that this one consists of: itself, or several files."""
         return (self,)
 
     def prepared(self) -> Callable[[object], Iterable[np.ndarray]]:
-        """Return a function from values to the columns, in one or more pieces. Work that does not depend on values may be done
-        immediately. Any thread may call it."""
+        """Return a function from values to the columns, in one or more pieces, after doing the work that does not depend on
+        values. Any thread may call it."""
         return in_one_piece(self.columns)
 
     def with_pushdown(self, pushdown: Pushdown) -> "Source":
-        """Return the source with what it may leave out."""
+        """Return the source that may leave out the columns and rows that a `Pushdown` does not need."""
         return replace(self, pushdown=pushdown)
 
     def needed(self, columns: np.ndarray, values=None) -> np.ndarray:
-        """Return what is needed of the columns that it has read: attributes and rows. values: see `Pushdown.matching`."""
+        """Return the needed columns and rows of columns that were read. values: see `Pushdown.matching`."""
         if self.pushdown is None:
             return columns
-        narrow = self.narrows or len(self.pushdown.read) == len(columns)
-        return self.pushdown.matching(columns if narrow else columns[[*self.pushdown.read]], values)
+        if not self.narrows and len(self.pushdown.read) < len(columns):
+            columns = columns[[*self.pushdown.read]]
+        return self.pushdown.matching(columns, values)
 
     def columns_of(self, table, values, file: str, first_row: int | None = 0) -> np.ndarray:
         """Convert an Arrow table with the attributes that are read to columns: see `formats.arrow.columns_of_table`."""
@@ -67,13 +67,13 @@ class Source:
         return columns_of_table(table, relation, self.types, values, file, first_row)
 
     def names_to_read(self, names: Sequence[str], file: str) -> list[str] | None:
-        """The columns to read, by name, of a table with these columns. None if all are read in their order."""
+        """Return the columns to read of a table with these columns, by name; None if all are read in their order."""
         places = column_places(self.relation, names, file)
         if self.pushdown is None:
-            return None if places is None else [names[at] for at in places]
+            return None if places is None else [names[place] for place in places]
         if places is None:
             check_width(self.relation, names, file)
-        return [names[at if places is None else places[at]] for at in self.pushdown.read]
+        return [names[attribute if places is None else places[attribute]] for attribute in self.pushdown.read]
 
     def rows(self) -> int | None:
         """Return the approximate number of rows without reading them; None if it is unknown."""
@@ -109,19 +109,19 @@ class SparkFrame(Source):
         return self.columns_of(self.needed_frame().toArrow(), values, self.relation.name)
 
     def needed_frame(self):
-        """The frame with the columns that are read. Spark's reader of a file leaves the others out."""
+        """Return the frame with the columns that are read. Spark's reader of a file leaves the others out."""
         note_order(self.relation, self.frame.columns, self.relation.name)
         names = self.names_to_read(self.frame.columns, self.relation.name)
         return self.frame if names is None else self.frame.select([f"`{name.replace('`', '``')}`" for name in names])
 
 
 def in_one_piece(columns: Callable[[object], np.ndarray]) -> Callable[[object], Iterable[np.ndarray]]:
-    """Return a function from values to pieces, of which there is one."""
+    """Turn a function from values to columns into one that returns them as the only piece, as `Source.prepared` does."""
     return lambda values: (columns(values),)
 
 
 def schema_of(frame):
-    """The Arrow schema of a Spark DataFrame."""
+    """Return the Arrow schema of a Spark DataFrame."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return to_arrow_schema(frame.schema)

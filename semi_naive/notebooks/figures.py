@@ -11,8 +11,8 @@ from semi_naive.planning.strata import Stratum, rule_edges
 
 MAX_STRATA = 60  # the most strata that are drawn
 MAX_BOX_CHARACTERS, LETTER = 26, 7.3  # characters of a box, and pixels of each
-HIGH, ROW, GAP = 24, 34, 46  # pixels of a box, from one to the next below, and between columns
-WIDE, TALL, BARS = 300, 70, 64  # pixels of a chart, and how many bars it has at most
+HIGH, ROW, GAP = 24, 34, 46  # pixels: the height of a box, the distance of rows, the gap between columns
+WIDE, TALL, BARS = 300, 70, 64  # pixels: the width and height of a chart; and its most bars
 INK = 'fill="currentColor"'
 TEXT = 'font-family="ui-monospace, monospace" font-size="12"'
 
@@ -22,9 +22,8 @@ class StratumBox:
     """A stratum and its position in the figure. level: its column; x, y: its upper left corner."""
 
     stratum: Stratum
-    before: dict["StratumBox", bool] = field(
-        default_factory=dict
-    )  # the strata that it reads, and whether each must be complete first
+    # the strata that it reads: True if the whole stratum must be complete first (negation, aggregation)
+    before: dict["StratumBox", bool] = field(default_factory=dict)
     level: int = 0
     x: float = 0.0
     y: float = 0.0
@@ -56,7 +55,7 @@ def strata_svg(strata: list[Stratum], inputs: set[str], outputs: set[str]) -> st
 
 
 def _place_boxes(strata: list[Stratum]) -> list[StratumBox]:
-    """Boxes in columns, sorted in each by the positions of the strata that they read."""
+    """Return the boxes of strata with their positions: in columns, sorted in each by the positions of the strata they read."""
     boxes = [StratumBox(stratum) for stratum in strata]
     home = {name: box for box in boxes for name in box.stratum.relations}
     columns: list[list[StratumBox]] = []
@@ -88,7 +87,6 @@ def _draw_edge(before: StratumBox, box: StratumBox, whole: bool) -> str:
 
 
 def _box(box: StratumBox, inputs: set[str], outputs: set[str]) -> str:
-    """Draw the box of a stratum."""
     names = set(box.stratum.relations)
     frame = ' stroke-dasharray="3 2"' * bool(names & inputs) + f' stroke-width="{2 if names & outputs else 1}"'
     shade = 0.16 if box.stratum.recursive else 0.05
@@ -100,7 +98,7 @@ def _box(box: StratumBox, inputs: set[str], outputs: set[str]) -> str:
 
 
 def balance_svg(trace: dict) -> str:
-    """The new tuples of each iteration of a closure, and the final tuples of each partition; empty without iterations."""
+    """Draw the new tuples of each iteration of a closure, and the final tuples of each partition; "" without iterations."""
     entries = trace.get("iterations", ())
     born = [tuples for entry in entries for tuples in entry["births"]]
     if not born:
@@ -108,18 +106,18 @@ def balance_svg(trace: dict) -> str:
     loads, where = entries[-1]["loads"], {"decomposed": "task", "simulated": "rank"}.get(trace.get("plan"), "partition")
     charts = [bars_svg(f"new tuples by iteration, of {len(born):,}", born)]
     if len(loads) > 1:
-        told = f"tuples by {where}, of {len(loads):,}; heaviest ÷ average {imbalance_ratio(loads):.2f}"
-        charts.append(bars_svg(told, loads, mean=True))
+        title = f"tuples by {where}, of {len(loads):,}; heaviest ÷ average {imbalance_ratio(loads):.2f}"
+        charts.append(bars_svg(title, loads, mean=True))
     return f'<div style="display:flex;flex-wrap:wrap;gap:24px">{"".join(charts)}</div>'
 
 
 def bars_svg(title: str, values: list[int], mean: bool = False) -> str:
     """Draw a bar chart under its title. Many values are averaged in groups. mean: draw a line at the mean."""
     step = -(-len(values) // BARS)
-    heights = [sum(values[at : at + step]) / step for at in range(0, len(values), step)]
-    top, wide = max(heights) or 1, WIDE / len(heights)
+    heights = [sum(values[start : start + step]) / step for start in range(0, len(values), step)]
+    top, width = max(heights) or 1, WIDE / len(heights)
     bars = [
-        f'<rect x="{number * wide:.1f}" y="{TALL * (1 - value / top):.1f}" width="{max(wide - 1, 0.5):.1f}"'
+        f'<rect x="{number * width:.1f}" y="{TALL * (1 - value / top):.1f}" width="{max(width - 1, 0.5):.1f}"'
         f' height="{TALL * value / top:.1f}" {INK} fill-opacity="0.45"/>'
         for number, value in enumerate(heights)
     ]

@@ -20,7 +20,7 @@ def tuples_shown(found: Any, about: str = "") -> str:
 
 
 def rows_shown(answer: Any, count: int) -> str:
-    """The first tuples of a relation as a table, if this process has some, and the number of remaining ones."""
+    """Return the first tuples of a relation as a table, if no job is needed to read them, and the number of remaining ones."""
     try:
         rows = answer.first(count)
     except ValueError as closed:
@@ -28,16 +28,15 @@ def rows_shown(answer: Any, count: int) -> str:
     if not rows or not answer.columns:
         return ""
     remaining = answer.count() - len(rows)
-    kinds = [RIGHT if all(isinstance(row[at], int | float) for row in rows) else LEFT for at in range(len(answer.columns))]
-    shown = _table(
-        [*zip(answer.columns, kinds, strict=True)], [[escape(clipped_value(value)) for value in row] for row in rows]
-    )
-    return shown + (_html_line(f"… and {quantity(remaining, 'more tuple')}") if remaining else "")
+    styles = [RIGHT if all(isinstance(value, int | float) for value in column) else LEFT for column in zip(*rows, strict=True)]
+    cells = [[escape(clipped_value(value)) for value in row] for row in rows]
+    table = _table([*zip(answer.columns, styles, strict=True)], cells)
+    return table + (_html_line(f"… and {quantity(remaining, 'more tuple')}") if remaining else "")
 
 
 def relations_shown(headline: str, result: Any) -> str:
-    """Relations by name: the number of tuples of each, and its first ones when unfolded. Many relations are cut to the first
-    ones."""
+    """Return relations under a headline: the number of tuples of each, and its first ones when unfolded. Of many relations only
+    the first are shown."""
     names = list(result)[:MAX_LISTED]
     rows = []
     for name in names:
@@ -53,10 +52,9 @@ def relations_shown(headline: str, result: Any) -> str:
 
 def program_shown(program: Any) -> str:
     """Return a program: its inputs and outputs, and a drawing of its strata."""
-    found = program.compile().strata
     labelled = {"reads": program.inputs, "writes": program.outputs}
     lines = [f"<b>{word}</b> {escape(_some_names(names))}" for word, names in labelled.items() if names]
-    drawn = strata_svg(found, set(program.inputs), set(program.outputs))
+    drawn = strata_svg(program.compile().strata, set(program.inputs), set(program.outputs))
     return f"{_html_line(repr(program)[1:-1])}<div>{'<br>'.join(lines)}</div>{drawn}"
 
 
@@ -69,7 +67,7 @@ def run_shown(headline: str, trace: dict) -> str:
 
 
 def text_shown(headline: str, text: str) -> str:
-    """Preformatted text under a heading."""
+    """Return preformatted text under a heading."""
     return _html_line(headline) + (f"<pre>{escape(text)}</pre>" if text else "")
 
 
@@ -95,8 +93,8 @@ def _html_line(text: str) -> str:
 
 
 def _table(head: list[tuple[str, str]], rows: list[list[str]]) -> str:
-    """Rows of cells, which are HTML. head: the name and style of each column; without it, the first cell of each row is a
-    heading."""
+    """Return a table. head: the name and style of each column; without it, the first cell of each row is a heading. rows: cells
+    of HTML."""
     first = "".join(f'<th style="{style}">{escape(clipped_value(name))}</th>' for name, style in head)
     styles = [style for _, style in head]
     body = "".join(f"<tr>{_cells(row, styles)}</tr>" for row in rows)

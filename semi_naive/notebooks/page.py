@@ -22,16 +22,16 @@ class Page(str):
         page.path = None if path is None else os.fspath(path)
         return page
 
-    def _told(self) -> str:
+    def _summary(self) -> str:
         where = "" if self.path is None else f", written to {self.path}"
         return f"report of {max(1, len(self.encode()) // 1000):,} kB{where}"
 
     def __repr__(self) -> str:
-        return f"<{self._told()}>"
+        return f"<{self._summary()}>"
 
     def _repr_html_(self) -> str:
         if self.path is not None:
             link = f'<a href="{escape(self.path)}" style="color:inherit">{escape(self.path)}</a>'
-            return f"<p>The {escape(self._told().removesuffix(self.path))}{link}</p>"
+            return f"<p>The {escape(self._summary().removesuffix(self.path))}{link}</p>"
         style = f"width:100%;height:{FRAME_HEIGHT_PIXELS}px;border:1px solid"
         return f'<iframe srcdoc="{escape(self)}" title="The report of a run" sandbox style="{style}"></iframe>'

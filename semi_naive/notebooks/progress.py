@@ -31,10 +31,9 @@ class InNotebook(ProgressText):
         many = "" if done is None or not total else f' value="{done}" max="{total}"'
         took = f"{time.monotonic() - self.begun:.0f} s"
         bar = f'<progress{many} aria-label="{escape(self.what)}" style="vertical-align:middle"></progress>'
-        self._put(f"<div>{bar} {escape(f'{name or self.what}: {text} · {took}')}</div>")
+        self._replace_element(f"<div>{bar} {escape(f'{name or self.what}: {text} · {took}')}</div>")
 
-    def _put(self, html: str) -> None:
-        """Replace the element."""
+    def _replace_element(self, html: str) -> None:
         from IPython.display import HTML, display
 
         if self.element is None:
@@ -44,7 +43,7 @@ class InNotebook(ProgressText):
 
     def __exit__(self, *_):
         if self.element is not None:
-            self._put("")
+            self._replace_element("")
 
 
 def in_notebook() -> bool:

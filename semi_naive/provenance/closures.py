@@ -33,22 +33,24 @@ class Paths:
     edges: Any
 
     def proven(self, node: Node) -> dict[Node, Instance | None] | None:
-        """The tuples of a proof of least height, as from `Search`; None if the pair is not derived."""
+        """Return the tuples of a proof of least height, as `Search.proven` does; None if the pair is not derived."""
         vertices = self._path(*node[1])
         return None if vertices is None else self._tuples(vertices)
 
     def among(self, column: int, values: np.ndarray) -> Table:
-        """The pairs that have one of some values in a column."""
+        """Return the pairs of the closure that have one of some values in a column (0 or 1)."""
         found = Table(2)
         for value in values:
-            ends = [new for new, _ in self._levels(int(value), column)]
+            ends = [vertices for vertices, _ in self._levels(int(value), column)]
             others = np.concatenate([np.empty(0, np.int64), *ends])
-            found.insert([np.full(others.size, value), others][:: 1 - 2 * column], others.size)
+            same = np.full(others.size, value)
+            found.insert([same, others] if column == 0 else [others, same], others.size)
         found.settle()
         return found
 
     def _path(self, first: int, last: int) -> list[int] | None:
-        """The vertices of a shortest path of at least one edge. Takes time and memory of the edges reachable from the first."""
+        """Return the vertices of a shortest path of at least one edge, None if there is none. Time and memory are proportional
+        to the edges reachable from the first vertex."""
         levels = []
         for vertices, begins in self._levels(first):
             levels.append((vertices, begins))
@@ -62,14 +64,15 @@ class Paths:
         front, seen = np.array([first]), np.empty(0, np.int64)
         while front.size:
             ends, begins = self._next(front, column)
-            at = np.minimum(np.searchsorted(seen, ends), max(0, seen.size - 1))
-            new = (np.diff(ends, prepend=ends[:1] - 1) != 0) & (seen[at] != ends if seen.size else True)
+            places = np.minimum(np.searchsorted(seen, ends), max(0, seen.size - 1))
+            unseen = seen[places] != ends if seen.size else True
+            new = unseen & (np.diff(ends, prepend=ends[:1] - 1) != 0)
             front = ends[new]
             seen = np.sort(np.concatenate([seen, front]), kind="stable")
             yield front, begins[new]
 
     def _next(self, front: np.ndarray, column: int) -> tuple[np.ndarray, np.ndarray]:
-        """The ends of the edges from some vertices, ascending, and the edges' beginnings."""
+        """Return the edges from some vertices as (ends, begins), by ascending end; for column 1 the edges to them, reversed."""
         ends, begins = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for block in self.edges.blocks("all", (column, 1 - column)):
             lows, highs = block.ranges([front], front.size)
@@ -80,18 +83,19 @@ class Paths:
         return np.concatenate(ends)[order], np.concatenate(begins)[order]
 
     def _tuples(self, vertices: list[int]) -> dict[Node, Instance | None]:
-        """The tuples of a proof along a path."""
+        """Return the tuples of a proof along a path, each with its instance, None for a fact."""
         found: dict[Node, Instance | None] = {}
         waiting = [(0, len(vertices) - 1)]
         while waiting:
             low, high = waiting.pop()
-            node = self.relation, (vertices[low], vertices[high])
+            first, last = vertices[low], vertices[high]
+            node = self.relation, (first, last)
             if high == low + 1:
-                found[node] = instance = _instance(self.base, {0: vertices[low], 1: vertices[high]})
+                found[node] = instance = _instance(self.base, first, last)
                 found |= dict.fromkeys(instance.premises)
                 continue
             middle = {"path-edge": high - 1, "edge-path": low + 1}.get(self.form, (low + high) // 2)
-            found[node] = instance = _instance(self.step, {0: vertices[low], 1: vertices[high]}, vertices[middle])
+            found[node] = instance = _instance(self.step, first, last, vertices[middle])
             if self.form != "path-edge":
                 waiting.append((middle, high))
             if self.form != "edge-path":
@@ -101,39 +105,38 @@ class Paths:
 
 
 def paths_of(relation: Relation, instances: Instances, given) -> Paths | None:
-    """The `Paths` of a relation, if it is the closure of a relation of facts and has no facts of its own."""
-    rules = instances.asked.get(relation.name, [])
-    if (
-        len(rules) != 2
-        or relation.arity != 2
-        or relation.lattice
-        or relation.eqrel
-        or relation.choice
-        or relation.name in given
-    ):
+    """Return the `Paths` of a relation; None unless it is the closure of a relation of facts and has no facts itself. given:
+    the names of relations with rules that have explicit facts."""
+    rules = instances.rules.get(relation.name, [])
+    restricted = relation.lattice or relation.eqrel or relation.choice
+    if len(rules) != 2 or relation.arity != 2 or restricted or relation.name in given:
         return None
-    steps = [one for one in rules if form_of(one.of, relation.name)]
+    steps = [one for one in rules if form_of(one.written, relation.name)]
     bases = [one for one in rules if one not in steps]
-    edges = copied_by([one.of for one in bases])
-    if not edges or edges in instances.asked or any(name == relation.name for name, _ in instances.facts):
+    edges = copied_by([one.written for one in bases])
+    has_facts = any(name == relation.name for name, _ in instances.facts)
+    if not edges or edges in instances.rules or has_facts:
         return None
-    form, followed = form_of(steps[0].of, relation.name) or ("", "")
+    form, followed = form_of(steps[0].written, relation.name) or ("", "")
     if followed not in (edges, relation.name):
         return None
     return Paths(relation.name, bases[0], steps[0], form, instances.database.tables[edges])
 
 
 def _trace_back(levels: list[tuple[np.ndarray, np.ndarray]], last: int) -> list[int]:
-    """The path that ends in a vertex of the last level."""
-    found = [last]
-    for vertices, begins in reversed(levels):
-        found.append(int(begins[np.searchsorted(vertices, found[-1])]))
-    return found[::-1]
+    """Return the path that ends in a vertex of the last level. levels: as `Paths._levels` yields them."""
+    path = [last]
+    for vertices, predecessors in reversed(levels):
+        path.append(int(predecessors[np.searchsorted(vertices, path[-1])]))
+    return path[::-1]
 
 
-def _instance(asked: InstanceRule, ends: dict[int, int], middle: int = 0) -> Instance:
-    """The instance of a rule over pairs, by the values of its head and of its other variable."""
-    values = {term.name: ends[place] for place, term in enumerate(asked.of.head.args)}
-    row = tuple(values.get(variable.name, middle) for variable in asked.variables)
-    premises = tuple((atom.relation, tuple(values.get(term.name, middle) for term in atom.args)) for atom in asked.atoms)
-    return Instance(asked, row, premises)
+def _instance(rule: InstanceRule, first: int, last: int, middle: int = 0) -> Instance:
+    """Return the instance of a closure's rule that derives (first, last). middle: the value of the step's third variable."""
+    head_values = {term.name: value for term, value in zip(rule.written.head.args, (first, last), strict=True)}
+
+    def values(terms) -> tuple[int, ...]:
+        return tuple(head_values.get(term.name, middle) for term in terms)
+
+    premises = tuple((atom.relation, values(atom.args)) for atom in rule.atoms)
+    return Instance(rule, values(rule.variables), premises)

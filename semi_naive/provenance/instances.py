@@ -56,63 +56,68 @@ UNNAMED = "?:"  # the prefix of variables that stand for `_`
 class InstanceRule:
     """A rule and the rule that derives its instances.
 
-    of: the rule as written; made: the same with inlined atoms expanded; number: its number among the rules of its relation.
-    rule: derives the head's terms, then the `variables`.
+    written: the rule of the program; expanded: the same with inlined atoms replaced by the bodies of their rules.
+    number: its number among the rules of its relation, from 1.
+    rule: derives the instances: the head's terms, then the `variables`.
     """
 
-    of: Rule
-    made: Rule
+    written: Rule
+    expanded: Rule
     number: int
     rule: Rule
     variables: tuple[Var, ...]
     atoms: tuple[Atom, ...]  # the positive atoms as written, without `_`
     free: frozenset[int]  # positions of the head that match any value
-    closes: bool = False  # True for the implicit rules of an equivalence relation
+    implicit: bool = False  # True for the rules that `closures` and `birth_rule` generate
 
     @property
     def text(self) -> str:
-        """The rule as it was written."""
-        return self.of.text or str(self.of)
+        """The text of the written rule."""
+        return self.written.text or str(self.written)
 
 
 @dataclass(eq=False, slots=True)
 class Instance:
     """A rule with a value for each of its variables. premises: the tuples that match its positive atoms."""
 
-    asked: InstanceRule
+    instance_rule: InstanceRule
     values: Row
     premises: tuple[Node, ...]
 
 
 class Instances:
-    """The instances of a program's rules, as written, over the tables of a result. An inlined relation has no tuples; its rules
-    are evaluated for the tuples that other rules need.
+    """The instances of a program's written rules over the tables of a result. An inlined relation has no tuples; its rules are
+    evaluated for the tuples that other rules need.
 
-    tables: of each relation; a missing one is empty. They are not changed.
+    tables: by relation; a missing one is empty. They are not changed.
     spread: relations on the partitions, which are collected when their tuples are searched.
+
+    rules: the `InstanceRule`s of each relation. facts: the facts in the program's text. inlined: the inlined relations.
     """
 
     def __init__(self, program: Program, tables: dict[str, Any], values: Values, spread: dict[str, Any] | None = None):
         program = with_written_heads(program)
         program = replace(program, rules=[after_rounds(rule, program.loops) for rule in program.rules])
         relations = dict(program.relations)
-        closing = [rule for relation in relations.values() for rule in (*closures(relation), *birth_rule(relation))]
+        implicit = [rule for relation in relations.values() for rule in (*closures(relation), *birth_rule(relation))]
         named = [with_names(rule, relations) for rule in program.rules]
         copies_of_rules, self.inlined = copies(replace(program, rules=named))
         written = dict(zip(map(id, named), program.rules, strict=True))
-        facts = [rule for rule in named if not rule.body and not _is_open(rule.head)]
+        undetermined = (Var, Autoinc, Wild)
+        bodiless = [rule for rule in named if not rule.body]
+        facts = [rule for rule in bodiless if not any(isinstance(part, undetermined) for part in rewrite.walk(rule.head))]
         ids_of_facts = {id(rule) for rule in facts}
-        rules = [(rule, copy) for rule, made in copies_of_rules if id(rule) not in ids_of_facts for copy in made]
-        self.asked: dict[str, list[InstanceRule]] = {}
-        for number, (rule, copy) in enumerate([*rules, *((rule, rule) for rule in closing)]):
+        expansions = [(rule, copy) for rule, copies_ in copies_of_rules if id(rule) not in ids_of_facts for copy in copies_]
+        self.rules: dict[str, list[InstanceRule]] = {}
+        for number, (rule, copy) in enumerate([*expansions, *zip(implicit, implicit, strict=True)]):
             name = rule.head.relation
-            of_head = self.asked.setdefault(name, [])
-            entry = instance_rule(copy, len(of_head) + 1, f"{name}:{number}", relations, name in self.inlined)
+            rules = self.rules.setdefault(name, [])
+            entry = instance_rule(copy, len(rules) + 1, f"{name}:{number}", relations, name in self.inlined)
             atoms = tuple(literal for literal in rule.body if isinstance(literal, Atom))
-            entry = replace(entry, of=written.get(id(rule), rule), atoms=atoms, closes=number >= len(rules))
-            of_head.append(entry)
+            entry = replace(entry, written=written.get(id(rule), rule), atoms=atoms, implicit=number >= len(expansions))
+            rules.append(entry)
             relations[entry.rule.head.relation] = relation_of_terms(entry.rule.head.relation, [*entry.rule.head.args])
-        for name in self.asked:
+        for name in self.rules:
             bare = replace(relations[name], lattice=None, choice=(), joins=(), qualifiers=frozenset())
             relations[f"{name}:"] = replace(bare, name=f"{name}:")
         self.database = Database(replace(program, relations=relations), values)
@@ -121,8 +126,8 @@ class Instances:
         self.database.tables = CollectedTables(self.database.on_partitions) | {
             name: snapshot(tables[name]) if name in tables else self.database.tables[name] for name in in_process
         }
-        self.facts = {(rule.head.relation, self._met(rule.head, {}, 1)[0][1]) for rule in facts}  # written in the program
-        all_rules = [entry.rule for of in self.asked.values() for entry in of]
+        self.facts = {node for rule in facts for node in self._tuples_of_atom(rule.head, {}, 1)}
+        all_rules = [entry.rule for entries in self.rules.values() for entry in entries]
         indexes = Indexes({name: relation.arity for name, relation in relations.items()})
         self._local = _Local(
             Stratum(tuple(rule.head.relation for rule in all_rules), all_rules, False), 0, self.database, indexes, Profile()
@@ -131,38 +136,38 @@ class Instances:
     def of(self, name: str, rows: Iterable[Row]) -> Iterator[tuple[Row, Instance]]:
         """Yield (tuple, instance) for each instance that derives one of some tuples of a relation."""
         known = set(rows)
-        for asked_rule in self.asked.get(name, []):
-            columns, size = self._local.evaluated(asked_rule, f"{name}:", known)
-            arity = len(asked_rule.of.head.args)
+        for entry in self.rules.get(name, []):
+            columns, size = self._local.evaluated(entry, f"{name}:", known)
+            arity = len(entry.written.head.args)
             heads = _rows_of_columns(columns[:arity], size)
-            bound = dict(zip((variable.name for variable in asked_rule.variables), columns[arity:], strict=True))
-            matched_tuples = [self._met(atom, bound, size) for atom in asked_rule.atoms]
+            bound = dict(zip((variable.name for variable in entry.variables), columns[arity:], strict=True))
+            matched_tuples = [self._tuples_of_atom(atom, bound, size) for atom in entry.atoms]
             premises = list(zip(*matched_tuples, strict=True)) if matched_tuples else [()] * size
-            made = map(partial(Instance, asked_rule), _rows_of_columns(columns[arity:], size), premises)
-            if asked_rule.free:
-                yield from (
-                    (row, each)
-                    for head, each in zip(heads, made, strict=True)
-                    for row in _matching_heads(head, asked_rule.free, known)
-                )
-            else:
-                yield from (pair for pair in zip(heads, made, strict=True) if pair[0] in known)
+            instances = map(partial(Instance, entry), _rows_of_columns(columns[arity:], size), premises)
+            for head, instance in zip(heads, instances, strict=True):
+                if entry.free:
+                    yield from ((row, instance) for row in _matching_heads(head, entry.free, known))
+                elif head in known:
+                    yield head, instance
 
-    def _met(self, atom: Atom, bound: dict[str, np.ndarray], size: int) -> list[Node]:
+    def _tuples_of_atom(self, atom: Atom, bound: dict[str, np.ndarray], size: int) -> list[Node]:
+        """Return the tuple that an atom denotes for each of `size` bindings. bound: a column of values for each variable."""
         rows = _rows_of_columns([evaluate(term, bound, size, self.database.values) for term in atom.args], size)
         return list(zip(repeat(atom.relation), rows, strict=False))
 
 
 def after_rounds(rule: Rule, loops: tuple[Loop, ...]) -> Rule:
-    """A rule of a loop, in the form that holds after the last round."""
-    names, now = {known: name for loop in loops for known, name in loop.pairs}, {name for loop in loops for name in loop.now}
+    """Return a rule of a loop in the form that holds after the last round: it reads final relations, and no atoms that select
+    the current round."""
+    names = {known: name for loop in loops for known, name in loop.pairs}
+    current_round = {name for loop in loops for name in loop.now}
 
     def change(node):
         if isinstance(node, Atom) and node.relation in names:
             return replace(node, relation=names[node.relation])
         body = node.body if isinstance(node, Rule | Aggregate) else ()
-        turns = [literal for literal in body if isinstance(literal, Atom) and literal.relation in now]
-        return replace(node, body=tuple(literal for literal in body if literal not in turns)) if turns else node
+        rest = tuple(literal for literal in body if not (isinstance(literal, Atom) and literal.relation in current_round))
+        return replace(node, body=rest) if len(rest) < len(body) else node
 
     return rewrite.transform(rule, change) if loops else rule
 
@@ -187,13 +192,14 @@ class CollectedTables(dict):
 
 
 def collected_table(spread: OnPartitions | Remade | Table) -> Table:
-    """The table of a relation on the partitions, or of one whose tuples are derived on demand."""
+    """Return the table of a relation on the partitions, or of one whose tuples are derived on demand."""
     if isinstance(spread, Table):
         return snapshot(spread)
     if isinstance(spread, OnPartitions) and spread.cluster.local:
-        whole = [index for index in spread.relation.indexes if len(index.order) == spread.relation.arity]
-        full = {index.order: list(unless_lost(one.open() for runs in index.full for one in runs)) for index in whole}
-        return Table.of(spread.relation.arity, spread.relation.home.order, full, [])
+        relation = spread.relation
+        indexes = [index for index in relation.indexes if len(index.order) == relation.arity]
+        full = {index.order: list(unless_lost(run.open() for runs in index.full for run in runs)) for index in indexes}
+        return Table.of(relation.arity, relation.home.order, full, [])
     return columns_table(spread.columns())
 
 
@@ -201,31 +207,33 @@ class _Local(Local):
     """An evaluation of one instance rule at a time, whose plans are cached."""
 
     def _indexes_made(self) -> dict[str, set[Order]]:
-        """The indexes that exist. Building one of a large relation takes longer than the searches of a proof in it."""
+        """Return the existing indexes, so that no other is planned: building one of a large relation takes longer than the
+        searches of a proof in it."""
         return self.database.orders()
 
-    def evaluated(self, asked: InstanceRule, name: str, rows: set[Row]) -> tuple[list[np.ndarray], int]:
-        """The result of an instance rule for some tuples: (columns, size). asked: the instance rule; name: the relation of the
-        tuples."""
-        head, tables = asked.rule.head, self.database.tables
+    def evaluated(self, entry: InstanceRule, name: str, rows: set[Row]) -> tuple[list[np.ndarray], int]:
+        """Derive the instances of a rule for some tuples. Return (columns (size,) of the head's terms and the variables, size).
+        name: the relation that receives the tuples and that the rule's first atom reads."""
+        rule, tables = entry.rule, self.database.tables
         wanted = tables[name] = Table(self.indexes.arities[name])
         wanted.insert(list(np.array(sorted(rows), np.int64).reshape(len(rows), wanted.arity).T), len(rows))
         wanted.advance()
-        made = tables[head.relation] = Table(len(head.args))
-        self.tables = {head.relation: made}
-        self._plan([(asked.rule, 0, {0: "delta"}, 0)])
-        self._derive(asked.rule, 0, {0: "delta"}, 0)
-        made.settle()
-        return [np.ascontiguousarray(column) for column in made.columns()], made.count
+        derived = tables[rule.head.relation] = Table(len(rule.head.args))
+        self.tables = {rule.head.relation: derived}
+        self._plan([(rule, 0, {0: "delta"}, 0)])
+        self._derive(rule, 0, {0: "delta"}, 0)
+        derived.settle()
+        return [np.ascontiguousarray(column) for column in derived.columns()], derived.count
 
 
 def with_names(rule: Rule, relations: dict[str, Relation]) -> Rule:
-    """The rule with variables in place of `_` in its positive atoms."""
+    """Return the rule with variables in place of `_` in its positive atoms."""
     return replace(rule, body=tuple(_without_wildcards(literal, place, relations) for place, literal in enumerate(rule.body)))
 
 
 def instance_rule(rule: Rule, number: int, name: str, relations: dict[str, Relation], inlined: bool = False) -> InstanceRule:
-    """The rule for the instances of a relation's `number`th rule. inlined: its head may have variables that its body has not.
+    """Return the `InstanceRule` of a rule. number: its number among the rules of its relation; name: the relation of the
+    instances; inlined: the head may have variables that the body has not.
 
     >>> x, y, z = (Var(name, Kind.NUMBER) for name in "xyz")
     >>> number = ("", Type("number", Kind.NUMBER))
@@ -235,28 +243,24 @@ def instance_rule(rule: Rule, number: int, name: str, relations: dict[str, Relat
     """
     body = tuple(_without_wildcards(literal, place, relations, "?::") for place, literal in enumerate(rule.body))
     atoms = tuple(literal for literal in body if isinstance(literal, Atom))
-    counted = {
-        side.name for literal in body if isinstance(literal, Compare) and _counts(literal)
-        for side in (literal.left, literal.right) if isinstance(side, Var)
-    }  # fmt: skip
-    body = tuple(literal for literal in body if not (isinstance(literal, Compare) and _counts(literal)))
-    bound = {term.name for atom in atoms for term in rewrite.walk(atom) if isinstance(term, Var)} | counted
+    counting = [literal for literal in body if isinstance(literal, Compare) and _counts(literal)]
+    body = tuple(literal for literal in body if literal not in counting)
+    counted = {side.name for literal in counting for side in (literal.left, literal.right) if isinstance(side, Var)}
+    bound = counted | {term.name for term in rewrite.walk(atoms) if isinstance(term, Var)}
     free = {place for place, term in enumerate(rule.head.args) if isinstance(term, Autoinc | Wild)}
     patterns = tuple(
         term if isinstance(term, Const) or isinstance(term, Var) and (inlined or term.name in bound) else Wild()
         for term in rule.head.args
     )
     terms = tuple(Const(0, Kind.NUMBER) if place in free else term for place, term in enumerate(rule.head.args))
-    variables = tuple(
-        dict.fromkeys(_outer_variables((Atom("", tuple(each for each in patterns if isinstance(each, Var))), *body)))
-    )
-    head = Atom(name, (*terms, *variables))
-    asked = replace(rule, head=head, body=(Atom(f"{rule.head.relation}:", patterns), *body), plan=None, join="binary")
-    return InstanceRule(rule, rule, number, asked, variables, atoms, frozenset(free))
+    wanted = Atom(f"{rule.head.relation}:", patterns)
+    variables = tuple(dict.fromkeys(_outer_variables((wanted, *body))))
+    deriving = replace(rule, head=Atom(name, (*terms, *variables)), body=(wanted, *body), plan=None, join="binary")
+    return InstanceRule(rule, rule, number, deriving, variables, atoms, frozenset(free))
 
 
 def closures(relation: Relation) -> list[Rule]:
-    """The rules by which a relation is an equivalence; none if it is not declared as one.
+    """Return the rules by which a relation is an equivalence; none if it is not declared as one.
 
     >>> number = ("", Type("number", Kind.NUMBER))
     >>> print(*closures(Relation("e", (number, number), frozenset({"eqrel"}))))
@@ -265,25 +269,22 @@ def closures(relation: Relation) -> list[Rule]:
     if not relation.eqrel:
         return []
     x, y, z = (Var(name, relation.kinds[0]) for name in "xyz")
-    one, name = Atom(relation.name, (x, y)), relation.name
-    found = [Rule(Atom(name, (x, x)), (one,)), Rule(Atom(name, (y, x)), (one,)),
-             Rule(Atom(name, (x, z)), (one, Atom(name, (y, z))))]  # fmt: skip
-    return [replace(rule, text=f"{rule} (eqrel)") for rule in found]
+    name = relation.name
+    pair = Atom(name, (x, y))
+    reflexive, symmetric = Rule(Atom(name, (x, x)), (pair,)), Rule(Atom(name, (y, x)), (pair,))
+    transitive = Rule(Atom(name, (x, z)), (pair, Atom(name, (y, z))))
+    return [replace(rule, text=f"{rule} (eqrel)") for rule in (reflexive, symmetric, transitive)]
 
 
 def birth_rule(relation: Relation) -> list[Rule]:
-    """The rule of a relation that records another one's births; None if it is no such relation."""
+    """Return the rule of a relation that records the births of another one's tuples (`debug_delta`); none for other
+    relations."""
     if not relation.follows or relation.is_iteration:
         return []
     (of,) = relation.follows
-    variables = tuple(Var(f"x{at}", kind) for at, kind in enumerate(relation.kinds[:-1]))
+    variables = tuple(Var(f"x{place}", kind) for place, kind in enumerate(relation.kinds[:-1]))
     head, text = Atom(relation.name, (*variables, Wild())), f".decl {relation.name} = debug_delta({of})"
     return [Rule(head, (Atom(of, variables),), span=relation.span, text=text)]
-
-
-def _is_open(head: Atom) -> bool:
-    """True if a term of the head has no determined value."""
-    return any(isinstance(part, Var | Autoinc | Wild) for part in rewrite.walk(head))
 
 
 def relation_of_terms(name: str, terms: list[Term]) -> Relation:
@@ -298,10 +299,10 @@ def _without_wildcards(literal, place: int, relations: dict[str, Relation], pref
         return literal
     kinds = relations[literal.relation].kinds
     args = (Var(f"{prefix}{place}_{i}", kinds[i]) if isinstance(term, Wild) else term for i, term in enumerate(literal.args))
-    inside = count()  # of records: their kind is not asked for
+    numbers = count()
 
-    def named(node):
-        return Var(f"{prefix}{place}.{next(inside)}", Kind.NUMBER) if isinstance(node, Wild) else node
+    def named(node):  # inside of a record, where the kind does not matter
+        return Var(f"{prefix}{place}.{next(numbers)}", Kind.NUMBER) if isinstance(node, Wild) else node
 
     return Atom(literal.relation, tuple(rewrite.transform(term, named) for term in args))
 
@@ -325,4 +326,6 @@ def _rows_of_columns(columns: list[np.ndarray], size: int) -> list[Row]:
 
 
 def _matching_heads(head: Row, free: frozenset[int], known: set[Row]) -> list[Row]:
-    return [row for row in known if all(a == b for i, (a, b) in enumerate(zip(row, head, strict=True)) if i not in free)]
+    """Return the rows that agree with a head in all columns but the free ones."""
+    fixed = [place for place in range(len(head)) if place not in free]
+    return [row for row in known if all(row[place] == head[place] for place in fixed)]

@@ -15,12 +15,10 @@ NOTEBOOK_LINES = 40  # lines of a proof in a notebook
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """A tuple of a relation with its derivation.
+    """A tuple of a relation with its derivation. A proof may be the premise of several others.
 
     rule: the rule as text, None for a fact; number: its number among the rules of its relation.
     body: the rule's literals in order: premises, which are proofs, and the other literals with values substituted.
-
-    Proofs may be shared.
     """
 
     relation: str
@@ -55,12 +53,12 @@ class Proof:
         return len(self._below())
 
     def _below(self) -> list["Proof"]:
-        """The proof and its descendants, each once, parents before premises."""
+        """Return the proof and all proofs below it, each once, before its premises."""
         done: dict[int, Proof] = {}
-        waiting: list[tuple[Proof, bool]] = [(self, False)]
+        waiting: list[tuple[Proof, bool]] = [(self, False)]  # with True once the premises have been visited
         while waiting:
-            each, through = waiting.pop()
-            if through:
+            each, visited = waiting.pop()
+            if visited:
                 done[id(each)] = each
             elif id(each) not in done:
                 waiting.append((each, True))
@@ -68,16 +66,16 @@ class Proof:
         return list(done.values())[::-1]
 
     def renamed(self, rename: Callable[[tuple], tuple]) -> "Proof":
-        """The proof with other tuples; `rename` maps each."""
-        made: dict[int, Proof] = {}
+        """Return the proof with `rename` applied to all tuples."""
+        renamed: dict[int, Proof] = {}
         for each in reversed(self._below()):
-            body = tuple(made[id(part)] if isinstance(part, Proof) else part for part in each.body)
-            made[id(each)] = replace(each, tuple=rename(each.tuple), body=body)
-        return made[id(self)]
+            body = tuple(renamed[id(part)] if isinstance(part, Proof) else part for part in each.body)
+            renamed[id(each)] = replace(each, tuple=rename(each.tuple), body=body)
+        return renamed[id(self)]
 
     def to_text(self, depth: int | None = None) -> str:
-        """One line for each tuple, its premises below it; repeated tuples are not expanded again. depth: the number of
-        levels."""
+        """Return one line for each tuple, its premises below it; repeated tuples are not expanded again. depth: the number of
+        levels, None for all."""
         lines: list[str] = []
         shown: set[int] = set()
         waiting = [(self, 0)]
@@ -103,22 +101,22 @@ class Proof:
         return atom(self.relation, self.tuple)
 
     def to_dict(self) -> dict:
-        """The proof as dictionaries and lists, for JSON; a shared proof is repeated."""
-        made: dict[int, dict] = {}
+        """Return the proof as dictionaries and lists, for JSON; a shared proof is repeated."""
+        entries: dict[int, dict] = {}
         for each in reversed(self._below()):
-            found: dict[str, Any] = {"relation": each.relation, "tuple": _json_of_value(each.tuple), "atom": each.atom}
+            entry: dict[str, Any] = {"relation": each.relation, "tuple": _json_of_value(each.tuple), "atom": each.atom}
             if each.rule is not None:
-                found |= {"rule": each.rule, "number": each.number, "place": each.place}
-                found |= {"premises": [made[id(one)] for one in each.premises], "conditions": list(each.conditions)}
-            made[id(each)] = found
-        return made[id(self)]
+                entry |= {"rule": each.rule, "number": each.number, "place": each.place}
+                entry |= {"premises": [entries[id(one)] for one in each.premises], "conditions": list(each.conditions)}
+            entries[id(each)] = entry
+        return entries[id(self)]
 
     def to_json(self, **options) -> str:
         return json.dumps(self.to_dict(), **options)
 
     def plot(self, path=None):
-        """The proof as a matplotlib figure: each tuple above the one it is a premise of. `path`: also save it, in the format of
-        the extension. A large proof is cut to the 30 tuples nearest to the conclusion."""
+        """Return the proof as a matplotlib figure: each tuple above the one it is a premise of. `path`: also save it, in the
+        format of the extension. A large proof is cut to the 30 tuples nearest to the conclusion."""
         from semi_naive.plots.proofs import proof_figure
         from semi_naive.plots.style import save_figure
 
@@ -128,11 +126,11 @@ class Proof:
         return figure
 
     def _repr_html_(self) -> str:
-        """The proof in a notebook, its first lines."""
+        """Return the proof's first lines, for a notebook."""
         lines = self.to_text().split("\n")
-        shown = "\n".join(lines[:NOTEBOOK_LINES]) + (
-            f"\n… {len(lines) - NOTEBOOK_LINES:,} more lines" if len(lines) > NOTEBOOK_LINES else ""
-        )
+        if len(lines) > NOTEBOOK_LINES:
+            lines = [*lines[:NOTEBOOK_LINES], f"… {len(lines) - NOTEBOOK_LINES:,} more lines"]
+        shown = "\n".join(lines)
         return f"<p>{escape(self.atom)}, height {self.height}</p><pre>{escape(shown)}</pre>"
 
     def __str__(self) -> str:
@@ -144,8 +142,10 @@ class Proof:
 
 @dataclass(frozen=True)
 class Failure:
-    """A rule that does not derive a tuple: the first literal of its body without a match, and the literals before it. example:
-    values of variables that satisfy these.
+    """A rule that does not derive a tuple.
+
+    part: the first literal of its body without a match, or another reason, in words.
+    example: values of variables that satisfy the literals before it, as text.
     """
 
     rule: str
@@ -166,16 +166,15 @@ class WhyNot:
     failures: tuple[Failure, ...]
 
     def _repr_html_(self) -> str:
-        """The answer in a notebook."""
         return f"<pre>{escape(str(self))}</pre>"
 
     def __repr__(self) -> str:
         return f"<WhyNot of {atom(self.relation, self.tuple)}: {quantity(len(self.failures), 'rule')}>"
 
     def to_dict(self) -> dict:
-        """The reasons as dictionaries and lists, for JSON."""
-        found = {"relation": self.relation, "tuple": _json_of_value(self.tuple), "atom": atom(self.relation, self.tuple)}
-        return found | {"failures": [asdict(failure) for failure in self.failures]}
+        """Return the reasons as dictionaries and lists, for JSON."""
+        conclusion = {"relation": self.relation, "tuple": _json_of_value(self.tuple), "atom": atom(self.relation, self.tuple)}
+        return conclusion | {"failures": [asdict(failure) for failure in self.failures]}
 
     def to_json(self, **options) -> str:
         return json.dumps(self.to_dict(), **options)

@@ -29,49 +29,49 @@ class SearchTooLarge(ValueError):
 
 
 class Search:
-    """The search from one tuple. given: tests whether a tuple is a fact. Tuples and instances are numbered, and heights are
-    computed level by level on whole arrays.
+    """The search from one tuple. Tuples and instances are numbered, and heights are computed level by level on whole arrays.
+
+    is_fact: True for a tuple that needs no proof.
     """
 
-    def __init__(self, instances: Instances, given: Callable[[Node], bool]):
-        """given: True for a tuple that needs no proof."""
-        self.instances, self.given = instances, given
+    def __init__(self, instances: Instances, is_fact: Callable[[Node], bool]):
+        self.instances, self.is_fact = instances, is_fact
         self.ids: dict[Node, int] = {}  # number of each known tuple
-        self.facts: list[int] = []  # which of them are facts
+        self.facts: list[int] = []  # the numbers of facts
         self.found: list[Instance] = []
         self.heads = array("q")  # the tuple that each instance derives
-        self.premises, self.users = array("q"), array("q")  # premises, and the instance of each
+        self.premises, self.users = array("q"), array("q")  # premises of all instances, and the instance of each premise
 
     def proven(self, node: Node) -> dict[Node, Instance | None]:
         """Return the tuples of a proof of least height, each with its instance, None for a fact. Raises NoProof if there is no
         proof, and SearchTooLarge after MAX_INSTANCES instances."""
         self.ids[node] = 0
-        wanted, steps, known = self._but_facts([node]), 0, 0
+        wanted, steps, known = self._without_facts([node]), 0, 0
         while True:
-            wanted, steps = self._back(wanted), steps + 1
+            wanted, steps = self._expand(wanted), steps + 1
             if wanted and len(self.ids) < GROWTH_BETWEEN_HEIGHTS * known:
                 continue
             known = len(self.ids)
-            height, chosen = self._height()
+            height, chosen = self._least_height()
             if height is not None and (height <= steps or not wanted):
-                return self._needed(chosen)
+                return self._proof(chosen)
             if not wanted:
                 raise NoProof
 
-    def _back(self, wanted: list[Node]) -> list[Node]:
-        """Expand some tuples; return their premises that are new."""
+    def _expand(self, wanted: list[Node]) -> list[Node]:
+        """Add the instances that derive some tuples. Return their premises that are new and no facts."""
         rows: dict[str, list] = {}
         for name, row in wanted:
             rows.setdefault(name, []).append(row)
         fresh: list[Node] = []
-        for name, some in rows.items():
-            for row, instance in self.instances.of(name, some):
+        for name, rows_of_name in rows.items():
+            for row, instance in self.instances.of(name, rows_of_name):
                 self._add(self.ids[name, row], instance, fresh)
         if len(self.found) > MAX_INSTANCES:
             raise SearchTooLarge(
                 f"more than {MAX_INSTANCES:,} instances of rules may be in a proof of this tuple; there may be one beyond them"
             )
-        return self._but_facts(fresh)
+        return self._without_facts(fresh)
 
     def _add(self, head: int, instance: Instance, fresh: list[Node]) -> None:
         """Add an instance; new premises are added to `fresh`."""
@@ -85,35 +85,35 @@ class Search:
         self.heads.append(head)
         self.found.append(instance)
 
-    def _but_facts(self, nodes: list[Node]) -> list[Node]:
-        """The tuples to expand; each is tested once for being a fact."""
-        facts = set(filter(self.given, nodes))
+    def _without_facts(self, nodes: list[Node]) -> list[Node]:
+        """Record which of some new tuples are facts, and return the others."""
+        facts = set(filter(self.is_fact, nodes))
         self.facts += [self.ids[node] for node in facts]
         return [node for node in nodes if node not in facts]
 
-    def _height(self) -> tuple[int | None, np.ndarray]:
-        """The least height of the first tuple, None if it is not proven yet; and an instance for each tuple of its proof, -1
-        for facts."""
-        heads, premises, users = (np.array(one, np.int64) for one in (self.heads, self.premises, self.users))
-        left = np.bincount(users, minlength=heads.size)  # unproven premises of each instance
+    def _least_height(self) -> tuple[int | None, np.ndarray]:
+        """Compute the proven tuples of each height, from 0 up to that of the first tuple. Return (this height, or None if the
+        first tuple is not proven yet; the number of an instance of least height for each tuple, -1 for facts)."""
+        heads, premises, users = (np.array(numbers, np.int64) for numbers in (self.heads, self.premises, self.users))
+        unproven = np.bincount(users, minlength=heads.size)  # premises of each instance
         order = np.argsort(premises, kind="stable")
         begins = np.searchsorted(premises[order], np.arange(len(self.ids) + 1))
-        known, chosen = np.zeros(len(self.ids), np.bool_), np.full(len(self.ids), -1)
-        now, ready, height = np.array(self.facts, np.int64), np.flatnonzero(left == 0), 0
-        while now.size or ready.size:
-            known[now] = True
-            if known[0]:
+        proven, chosen = np.zeros(len(self.ids), np.bool_), np.full(len(self.ids), -1)
+        new, ready, height = np.array(self.facts, np.int64), np.flatnonzero(unproven == 0), 0
+        while new.size or ready.size:
+            proven[new] = True
+            if proven[0]:
                 return height, chosen
-            met = users[order[concatenated_ranges(begins[now], begins[now + 1])]]
-            np.subtract.at(left, met, 1)
-            ready = distinct(np.concatenate([ready, met[left[met] == 0]]))
-            ready = ready[~known[heads[ready]]]
+            users_of_new = users[order[concatenated_ranges(begins[new], begins[new + 1])]]
+            np.subtract.at(unproven, users_of_new, 1)
+            ready = distinct(np.concatenate([ready, users_of_new[unproven[users_of_new] == 0]]))
+            ready = ready[~proven[heads[ready]]]
             chosen[heads[ready][::-1]] = ready[::-1]  # the first of several
-            now, ready, height = distinct(heads[ready]), ready[:0], height + 1
+            new, ready, height = distinct(heads[ready]), ready[:0], height + 1
         return None, chosen
 
-    def _needed(self, chosen: np.ndarray) -> dict[Node, Instance | None]:
-        """Return the tuples of the proof that `chosen`, the best instance of each tuple, determines."""
+    def _proof(self, chosen: np.ndarray) -> dict[Node, Instance | None]:
+        """Return the tuples of the first tuple's proof, each with its instance. chosen: the number of each tuple's instance."""
         proof: dict[Node, Instance | None] = {}
         waiting = [next(iter(self.ids))]
         while waiting:

@@ -17,40 +17,38 @@ from semi_naive.ra.ir import Atom, Compare, Const, Program, Relation, Term, Var,
 
 
 def with_written_heads(program: Program) -> Program:
-    """The program with a rule for each written head that aggregates, deriving tuples of its key with any value, in place of the
-    evaluated rules."""
-    made = {name for name in program.relations if name.partition("@")[0] in program.sums}
-    rules = [rule for rule in program.rules if rule.head.relation not in made]
+    """Return the program with a rule for each written head that aggregates, deriving tuples of its key with any value, in place
+    of the evaluated rules."""
+    generated = {name for name in program.relations if name.partition("@")[0] in program.sums}
+    rules = [rule for rule in program.rules if rule.head.relation not in generated]
     for name, (ops, heads) in program.sums.items():
         for head in heads:
             key = iter(head.key)
-            args = tuple(Wild() if at in ops else next(key) for at in range(program.relations[name].arity))
+            args = tuple(Wild() if column in ops else next(key) for column in range(program.relations[name].arity))
             rules.append(replace(head.rule, head=Atom(name, args), plan=None))
     return replace(program, rules=rules)
 
 
 def aggregated_from(program: Program, name: str, values: tuple) -> Iterator[str]:
-    """The rules and values that each value of a tuple is aggregated from, one a line."""
+    """Yield a line for each aggregated value of a tuple of a relation: the value, and the rules from which it is aggregated."""
     ops, heads = program.sums[name]
-    kinds = program.relations[name].kinds
-    for at, op in ops.items():
-        found: dict[str, list[str]] = {}
+    key = [value for column, value in enumerate(values) if column not in ops]
+    for column, op in ops.items():
+        bodies_by_target: dict[str, list[str]] = {}
         for head in heads:
-            key = [values[place] for place in range(len(kinds)) if place not in ops]
-            known, left = _unified(head.key, key)
+            known, equations = _unified(head.key, key)
             if known is None:
                 continue
-            terms = [rewrite.substitute(term, known) for term in head.arguments[at]]
-            body = [rewrite.substitute(literal, known) for literal in (*head.rule.body, *left)]
+            terms = [rewrite.substitute(term, known) for term in head.arguments[column]]
+            body = [rewrite.substitute(literal, known) for literal in (*head.rule.body, *equations)]
             target = ", ".join(_text(term, program.relations) for term in terms)
-            what = f"{op} {target}" if head.aggregates else target
-            found.setdefault(what, []).append(", ".join(_text(literal, program.relations) for literal in body))
-        pieces = [_group_text(what, [body for body in bodies if body]) for what, bodies in found.items()]
-        yield f"{values[at]} = {_combined_text(op, pieces)}"
-
-
-def _group_text(what: str, bodies: list[str]) -> str:
-    return f"{what} : {{ {' ; '.join(bodies)} }}" if bodies else what
+            target = f"{op} {target}" if head.aggregates else target
+            bodies_by_target.setdefault(target, []).append(", ".join(_text(literal, program.relations) for literal in body))
+        pieces = []
+        for target, bodies in bodies_by_target.items():
+            nonempty = " ; ".join(filter(None, bodies))
+            pieces.append(f"{target} : {{ {nonempty} }}" if nonempty else target)
+        yield f"{values[column]} = {_combined_text(op, pieces)}"
 
 
 def _combined_text(op: str, pieces: list[str]) -> str:
@@ -64,9 +62,10 @@ def _combined_text(op: str, pieces: list[str]) -> str:
 
 
 def _unified(key: tuple, values: list) -> tuple[dict[str, Term] | None, list[Compare]]:
-    """The constants of a key's variables, and equalities for its other terms; None if the key has other constants."""
+    """Match the terms of a key with values. Return (the constant of each variable, equations for computed terms), or (None, [])
+    if they do not match."""
     known: dict[str, Term] = {}
-    left = []
+    equations = []
     for term, value in zip(key, values, strict=True):
         if isinstance(value, tuple):
             continue  # a record: its text is no term
@@ -75,10 +74,10 @@ def _unified(key: tuple, values: list) -> tuple[dict[str, Term] | None, list[Com
             if term.value != value:
                 return None, []
         elif not isinstance(term, Var):
-            left.append(Compare("=", term, constant, term.kind))
+            equations.append(Compare("=", term, constant, term.kind))
         elif known.setdefault(term.name, constant) != constant:
             return None, []
-    return known, left
+    return known, equations
 
 
 def _text(node, relations: Mapping[str, Relation]) -> str:

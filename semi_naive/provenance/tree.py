@@ -13,13 +13,13 @@ from semi_naive.provenance.proofs import Proof
 
 @dataclass
 class Tree:
-    """A node of a proof tree: `text` follows by the rule number `rule` from the nodes above; a leaf has no rule."""
+    """A node of a proof tree: its text follows from the nodes above by the rule with number `rule`; 0 for a leaf."""
 
     text: str
     rule: int = 0
     above: list["Tree"] = field(default_factory=list)
 
-    def _inner_last(self) -> list["Tree"]:
+    def _above_first(self) -> list["Tree"]:
         """Return all nodes, each after those above it."""
         found, waiting = [], [self]
         while waiting:
@@ -28,7 +28,7 @@ class Tree:
         return found[::-1]
 
     def to_text(self) -> str:
-        """The lines, with the premises of a step side by side above a bar with its rule's number.
+        """Return the tree as lines, with the premises of a step side by side above a bar with its rule's number.
 
         >>> tree = Tree("path(1, 3)", 2, [Tree("path(1, 2)", 1, [Tree("edge(1, 2)")]), Tree("edge(2, 3)")])
         >>> for line in tree.to_text().split("\\n"):
@@ -39,26 +39,26 @@ class Tree:
         -------------------(R2) |
               path(1, 3)        |
         """
-        drawn: dict[int, list[str]] = {}
-        for each in self._inner_last():
-            drawn[id(each)] = _draw_above(each, [drawn.pop(id(one)) for one in each.above]) if each.rule else [each.text]
-        return "\n".join(drawn[id(self)])
+        lines: dict[int, list[str]] = {}
+        for node in self._above_first():
+            lines[id(node)] = _draw_above(node, [lines.pop(id(above)) for above in node.above]) if node.rule else [node.text]
+        return "\n".join(lines[id(self)])
 
     def to_json(self) -> str:
-        """The tree as an object; a leaf is an "axiom"."""
-        made: dict[int, str] = {}
-        for each in self._inner_last():
-            if each.rule:
-                above = ",\n".join(made.pop(id(one)) for one in each.above).replace("\n", "\n\t")
-                told = f'"premises": {quoted(each.text)},\n  "rule-number": "(R{each.rule})",\n  "children": [\n\t{above}]'
-                made[id(each)] = f"{{ {told}\n}}"
+        """Return the tree as a JSON object; a leaf is an "axiom"."""
+        texts: dict[int, str] = {}
+        for node in self._above_first():
+            if node.rule:
+                children = ",\n".join(texts.pop(id(above)) for above in node.above).replace("\n", "\n\t")
+                conclusion = f'"premises": {quoted(node.text)},\n  "rule-number": "(R{node.rule})"'
+                texts[id(node)] = f'{{ {conclusion},\n  "children": [\n\t{children}]\n}}'
             else:
-                made[id(each)] = f'{{ "axiom": {quoted(each.text)}}}'
-        return made[id(self)]
+                texts[id(node)] = f'{{ "axiom": {quoted(node.text)}}}'
+        return texts[id(self)]
 
 
 def tree_of(proof: Proof, depth: int, label: Callable[[Proof], int]) -> Tree:
-    """Return a proof as a tree with a given number of levels. label: returns the number of a proof that is cut off."""
+    """Return a proof as a tree of at most `depth` levels. label: returns the number of a proof that is cut off."""
     found = Tree("")
     waiting: list[tuple[Proof, int, Tree]] = [(proof, depth, found)]
     while waiting:
@@ -71,23 +71,19 @@ def tree_of(proof: Proof, depth: int, label: Callable[[Proof], int]) -> Tree:
             node.text, node.rule = current.atom, current.number
             node.above = [Tree(part if isinstance(part, str) else "") for part in current.body]
             pairs = zip(current.body, node.above, strict=True)
-            waiting += [(part, levels - 1, line) for part, line in pairs if isinstance(part, Proof)][::-1]
+            waiting += [(part, levels - 1, above) for part, above in pairs if isinstance(part, Proof)][::-1]
     return found
 
 
 def _draw_above(tree: Tree, above: list[list[str]]) -> list[str]:
-    """The lines of the blocks above a bar, side by side, the bar, and the text below it."""
+    """Return the lines of a node: the blocks of lines above it side by side, aligned at the bottom, a bar, and its text."""
     number = f"(R{tree.rule})"
-    high = max(map(len, above), default=0)
-    rows = ["".join(f"{line} " for line in lines) for lines in zip(*(_raised(block, high) for block in above), strict=True)]
-    wide = max(len(rows[0]) if rows else 0, len(tree.text), len(number))
-    bar = "-" * (wide - len(number)) + number
-    return [f"{line:{wide}}" for line in (*rows, bar, " " * ((wide - len(tree.text)) // 2) + tree.text)]
-
-
-def _raised(block: list[str], high: int) -> list[str]:
-    """Return a block of lines, padded with blank lines at the top to a height."""
-    return [" " * len(block[-1])] * (high - len(block)) + block
+    height = max(map(len, above), default=0)
+    padded = [[" " * len(block[-1])] * (height - len(block)) + block for block in above]
+    rows = ["".join(f"{line} " for line in lines) for lines in zip(*padded, strict=True)]
+    width = max(len(rows[0]) if rows else 0, len(tree.text), len(number))
+    bar = "-" * (width - len(number)) + number
+    return [f"{line:{width}}" for line in (*rows, bar, " " * ((width - len(tree.text)) // 2) + tree.text)]
 
 
 def quoted(text: str) -> str:

@@ -7,8 +7,8 @@ from semi_naive.ra.ir import Atom, Compare, Kind, Pack, Relation, Rule, Type, Va
 
 
 def types_of_variables(rules: tuple[Rule, ...], relations: Mapping[str, Relation], types: dict[str, Type]) -> dict[str, Type]:
-    """Return the types of variables by name. A variable of a record has the type of an attribute, a field or an equality; one
-    whose type none of these determines is left out. Scalars have the type of their kind.
+    """Return the types of the variables of rules, by name. Numbers and symbols have the type of their kind. A record has the
+    type of its attribute, its field, or the other side of an equation; if it has none of these, it is left out.
 
     >>> number, pair = Type("number", Kind.NUMBER), Type("Pair", Kind.RECORD, (("a", "number"), ("b", "Pair")))
     >>> x, y, z = Var("x", Kind.RECORD), Var("y", Kind.NUMBER), Var("z", Kind.RECORD)
@@ -20,29 +20,27 @@ def types_of_variables(rules: tuple[Rule, ...], relations: Mapping[str, Relation
     nodes = list(rewrite.walk(rules))
     found = {node.name: types[node.kind.value] for node in nodes if isinstance(node, Var) and node.kind != Kind.RECORD}
     typed_terms = [pair for node in nodes for pair in _attributes(node, relations, types)]
-    equal = [node for node in nodes if isinstance(node, Compare) and node.op == "=" and node.kind == Kind.RECORD]
+    equations = [node for node in nodes if isinstance(node, Compare) and node.op == "=" and node.kind == Kind.RECORD]
+    sides = [pair for node in equations for pair in ((node.left, node.right), (node.right, node.left))]
     while typed_terms:
         found = {term.name: type_ for term, type_ in typed_terms if isinstance(term, Var) and term.kind == Kind.RECORD} | found
-        sides = [pair for node in equal for pair in ((node.left, node.right), (node.right, node.left))]
-        typed_terms = [
-            (term, type_) for term, other in sides if isinstance(term, Var) and (type_ := _type(other, found, types))
-        ]
-        typed_terms = [(term, type_) for term, type_ in typed_terms if term.name not in found]
+        unknown = [(term, other) for term, other in sides if isinstance(term, Var) and term.name not in found]
+        typed_terms = [(term, type_) for term, other in unknown if (type_ := _type(other, found, types))]
     return found
 
 
 def _attributes(node, relations: Mapping[str, Relation], types: dict[str, Type]) -> Iterator[tuple]:
-    """The terms inside an atom or a record, each with its type."""
+    """Yield the terms directly inside an atom or a record, each with its type."""
     if isinstance(node, Atom):
-        yield from zip(node.args, (of for _, of in relations[node.relation].attributes), strict=True)
+        yield from zip(node.args, (type_ for _, type_ in relations[node.relation].attributes), strict=True)
     elif isinstance(node, Pack) and (node.branch or not types[node.type].branches):
-        of = types[node.type]
-        fields = of.branches[node.tag].fields if node.branch else of.fields
+        type_ = types[node.type]
+        fields = type_.branches[node.tag].fields if node.branch else type_.fields
         yield from zip(node.args, (types[name] for _, name in fields), strict=True)
 
 
 def _type(term, found: dict[str, Type], types: dict[str, Type]) -> Type | None:
-    """The type of a record, if it is known."""
+    """Return the type of a record, None if it is not known."""
     if isinstance(term, Var):
         return found.get(term.name)
     return types[term.type] if isinstance(term, Pack) else getattr(getattr(term, "function", None), "result", None)

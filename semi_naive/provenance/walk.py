@@ -43,12 +43,12 @@ MAX_FOLLOWED_VERTICES = 64  # vertices up to which the pairs of a closure are fo
 
 
 @dataclass(frozen=True)
-class Walked:
+class WalkEnd:
     """The end of a walk.
 
-    missing: the first literal without a match. None if all literals hold, or if a computed argument of the head has another
-    value.
-    bound: values of the variables that satisfy the literals before.
+    bound: values of variables that satisfy all literals before `missing`.
+    missing: the first literal without a match; None if all literals hold, or if only a computed argument of the head has
+    another value.
     """
 
     bound: Bits
@@ -56,10 +56,12 @@ class Walked:
 
 
 class BodyWalk:
-    """Walks of one rule over a database's tables."""
+    """Walks of one rule over a database's tables. paths: returns the `Paths` of a relation, None if it is no closure.
 
-    def __init__(self, rule: Rule, database: Database, paths: Callable[[str], Paths | None] = lambda name: None):
-        """paths: gives the `Paths` of relations that are closures."""
+    computed: the head's computed arguments, by the variables that stand for their values.
+    """
+
+    def __init__(self, rule: Rule, database: Database, paths: Callable[[str], Paths | None]):
         self.rule, self.database, self.paths = rule, database, paths
         self.indexes = Indexes({name: relation.arity for name, relation in database.program.relations.items()})
         self.computed = {
@@ -69,7 +71,7 @@ class BodyWalk:
         }
 
     def start(self, row: Row) -> Bits | None:
-        """The values of the head's variables for a tuple; None if the head does not match."""
+        """Return the values of the head's variables for a tuple; None if the head does not match."""
         bound: Bits = {}
         for place, (term, value) in enumerate(zip(self.rule.head.args, row, strict=True)):
             if isinstance(term, Const):
@@ -81,38 +83,33 @@ class BodyWalk:
                     return None
         return bound
 
-    def walked(self, bound: Bits) -> Walked:
+    def up_to_failure(self, bound: Bits) -> WalkEnd:
         """Evaluate the literals for given values of variables, up to the first literal without a match."""
         batch = _batch_of_one(bound)
         for literal in self._ordered(bound):
-            made = self._join(literal, batch)
-            if made is None:
-                return Walked(_first_binding(batch), None if self._compares_head(literal) else literal)
-            batch = made
-        return Walked(_first_binding(batch), None)
+            joined = self._join(literal, batch)
+            if joined is None:
+                is_of_head = isinstance(literal, Compare) and getattr(literal.left, "name", None) in self.computed
+                return WalkEnd(_first_binding(batch), None if is_of_head else literal)
+            batch = joined
+        return WalkEnd(_first_binding(batch), None)
 
-    def told(self, bound: Bits) -> Iterator[tuple[Literal, bool, Bits]]:
-        """Evaluate the literals in the rule's order: yield each with True if it holds, and the values of the variables after
-        it. A literal that has no match, or whose inputs are not bound, is skipped: it binds no variable."""
+    def each_literal(self, bound: Bits) -> Iterator[tuple[Literal, bool, Bits]]:
+        """Evaluate all literals in the rule's order: yield (literal, True if it holds, the values of the variables after it).
+        A literal that has no match, or whose inputs are not bound, binds no variable."""
         for literal in self.rule.body:
-            made = (
-                self._join(literal, _batch_of_one(bound)) if _is_ready(literal, bound.keys(), self._others(literal)) else None
-            )
-            bound = bound if made is None else _first_binding(made)
-            yield literal, made is not None, bound
-
-    def _compares_head(self, literal: Literal) -> bool:
-        """True if a literal compares a computed argument of the head."""
-        return isinstance(literal, Compare) and isinstance(literal.left, Var) and literal.left.name in self.computed
+            ready = _is_ready(literal, bound.keys(), self._others(literal))
+            joined = self._join(literal, _batch_of_one(bound)) if ready else None
+            bound = bound if joined is None else _first_binding(joined)
+            yield literal, joined is not None, bound
 
     def _ordered(self, bound: Iterable[str]) -> Iterator[Literal]:
-        """Yield the literals in an order in which the inputs of each are bound. Records in the head come as early as possible.
-        If no literal is ready, the first remaining one is yielded."""
-        heads = [Compare("=", Var(name, term_kind(term)), term, term_kind(term)) for name, term in self.computed.items()]
-        opened = [
-            literal for literal in heads if isinstance(literal.right, Pack)
-        ]  # these bind variables, the others are compared
-        remaining, known = [*opened, *self.rule.body, *(literal for literal in heads if literal not in opened)], set(bound)
+        """Yield the literals of the body, and an equation for each computed argument of the head, in an order in which the
+        inputs of each are bound. If no literal is ready, the first remaining one is yielded."""
+        equations = [Compare("=", Var(name, term_kind(term)), term, term_kind(term)) for name, term in self.computed.items()]
+        unpacking = [equation for equation in equations if isinstance(equation.right, Pack)]  # these bind variables
+        comparing = [equation for equation in equations if equation not in unpacking]
+        remaining, known = [*unpacking, *self.rule.body, *comparing], set(bound)
         while remaining:
             ready = next((literal for literal in remaining if _is_ready(literal, known, self._others(literal))), remaining[0])
             remaining.remove(ready)
@@ -120,24 +117,24 @@ class BodyWalk:
             yield ready
 
     def _others(self, literal: Literal) -> set[str]:
-        """The variables of the rule outside of a literal."""
+        """Return the variables of the rule outside of a literal."""
         return names_of_variables([self.rule.head, *(other for other in self.rule.body if other is not literal)])
 
     def _join(self, literal: Literal, batch: Batch) -> Batch | None:
         """Join a batch of bindings with a literal; None if no binding is left."""
-        kept = (
-            batch.columns.keys() | self._others(literal) | (names_of_variables(literal) if isinstance(literal, Atom) else set())
-        )
+        kept = batch.columns.keys() | self._others(literal)
+        if isinstance(literal, Atom):
+            kept |= names_of_variables(literal)
         compiler = Compiler(self.rule, Greedy(self.database, {}), self.indexes.order_for, {})
         steps = compiler.compile((literal,), start=batch.columns.keys(), outside=kept)
         with self._with_pairs(literal, batch):
-            made = [one for one in run_steps(steps, batch, self.database) if one.size]
-        return concatenate_batches(made) if made else None
+            joined = [part for part in run_steps(steps, batch, self.database) if part.size]
+        return concatenate_batches(joined) if joined else None
 
     @contextmanager
     def _with_pairs(self, literal: Literal, batch: Batch) -> Iterator[None]:
-        """Provide the pairs of a closure that is not in this process while the block runs, if the literal needs those of a few
-        vertices."""
+        """While the block runs, provide a table for a literal's relation that is a closure and not in this process: the pairs
+        of the vertices in `batch`, if they are at most MAX_FOLLOWED_VERTICES."""
         atom = literal.atom if isinstance(literal, Not) else literal
         absent = isinstance(atom, Atom) and atom.relation not in self.database.tables.keys()
         paths = self.paths(atom.relation) if absent else None
@@ -191,7 +188,5 @@ def _fields_of(term) -> Iterator:
 
 
 def _can_be_bound(term, bound) -> bool:
-    """True if an equality binds the variables of a term: it is a variable, a record of such, or all are bound."""
-    return isinstance(term, Wild) or all(
-        names_of_variables(call) <= bound for call in rewrite.walk(term) if isinstance(call, Call)
-    )
+    """True if an equality with a known value binds the term's variables: all variables inside calls are bound already."""
+    return all(names_of_variables(call) <= bound for call in rewrite.walk(term) if isinstance(call, Call))

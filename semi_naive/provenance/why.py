@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -53,9 +54,9 @@ from semi_naive.running.results.python_values import nested_values
 class Why:
     """Explanations for one state of a program's relations.
 
+    tables, spread: relations in this process, and on the partitions.
     given: explicit facts of relations with rules.
-    spread: relations on the partitions.
-    alone: a context in which no other thread numbers records.
+    alone: returns a context in which no other thread numbers records.
     named: relations whose single tuple has the values of parameters, with the parameters' names.
     """
 
@@ -68,7 +69,6 @@ class Why:
     named: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self):
-        """Prepare the tables in which proofs are searched for."""
         self.program = with_whole_steps(self.program)
         self.given = {name: settled(snapshot(table)) for name, table in self.given.items()}
         missing = self.program.relations.keys() - self.tables.keys() - self.spread.keys()
@@ -80,16 +80,17 @@ class Why:
         self.variables_of: dict[tuple[int, ...], dict[str, Type]] = {}  # for each tuple of rule ids, the types of the variables
 
     def _on_demand(self, name: str) -> Table:
-        """The tuples of a relation that were computed for queries."""
-        found = Table(self.program.relations[name].arity)
-        for each in [each for each in self.tables.keys() | self.spread.keys() if is_adorned(each, name)]:
-            table = collected_table(self.spread[each]) if each in self.spread else self.tables[each]
-            found.insert(table.columns(), table.count)
-        found.settle()
-        return found
+        """Return the tuples of a relation that were derived on demand: the union of its adorned relations (magic sets)."""
+        union = Table(self.program.relations[name].arity)
+        for adorned in self.tables.keys() | self.spread.keys():
+            if is_adorned(adorned, name):
+                table = collected_table(self.spread[adorned]) if adorned in self.spread else self.tables[adorned]
+                union.insert(table.columns(), table.count)
+        union.settle()
+        return union
 
     def _paths(self, name: str) -> Paths | None:
-        """The `Paths` of a relation, if it is a closure."""
+        """Return the `Paths` of a relation, None if it is no closure."""
         if name not in self.paths:
             self.paths[name] = paths_of(self.program.relations[name], self.instances, self.given)
         return self.paths[name]
@@ -102,46 +103,43 @@ class Why:
         found = paths.proven(node) if paths else None
         if found:
             return self._proof(node, found)
-        if paths or not self._is_there(node):
+        if paths or not self._is_present(node):
             raise ValueError(f"{atom(name, tuple(row))} is not there; why_not tells what it lacks")
         try:
             return self._proof(node, Search(self.instances, self._is_fact).proven(node))
         except NoProof:
-            told = f"{atom(name, tuple(row))} has no proof of tuples that are there now"
+            message = f"{atom(name, tuple(row))} has no proof of tuples that are there now"
             if self.program.relations[name].joins:
-                raise ValueError(f"{told}: it is the least upper bound of several that rules have made") from None
-            raise ValueError(f"{told}: a value that has been superseded was in it") from None
+                raise ValueError(f"{message}: it is the least upper bound of several that rules have made") from None
+            raise ValueError(f"{message}: a value that has been superseded was in it") from None
 
     def why_not(self, name: str, row) -> WhyNot:
-        """The failure of each rule. Raises ValueError if the tuple is present."""
-        node = self._node(name, row)
-        if self._is_there(node):
+        """Return the failure of each rule. Raises ValueError if the tuple is present."""
+        if self._is_present(self._node(name, row)):
             raise ValueError(f"{atom(name, tuple(row))} is there; why tells how it came about")
-        bits = self._numbered(name, row)
-        return WhyNot(name, tuple(row), tuple(self._failure(one, bits, tuple(row)) for one in self.rules(name)))
+        bits = self._bits(name, row)
+        return WhyNot(name, tuple(row), tuple(self._failure(rule, bits, tuple(row)) for rule in self.rules(name)))
 
     def absent(self, name: str, row) -> bool:
-        """True if a tuple is absent."""
-        return not self._is_there(self._node(name, row))
+        return not self._is_present(self._node(name, row))
 
-    def some(self, name: str, number: int) -> list[tuple]:
-        """About `count` tuples of a relation, spread over it."""
+    def sample(self, name: str, number: int) -> list[tuple]:
+        """Return about `number` tuples of a relation, at equal distances in its table."""
         columns = self.tables[name].columns()
         size = self.tables[name].count
         places = np.arange(0, size, max(1, size // number))
-        return self._python(
-            self.program.relations[name], list(zip(*(column[places].tolist() for column in columns), strict=True))
-        )
+        rows = list(zip(*(column[places].tolist() for column in columns), strict=True))
+        return self._python(self.program.relations[name], rows)
 
     def rules(self, name: str) -> list[InstanceRule]:
-        """The rules of a relation in their order, without the generated ones of an equivalence relation."""
-        return [one for one in self.instances.asked.get(name, ()) if not one.closes]
+        """Return the rules of a relation in their order, without implicit ones."""
+        return [rule for rule in self.instances.rules.get(name, ()) if not rule.implicit]
 
     # -- conversion of Python values to bits, and back
 
-    def _node(self, name: str, row, made: bool = False) -> Node:
-        """Return (relation name, tuple as 64-bit values). made: records that do not exist get ids, so that rules can unpack
-        them."""
+    def _node(self, name: str, row, new_records: bool = False) -> Node:
+        """Return (relation name, tuple as 64-bit values). Raises UnknownName, or BadInput for a tuple that does not fit.
+        new_records: records that do not exist get ids."""
         relations = self.program.relations
         if name not in relations:
             raise UnknownName(unknown("relation", name, relations))
@@ -154,16 +152,18 @@ class Why:
         row = tuple(row)
         if len(row) != relation.arity:
             raise BadInput(f"{name} has {relation.arity} attributes, and the tuple has {len(row)}", hint="give all of them")
-        known: Any = self.values if made else Known(self.values)
+        values: Any = self.values if new_records else Known(self.values)
         pairs = zip(row, relation.attributes, strict=True)
-        return name, tuple(bits_of_value(value, attribute, name, self.types, known) for value, attribute in pairs)
+        return name, tuple(bits_of_value(value, attribute, name, self.types, values) for value, attribute in pairs)
 
-    def _numbered(self, name: str, row) -> Row:
-        """Return a tuple as 64-bit values. Its records get ids, as rules may unpack them."""
+    def _bits(self, name: str, row) -> Row:
+        """Return a tuple as 64-bit values. New records in it get ids, as rules may unpack them."""
         if Kind.RECORD not in self.program.relations[name].kinds:
-            return self._node(name, row)[1]
+            _, bits = self._node(name, row)
+            return bits
         with self.alone():
-            return self._node(name, row, made=True)[1]
+            _, bits = self._node(name, row, new_records=True)
+        return bits
 
     def _python(self, relation: Relation, rows: list[Row]) -> list[tuple]:
         """Return rows of 64-bit values as tuples of Python values."""
@@ -178,19 +178,21 @@ class Why:
 
     # -- tests of presence
 
-    def _is_there(self, node: Node) -> bool:
+    def _is_present(self, node: Node) -> bool:
         """True if a tuple is in its relation."""
-        if paths := self._paths(node[0]):
+        name, row = node
+        if paths := self._paths(name):
             return paths.proven(node) is not None
-        if node[0] in self.instances.inlined:
-            return self._is_fact(node) or any(True for _ in self.instances.of(node[0], [node[1]]))
-        return _contains_tuple(self.tables[node[0]], node[1])
+        if name in self.instances.inlined:
+            return self._is_fact(node) or any(True for _ in self.instances.of(name, [row]))
+        return _contains_tuple(self.tables[name], row)
 
     def _is_fact(self, node: Node) -> bool:
         """True if a tuple is a fact, or belongs to a relation without rules."""
         name, row = node
-        known = name not in self.instances.asked or node in self.instances.facts
-        return known or (name in self.given and _contains_tuple(self.given[name], row))
+        if name not in self.instances.rules or node in self.instances.facts:
+            return True
+        return name in self.given and _contains_tuple(self.given[name], row)
 
     # -- the parts of an answer
 
@@ -204,30 +206,33 @@ class Why:
             for name, rows_of_name in rows.items()
             for row, values in zip(rows_of_name, self._python(self.program.relations[name], rows_of_name), strict=True)
         }
-        made: dict[Node, Proof] = {}
+        proofs: dict[Node, Proof] = {}
         waiting = [node]
         while waiting:
             current, instance = waiting[-1], found[waiting[-1]]
-            missing = [premise for premise in instance.premises if premise not in made] if instance else []
+            missing = [premise for premise in instance.premises if premise not in proofs] if instance else []
             waiting += missing
             if not missing:
-                made[waiting.pop()] = self._made(current, instance, python[current], made)
-        return made[node]
+                proofs[waiting.pop()] = self._proof_of_instance(current[0], instance, python[current], proofs)
+        return proofs[node]
 
-    def _made(self, node: Node, instance: Instance | None, values: tuple, made: dict[Node, Proof]) -> Proof:
-        """Return the proof of a tuple from the proofs of its premises, `made`. values: the tuple's Python values."""
+    def _proof_of_instance(self, name: str, instance: Instance | None, values: tuple, proofs: dict[Node, Proof]) -> Proof:
+        """Return the proof of a relation's tuple (Python values) from the proofs of its instance's premises."""
         if instance is None:
-            return Proof(node[0], values)
-        rule, bound = instance.asked.of, self._bound(instance.asked, instance.values)
+            return Proof(name, values)
+        rule = instance.instance_rule
+        names = (variable.name for variable in rule.variables)
+        bound = self._as_constants((rule.written, rule.expanded), dict(zip(names, instance.values, strict=True)))
         premises = iter(instance.premises)
-        body = (made[next(premises)] if isinstance(part, Atom) else _instantiate(part, bound) for part in rule.body)
-        premises_and_tests = [self._told(part) for part in body if not _says_nothing(part)]
-        if node[0] in self.program.sums:
-            premises_and_tests = [*aggregated_from(self.program, node[0], values), *premises_and_tests]
-        return Proof(node[0], values, instance.asked.text, _rule_place(rule), instance.asked.number, tuple(premises_and_tests))
+        body = (proofs[next(premises)] if isinstance(part, Atom) else _instantiate(part, bound) for part in rule.written.body)
+        shown = [self._shown(part) for part in body if not _is_trivial(part)]
+        if name in self.program.sums:
+            shown = [*aggregated_from(self.program, name, values), *shown]
+        return Proof(name, values, rule.text, _rule_place(rule.written), rule.number, tuple(shown))
 
-    def _told(self, part) -> Proof | str:
-        """Return a premise as a proof, or another literal as text."""
+    def _shown(self, part) -> Proof | str:
+        """Return a part of a proof's body: a premise as its proof, another literal as text. A premise that gives the values of
+        parameters, or the number of the iteration, is text, too."""
         if not isinstance(part, Proof):
             return str(as_written(part, self.program.relations))
         if part.relation in self.named:
@@ -235,29 +240,27 @@ class Why:
             return ", ".join(f"${name} = {in_program(value)}" for name, value in pairs)
         return f"{ITERATION_NUMBER}() = {part.tuple[0]}" if part.relation.endswith("@iteration") else part
 
-    def _bound(self, asked: InstanceRule, values: Row) -> dict[str, Const]:
-        """The constants of an instance's variables."""
-        names = (variable.name for variable in asked.variables)
-        return self._known((asked.of, asked.made), dict(zip(names, values, strict=True)))
-
-    def _failure(self, asked: InstanceRule, row: Row, values: tuple) -> Failure:
-        """The first literal of a rule that nothing matches, in an order that binds its variables."""
-        rule, walk = asked.made, BodyWalk(asked.made, self.instances.database, self._paths)
+    def _failure(self, instance_rule: InstanceRule, row: Row, values: tuple) -> Failure:
+        """Return the reason why a rule does not derive a tuple: its head, its first literal without a match, or another tuple
+        that was kept instead. row, values: the tuple in 64 bits and as Python values."""
+        rule = instance_rule.expanded
+        walk = BodyWalk(rule, self.instances.database, self._paths)
+        failure = partial(Failure, instance_rule.text, _rule_place(rule))
         start = walk.start(row)
         if start is None:
-            return Failure(asked.text, _rule_place(rule), f"its head is {rule.head}")
-        walked = walk.walked(start)
-        bound = self._constants(rule, walked.bound, _of_head(rule.head, values))
-        shown = {name: value for name, value in bound.items() if not name.startswith(UNNAMED) and "@" not in name}
-        example = ", ".join(f"{name} = {value}" for name, value in shown.items())
-        if walked.missing is None:
+            return failure(f"its head is {rule.head}")
+        end = walk.up_to_failure(start)
+        bound = self._constants(rule, end.bound, _constants_of_head(rule.head, values))
+        if end.missing is None:
             rival = self._rival(rule.head.relation, row)
-            return Failure(asked.text, _rule_place(rule), rival or f"its head is {_instantiate(rule.head, bound)} then")
-        missing = as_written(_instantiate(walked.missing, bound), self.program.relations)
-        return Failure(asked.text, _rule_place(rule), _lack(missing), example)
+            return failure(rival or f"its head is {_instantiate(rule.head, bound)} then")
+        missing = as_written(_instantiate(end.missing, bound), self.program.relations)
+        shown = {name: value for name, value in bound.items() if not name.startswith(UNNAMED) and "@" not in name}
+        return failure(_lack(missing), ", ".join(f"{name} = {value}" for name, value in shown.items()))
 
     def _rival(self, name: str, row: Row) -> str:
-        """Return text: the tuple that a choice or a best value has kept instead; "" if there is none."""
+        """Return the text about the tuple that a choice, a best value or a subsumption has kept instead of a tuple, "" if there
+        is none."""
         relation = self.program.relations[name]
         keys = relation.keys
         if name in self.program.sums:
@@ -277,50 +280,50 @@ class Why:
     # -- failing rules, literal by literal
 
     def variables(self, name: str, number: int) -> list[Var]:
-        """The variables in the body of a rule and not in its head, without records and computed ones."""
-        rule = self.rules(name)[number - 1].made
-        outside = names_of_variables(rule.head) | {
-            part.result.name for part in rule.body if isinstance(part, Range | Aggregate)
-        }
+        """Return the variables whose values a user may choose: of the atoms in the body of a relation's rule with a number, and
+        not in the head, without records and results of aggregates and ranges."""
+        rule = self.rules(name)[number - 1].expanded
+        results = {part.result.name for part in rule.body if isinstance(part, Range | Aggregate)}
+        fixed = names_of_variables(rule.head) | results
         found = [term for part in rule.body if isinstance(part, Atom) for term in rewrite.walk(part) if isinstance(term, Var)]
         named = [term for term in dict.fromkeys(found) if not term.name.startswith(UNNAMED)]
-        return [term for term in named if term.name not in outside and term.kind != Kind.RECORD]
+        return [term for term in named if term.name not in fixed and term.kind != Kind.RECORD]
 
     def examined(self, name: str, row, number: int, given: dict[str, Any]) -> list[tuple[str, bool]]:
-        """The literals of a rule for a tuple, each with whether it holds for the given values of variables; other variables get
-        values from a walk along the rule. Raises ValueError if the head does not match."""
-        bits = self._numbered(name, row)
-        rule = self.rules(name)[number - 1].made
-        walk, known, said = (
-            BodyWalk(rule, self.instances.database, self._paths),
-            Known(self.values),
-            _of_head(rule.head, tuple(row)),
-        )
+        """Return (literal as text, True if it holds) for each literal of a relation's rule with a number, for a tuple and the
+        given values of variables. Other variables get values from a walk along the rule. Raises ValueError if the head does not
+        match."""
+        bits = self._bits(name, row)
+        rule = self.rules(name)[number - 1].expanded
+        walk = BodyWalk(rule, self.instances.database, self._paths)
         if (start := walk.start(bits)) is None:
             raise ValueError(f"the rule's head is {rule.head}, which is not {atom(name, tuple(row))}")
+        known, from_user = Known(self.values), _constants_of_head(rule.head, tuple(row))
         for variable in self.variables(name, number):
             if variable.name in given:
-                of = variable.name, BUILT_IN[variable.kind.value]
-                start[variable.name] = bits_of_value(given[variable.name], of, name, self.types, known)
-                said[variable.name] = ShownConstant(given[variable.name], variable.kind)
-        told = walk.told(walk.walked(start).bound)
-        parts = ((_instantiate(literal, self._constants(rule, bound, said)), holds) for literal, holds, bound in told)
-        return [(str(as_written(part, self.program.relations)), holds) for part, holds in parts]
+                attribute = variable.name, BUILT_IN[variable.kind.value]
+                start[variable.name] = bits_of_value(given[variable.name], attribute, name, self.types, known)
+                from_user[variable.name] = ShownConstant(given[variable.name], variable.kind)
+        examined = []
+        for literal, holds, bound in walk.each_literal(walk.up_to_failure(start).bound):
+            part = _instantiate(literal, self._constants(rule, bound, from_user))
+            examined.append((str(as_written(part, self.program.relations)), holds))
+        return examined
 
-    def _constants(self, rule: Rule, bound: dict[str, int], said: dict[str, Const]) -> dict[str, Const]:
-        """Return the values of variables, given as 64 bits, as constants. said: values that the user gave, which may be symbols
-        that no tuple has."""
-        return said | self._known((rule,), {name: value for name, value in bound.items() if name not in said})
+    def _constants(self, rule: Rule, bound: dict[str, int], from_user: dict[str, Const]) -> dict[str, Const]:
+        """Return the values of variables, given as 64 bits, as constants. from_user: values that the user gave, which may be
+        symbols that no tuple has."""
+        return from_user | self._as_constants((rule,), {name: bits for name, bits in bound.items() if name not in from_user})
 
-    def _known(self, rules: tuple[Rule, ...], bound: dict[str, int]) -> dict[str, Const]:
-        """Constants of the variables of rules, without records of unknown types."""
+    def _as_constants(self, rules: tuple[Rule, ...], bound: dict[str, int]) -> dict[str, Const]:
+        """Return the values of the variables of rules, given as 64 bits, as constants, without records of unknown types."""
         key = tuple(map(id, rules))
         if key not in self.variables_of:
             self.variables_of[key] = types_of_variables(rules, self.instances.database.program.relations, self.types)
         types = self.variables_of[key]
-        shape = Relation("", tuple((name, types[name]) for name in bound if name in types))
-        [values] = self._python(shape, [tuple(bound[name] for name, _ in shape.attributes)])
-        return {name: ShownConstant(value, of.kind) for (name, of), value in zip(shape.attributes, values, strict=True)}
+        typed = [(name, types[name]) for name in bound if name in types]
+        [values] = self._python(Relation("", tuple(typed)), [tuple(bound[name] for name, _ in typed)])
+        return {name: ShownConstant(value, type_.kind) for (name, type_), value in zip(typed, values, strict=True)}
 
 
 class ShownConstant(Const):
@@ -330,14 +333,11 @@ class ShownConstant(Const):
         return in_program(self.value)
 
 
-def _of_head(head: Atom, values: tuple) -> dict[str, Const]:
-    """The values that a tuple gives to the head's variables, without records, which have several forms."""
-    pairs = zip(head.args, values, strict=True)
-    return {
-        each.name: ShownConstant(value, each.kind)
-        for each, value in pairs
-        if isinstance(each, Var) and each.kind != Kind.RECORD
-    }
+def _constants_of_head(head: Atom, values: tuple) -> dict[str, Const]:
+    """Return the values that a tuple of Python values gives to the head's variables, without records, which have several
+    forms."""
+    variables = [(term, value) for term, value in zip(head.args, values, strict=True) if isinstance(term, Var)]
+    return {term.name: ShownConstant(value, term.kind) for term, value in variables if term.kind != Kind.RECORD}
 
 
 def _contains_tuple(table, row: Row) -> bool:
@@ -378,8 +378,8 @@ def _instantiate(part, bound: dict[str, Const]):
     return rewrite.transform(part, known)
 
 
-def _says_nothing(part) -> bool:
-    """True for a trivial equality, as of a variable that is an alias."""
+def _is_trivial(part) -> bool:
+    """True for an equation of equal sides, as that of a variable and its alias becomes."""
     return isinstance(part, Compare) and part.left == part.right
 
 

@@ -188,7 +188,7 @@ class ProgramRun(RunState):
                 remaining = self._left()
 
     def _placed(self, number: int) -> None:
-        with memory.at(partial(self.place_of, number)):
+        with memory.working_on(partial(self.place_of, number)):
             self.evaluate(number, self.strata[number])
 
     def _loop(self, loop: StratumLoop) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from typing import Any
 
-from semi_naive.host.memory import at
+from semi_naive.host.memory import working_on
 from semi_naive.ra.spark.failures import translate_failures
 from semi_naive.subgraph_queries.embeddings import Subgraphs, embedding_query, find_matches
 from semi_naive.subgraph_queries.patterns import Pattern
@@ -80,7 +80,7 @@ def subgraphs(
     _check_options(plan, memory, trace, local_dir)
     pattern = Pattern.of(pattern, directed)
     stored = (memory, local_dir) if _plan(plan, memory) == "boxed" and not triangles else None
-    place = at(lambda: "the search for subgraphs", HELPS)
+    place = working_on(lambda: "the search for subgraphs", HELPS)
     with place, translate_failures(folder=local_dir), _vertices_of(graph, directed, stored, reading) as vertices:
         if vertices.directed != directed:
             raise ValueError(f"the graph was prepared with directed={vertices.directed}, and searched with directed={directed}")

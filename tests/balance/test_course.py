@@ -74,9 +74,9 @@ def test_the_machine_keeps_few_entries_of_many_iterations(machine):
 
 def test_a_sentence_says_what_it_made():
     one = {name: [1] for name in FIGURES} | {"compiled": [0], "seconds": [0.5]}
-    assert Drawn(one).told() == "1 iteration in the driver in 500 ms; 1 tuple born, most in iteration 1: 1"
+    assert Drawn(one).sentence() == "1 iteration in the driver in 500 ms; 1 tuple born, most in iteration 1: 1"
     one |= {name: [3000] for name in ("iteration", "steps", "born", "full")}
-    assert Drawn(one).told().endswith("3,000 tuples born, most in iterations 1 to 3,000: 1 each")
+    assert Drawn(one).sentence().endswith("3,000 tuples born, most in iterations 1 to 3,000: 1 each")
 
 
 def test_short_iterations_beside_a_long_one_can_be_seen():

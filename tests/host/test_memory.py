@@ -99,7 +99,7 @@ def test_a_peak_stays_when_memory_is_given_back():
     before = memory_limits.peak()
     del held
     assert memory_limits.peak() > 0.99 * before and before >= 64 << 20  # the kernel counts in batches of pages
-    assert memory_limits.peaks() > 0.99 * before and memory_limits._told_peak() > 0.99 * before
+    assert memory_limits.peaks() > 0.99 * before and memory_limits._peak_by_getrusage() > 0.99 * before
 
 
 def test_control_groups_are_read(tmp_path):
@@ -127,7 +127,7 @@ def test_a_command_ends_before_the_system_kills_it(monkeypatch):
         raise SystemExit
 
     monkeypatch.setattr(ending, "end_now", end)
-    with memory.at(lambda: "the search for gold", "dig elsewhere"), pytest.raises(SystemExit):
+    with memory.working_on(lambda: "the search for gold", "dig elsewhere"), pytest.raises(SystemExit):
         ending.watch_memory()
     assert next(left, "none") == "none"
     used = "2.0 GB of this container's memory, which has 2.0 GB, are used"
@@ -142,7 +142,10 @@ def test_the_address_space_and_what_others_use_are_no_reason_to_end(monkeypatch)
 
 
 def test_what_helps_is_what_helps_there():
-    with pytest.raises(OutOfMemory, match="out of memory in the innermost: ") as found, memory.at(lambda: "here", "that"):
-        with memory.at(lambda: "the innermost", "this"):
+    with (
+        pytest.raises(OutOfMemory, match="out of memory in the innermost: ") as found,
+        memory.working_on(lambda: "here", "that"),
+    ):
+        with memory.working_on(lambda: "the innermost", "this"):
             raise MemoryError
     assert found.value.helps == "this"

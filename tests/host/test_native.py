@@ -150,12 +150,12 @@ def test_a_changed_setting_of_numba_names_another_file(monkeypatch):
     names = set()
     for value in (None, "generic"):
         native._machine.cache_clear()
-        native._name.cache_clear()
+        native._file_name.cache_clear()
         if value:
             monkeypatch.setenv("NUMBA_CPU_NAME", value)
         names.add(native.places(kernel, kernel.signatures[0])[0].name)
     native._machine.cache_clear()
-    native._name.cache_clear()
+    native._file_name.cache_clear()
     assert len(names) == 2
 
 

@@ -320,7 +320,7 @@ def test_the_commands_have_limits(run, tmp_path, monkeypatch, machine):
 def test_a_limit_ends_with_its_block_even_if_an_interrupt_prevents_the_reset():
     def interrupted() -> tuple:
         with limits.within(seconds=1000) as around, limits.budget(100) as work:
-            for variable, value in ((limits._work, limits.Work(5)), (limits._here, limits.Limits(0.0, None, around))):
+            for variable, value in ((limits._work, limits.Work(5)), (limits._limits, limits.Limits(0.0, None, around))):
                 inner = variable._variable  # as a block leaves it that did not come to its last line
                 inner.set((value, weakref.ref(limits.Block()), inner.get()))
             limits.visit(6)

@@ -51,8 +51,8 @@ main(["tc", "e.tsv", "-q"])
 def patient(monkeypatch):
     """As in a process that has loaded no machine code."""
     monkeypatch.setattr(jit, "mode", "auto")
-    monkeypatch.setattr(jit._Spent, "loaded", False)
-    monkeypatch.setattr(jit._Spent, "seconds", 0.0)
+    monkeypatch.setattr(jit._Process, "loaded", False)
+    monkeypatch.setattr(jit._Process, "seconds", 0.0)
 
 
 def test_a_machine_that_cannot_be_compiled_is_asked_for_now_and_then_and_told_of_once(monkeypatch, caplog):
@@ -185,7 +185,7 @@ def test_scratch_does_not_count(patient):
 def test_much_small_work_has_it_compiled(patient, monkeypatch):
     """Each kernel is compiled when it has taken as long as that, once all have taken as long as loading numba."""
     found = kernel()
-    jit._Spent.seconds = 2 * jit.UNCOMPILED_SECONDS
+    jit._Process.seconds = 2 * jit.UNCOMPILED_SECONDS
     found(np.ones(1, np.uint64))
     assert found.entry is None
     found.seconds = 2 * jit.COMPILING
@@ -204,7 +204,7 @@ def test_an_interrupt_at_any_line_of_a_small_call_leaves_the_thread_as_it_was(pa
     for number in range(1, counted.executed + 1):
         with pytest.raises(KeyboardInterrupt), Line(number, lambda path: path.endswith("/jit.py")):
             call()
-        assert not jit._now.uncompiled, number
+        assert not jit._thread.uncompiled, number
     assert counted.executed > 10
 
 
@@ -212,7 +212,7 @@ def test_long_compiling_is_told_once(patient, caplog, tmp_path, monkeypatch):
     folder = Path(private.folder(tmp_path / "kernels"))
     monkeypatch.setattr(native, "cache_folder", lambda: folder)
     monkeypatch.setattr(kernel_cache, "NOTED_COMPILE_SECONDS", 0.0)
-    monkeypatch.setattr(kernel_cache._Compiling, "told", False)
+    monkeypatch.setattr(kernel_cache._Compiling, "noted", False)
     caplog.set_level("INFO", logger="semi_naive.compiling")
     for number in range(3):
         njit(types.int64(types.int64), cache=True)(eval(f"lambda x: x + {number}")).compiled()

@@ -161,9 +161,9 @@ def test_what_has_not_changed_is_not_sent_again(trace, drawn):
         assert client.report(**{"If-None-Match": headers["ETag"]})[::2] == (304, "")
         assert client.report(**{"If-None-Match": '"0"'})[2] == text
         trace.iteration(2, **entry(2))
-        live.not_before = time.monotonic() + 60
+        live.next_rendering = time.monotonic() + 60
         assert client.report()[2] == text and client.state()["version"] == "2.0"  # too soon to draw it
-        live.not_before = 0.0
+        live.next_rendering = 0.0
         assert client.report()[1]["ETag"] == '"2.0"'
         client.name = "somebody who has left"
         live.viewers.clear()
@@ -276,7 +276,7 @@ def test_a_state_that_cannot_be_drawn_is_said_and_the_next_one_is_tried(trace, d
         assert "This state cannot be shown" in client.report()[2]
         live.watch(trace.so_far)
         trace.iteration(2, **entry(2))
-        live.not_before = 0.0
+        live.next_rendering = 0.0
         assert "<svg" in client.report()[2]
         live.viewers.clear()
 

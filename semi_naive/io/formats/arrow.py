@@ -1,14 +1,16 @@
 """Convert relations to Arrow tables, and Arrow tables to facts."""
 
+from functools import partial
+
 import numpy as np
 
 from semi_naive.io.errors import BadInput
 from semi_naive.io.names import check_width, column_places
-from semi_naive.io.results.order import distinct_in_column
+from semi_naive.io.results.order import distinct_in_column, record_texts
 from semi_naive.io.values.bits import BUILT_IN, NAME, Mismatch, type_description
 from semi_naive.io.values.fields import arrow_type, bits_of_arrow, bits_of_values, kind_of_arrow, plain_type
 from semi_naive.io.values.record_text import ReadableStyle
-from semi_naive.io.values.records import NIL, RecordTexts
+from semi_naive.io.values.records import NIL
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.text.arrow_arrays import arrow_of, cast
 
@@ -39,27 +41,25 @@ def _arrays(relation, types: dict, columns: np.ndarray, values, dictionaries: bo
 
 
 def column_array(column: np.ndarray, type_, types: dict, values, dictionaries: bool = False):
-    """One column as an Arrow array. Repeated values are decoded once."""
+    """Return a column of 64-bit values as an Arrow array. Repeated values are decoded once."""
     import pyarrow as pa
 
-    if type_.kind == Kind.SYMBOL:
-        found, at = distinct_in_column(column)
-        texts = values.arrow(found).cast(pa.string())
-        if dictionaries:
-            return pa.DictionaryArray.from_arrays(arrow_of(at.astype(np.int32)), texts)
-        return texts.take(arrow_of(at))
-    if type_.kind != Kind.RECORD:
+    if type_.kind in (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT):
         views = {Kind.NUMBER: np.int64, Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}
         return arrow_of(np.ascontiguousarray(column).view(views[type_.kind]))
-    found, at = distinct_in_column(column)
+    ids, positions = distinct_in_column(column)
+    if type_.kind == Kind.SYMBOL:
+        texts = values.arrow(ids).cast(pa.string())
+        if dictionaries:
+            return pa.DictionaryArray.from_arrays(arrow_of(positions.astype(np.int32)), texts)
+        return texts.take(arrow_of(positions))
     if type_.branches or is_recursive(type_, types):
-        texts = RecordTexts(found[found != NIL], type_, types, values, ReadableStyle())
-        return pa.array(texts.texts(found.tolist(), type_), pa.string()).take(arrow_of(at))
-    return _structs(found, type_, types, values).take(arrow_of(at))
+        return pa.array(record_texts(ids, type_, types, values, ReadableStyle()), pa.string()).take(arrow_of(positions))
+    return _structs(ids, type_, types, values).take(arrow_of(positions))
 
 
 def _structs(ids: np.ndarray, type_, types: dict, values):
-    """Records as a struct array, made of the arrays of their fields."""
+    """Return records as a struct array: null for nil."""
     import pyarrow as pa
 
     nil = ids == NIL
@@ -77,72 +77,71 @@ def _structs(ids: np.ndarray, type_, types: dict, values):
 
 
 def is_recursive(type_, types: dict) -> bool:
-    """True if the record type contains itself at some depth, so that its values have no bound on their depth."""
+    """True if a record type is or contains a type that contains itself: its values may be of any depth."""
     return any(name in _types_within(types[name], types) for name in {type_.name} | _types_within(type_, types))
 
 
 def _types_within(type_, types: dict) -> set:
-    """The names of all types that occur in a record type, at any depth."""
-    held, waiting = set(), [type_]
+    """Return the names of all types that occur in a record type, at any depth."""
+    found, waiting = set(), [type_]
     while waiting:
-        new = set(waiting.pop().field_types) - held
-        held |= new
+        new = set(waiting.pop().field_types) - found
+        found |= new
         waiting += [types[name] for name in new]
-    return held
+    return found
 
 
 class KeyedArrays:
-    """A function from pieces of `results.sorted_rows.SortedRows`, whose columns have `keys`, to record batches. Repeated values
-    are decoded once for all pieces.
+    """Converts the pieces of a `results.sorted_rows.SortedRows` to record batches. The values of keys are decoded once for all
+    pieces. keys: the `Keys` of each column.
     """
 
     def __init__(self, relation, types: dict, values, keys):
         types = BUILT_IN | types
         self._types = [type_ for _, type_ in relation.attributes]
-        self._whole = [
-            None if of.bits is None else column_array(of.bits, type_, types, values)
-            for of, type_ in zip(keys, self._types, strict=True)
+        self._values_of_keys = [
+            None if column_keys.bits is None else column_array(column_keys.bits, type_, types, values)
+            for column_keys, type_ in zip(keys, self._types, strict=True)
         ]
         self._names = [name for name, _ in relation.attributes]
         self.schema = self.batch(np.empty((relation.arity, 0), np.int64)).schema
 
     def batch(self, columns: np.ndarray):
-        """The record batch of columns (arity, n): numbers as their bits, other kinds as keys."""
+        """Return the record batch of columns (arity, n): numbers as their bits, other kinds as keys."""
         import pyarrow as pa
 
         arrays = [
-            column_array(column, type_, {}, None) if whole is None else whole.take(arrow_of(column))
-            for column, type_, whole in zip(columns, self._types, self._whole, strict=True)
+            column_array(column, type_, {}, None) if values is None else values.take(arrow_of(column))
+            for column, type_, values in zip(columns, self._types, self._values_of_keys, strict=True)
         ]
         return pa.record_batch(arrays, self._names)
 
 
 def columns_of_table(table, relation, types: dict, values, file: str, first_row: int | None = 0) -> np.ndarray:
-    """The columns of an Arrow table, matched by name or by order (`semi_naive.io.names`). BadInput names the column and row of
-    a value that does not fit. `first_row`: the number of the first row; None if rows have no numbers."""
-    names = [name for name, _ in relation.attributes]
+    """Return the columns (arity, n) of an Arrow table, matched by name or by order (`semi_naive.io.names`). Raises BadInput
+    with the column and row of a value that does not fit. first_row: the number of the first row; None: rows have no numbers."""
     if (order := column_places(relation, table.column_names, file)) is not None:
         table = table.select(order)
     check_width(relation, table.column_names, file)
-    if not names:
+    if not relation.arity:
         return np.zeros((0, min(1, table.num_rows)), np.int64)
-    columns = np.empty((len(names), table.num_rows), np.int64)
-    for at, (name, type_) in enumerate(relation.attributes):
 
-        def fault(row: int, wrong, hint: str = "", type_=type_, label=f"column {relation.name}.{name}") -> BadInput:
-            place = "" if first_row is None else f", row {first_row + row}"
-            hint = hint or getattr(wrong, "hint", "") or f"expected {type_description(type_)}"
-            return BadInput(f"{label}{place}: {wrong}", file, hint=hint)
+    def fault(label: str, type_, row: int, wrong, hint: str = "") -> BadInput:
+        place = "" if first_row is None else f", row {first_row + row}"
+        hint = hint or getattr(wrong, "hint", "") or f"expected {type_description(type_)}"
+        return BadInput(f"{label}{place}: {wrong}", file, hint=hint)
 
-        _check_type(table.column(at), type_, f"column {relation.name}.{name}", file)
-
-        columns[at] = _bits(table.column(at), type_, types, values, fault)
+    columns = np.empty((relation.arity, table.num_rows), np.int64)
+    for number, (name, type_) in enumerate(relation.attributes):
+        label = f"column {relation.name}.{name}"
+        _check_type(table.column(number), type_, label, file)
+        columns[number] = _bits(table.column(number), type_, types, values, partial(fault, label, type_))
     return columns
 
 
 def _check_type(column, type_, label: str, file: str) -> None:
-    """Raise BadInput if a column's type cannot hold values of the kind. Columns that are empty or all missing pass."""
-    if type_.kind != Kind.RECORD and len(column) > column.null_count and not _can_hold(column.type, type_):
+    """Raise BadInput if values of an Arrow column's type cannot be of a type. Columns that are empty or all missing pass."""
+    if type_.kind != Kind.RECORD and len(column) > column.null_count and not _is_convertible(column.type, type_):
         missing = first_missing(column, type_.kind)
         if missing is None:
             message = f"{label} has type {column.type}, expected {type_description(type_)}"
@@ -150,8 +149,8 @@ def _check_type(column, type_, label: str, file: str) -> None:
 
 
 def _bits(column, type_, types: dict, values, fault) -> np.ndarray:
-    """One column of a table as 64-bit words. Any type that Arrow converts without loss is accepted. `fault(row, wrong, hint)`
-    makes the error of a value that does not fit."""
+    """Return a column of a table as int64. Any type that Arrow converts without loss is accepted. fault(row, wrong, hint):
+    returns the error of a value that does not fit."""
     import pyarrow as pa
 
     if not len(column):  # of any type
@@ -197,7 +196,7 @@ def _categories(column):
 
 
 def _python_values(column, fault) -> list:
-    """The values of a column, or the error of the first text that is not UTF-8."""
+    """Return the values of a column. Raises the error of the first text that is not UTF-8, made by `fault`."""
     try:
         return column.to_pylist()
     except UnicodeDecodeError:
@@ -224,8 +223,8 @@ def first_missing(column, kind: Kind):
     return None if row < 0 else (row, "NaN" if column[row].is_valid else "null")
 
 
-def _can_hold(arrow_type, type_) -> bool:
-    """True if an attribute of a type can have the values of an Arrow type."""
+def _is_convertible(arrow_type, type_) -> bool:
+    """True if values of an Arrow type can be values of a type that is no record."""
     kind, whole = kind_of_arrow(arrow_type), (Kind.NUMBER, Kind.UNSIGNED)
     if type_.kind == Kind.SYMBOL:
         return kind == Kind.SYMBOL or (type_ == NAME and kind in whole)

@@ -20,16 +20,16 @@ def unix_lines(data: bytes, form) -> bytes:
     end."""
     if b"\r" not in data:
         return data
-    whole = data.replace(b"\r\n", b"\n")
-    whole = whole[:-1] + b"\n" if whole.endswith(b"\r") else whole
-    if b"\r" in whole or form.delimiter == "\r" or (form.rfc4180 and b'"' in whole and _multiline(whole)):
+    text = data.replace(b"\r\n", b"\n")
+    text = text[:-1] + b"\n" if text.endswith(b"\r") else text
+    if b"\r" in text or form.delimiter == "\r" or (form.rfc4180 and b'"' in text and _multiline(text)):
         raise Mismatch("a carriage return in a field")
-    return whole
+    return text
 
 
 def check_agreement(data: bytes, form, wanted: list, width: int) -> None:
-    """Raise Mismatch if Arrow would read other values than Soufflé: attributes of the types `wanted`, on lines of `width`
-    fields."""
+    """Raise Mismatch if Arrow may read other values than Soufflé. wanted: the types of the attributes that are read; width: the
+    fields of a line."""
     delimiter = form.delimiter.encode()
     brackets = (b"[", b"]", b"(") if any(type_.branches for type_ in wanted) else (b"[", b"]")
     bracketed = b"," in delimiter and not form.rfc4180 and any(bracket in data for bracket in brackets)
@@ -49,8 +49,8 @@ def check_agreement(data: bytes, form, wanted: list, width: int) -> None:
 
 
 def check_beginning(data: bytes) -> None:
-    """Raise Mismatch if a piece begins with a byte order mark, which Arrow would skip, although it is part of a symbol
-    there."""
+    """Raise Mismatch if a piece begins with a byte order mark: Arrow would skip it, but after the beginning of a file it is
+    part of a symbol."""
     if data.startswith(BYTE_ORDER_MARK):
         raise Mismatch("a byte order mark")
 
@@ -66,25 +66,27 @@ def check_overflow(column: np.ndarray, kind: Kind, data: bytes) -> None:
 
 def _check_quotes(data: bytes, form) -> None:
     """Raise Mismatch unless each quote opens a field, closes one, or is doubled in one. Arrow accepts quotes anywhere."""
-    text, at = np.frombuffer(data, np.uint8), _quotes(data)
-    if len(at) % 2 or not (_ends_field(text[at[0::2] - 1], form) | (at[0::2] == 0)).all():
+    text, quotes = np.frombuffer(data, np.uint8), _positions_of_quotes(data)
+    opening = quotes[0::2]
+    if len(quotes) % 2 or not (_ends_field(text[opening - 1], form) | (opening == 0)).all():
         raise Mismatch("a quote that opens nothing")
-    after = at[1::2] + 1
+    after = quotes[1::2] + 1
     if not _ends_field(text[after[after < len(text)]], form).all():
         raise Mismatch("a quote that closes nothing")
     if form.loose and _multiline(data):
         raise Mismatch("a line ends in a field")
 
 
-def _ends_field(found: np.ndarray, form) -> np.ndarray:
-    return (found == ord(form.delimiter)) | (found == NEWLINE) | (found == QUOTE)
+def _ends_field(neighbours: np.ndarray, form) -> np.ndarray:
+    """Tell for each byte next to a quote if a field may end there: at a delimiter, a line end, or another quote."""
+    return (neighbours == ord(form.delimiter)) | (neighbours == NEWLINE) | (neighbours == QUOTE)
 
 
 def _multiline(data: bytes) -> bool:
-    """True if a line ends between an odd quote and the next one."""
-    at, ends = _quotes(data), np.flatnonzero(np.frombuffer(data, np.uint8) == NEWLINE)
-    return bool((np.searchsorted(at, ends) % 2).any())
+    """True if a quoted field contains a line end: an odd number of quotes precedes it."""
+    newlines = np.flatnonzero(np.frombuffer(data, np.uint8) == NEWLINE)
+    return bool((np.searchsorted(_positions_of_quotes(data), newlines) % 2).any())
 
 
-def _quotes(data: bytes) -> np.ndarray:
+def _positions_of_quotes(data: bytes) -> np.ndarray:
     return np.flatnonzero(np.frombuffer(data, np.uint8) == QUOTE)

@@ -13,12 +13,13 @@ from semi_naive.ra.values.kinds import MAX_INTEGER_DIGITS
 
 
 def read_json(data: bytes, relation, types: dict, values, path: str) -> np.ndarray:
-    """The columns of a JSON text. BadInput names the element (from 0) and attribute that does not fit. null is nil."""
+    """Return the columns (arity, n) of a JSON text. Raises BadInput with the element (from 0) and attribute of a value that
+    does not fit. null is nil."""
     return columns_of_json(json_rows(data, path), relation, types, values, path)
 
 
 def columns_of_json(rows: list, relation, types: dict, values, path: str) -> np.ndarray:
-    """The columns of the tuples of `json_rows`."""
+    """Return the columns (arity, n) of the tuples of `json_rows`."""
 
     def fault(attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
         name, type_ = attribute
@@ -30,7 +31,7 @@ def columns_of_json(rows: list, relation, types: dict, values, path: str) -> np.
 
 
 def json_rows(data: bytes, path: str) -> list:
-    """The tuples of a JSON text, unconverted. Raises BadInput if it is no array."""
+    """Return the elements of a JSON array, unconverted. Raises BadInput if the text is no array."""
     hint = 'expected one array of tuples: [[1, "a"], [2, "b"]]'
     try:
         rows = json.loads(data, parse_int=_integer, parse_float=_float)
@@ -57,15 +58,14 @@ def _float(text: str):
 
 
 def _row(row, number: int, relation, path: str, known: dict) -> list:
-    """The values of a tuple in the order of the attributes. `known`: positions of attributes by name, for objects."""
-    order = None
+    """Return the values of an element in the order of the attributes. known: a cache, for objects: the place of each attribute
+    (None: in their order) by the tuple of names."""
     if isinstance(row, dict):
         if (names := tuple(row)) not in known:
             known[names] = column_places(relation, names, path, where=f"element {number}: ")
             note_order(relation, names, path)
         order, row = known[names], list(row.values())
-    if order is not None:
-        return [row[at] for at in order]
+        row = row if order is None else [row[place] for place in order]
     if isinstance(row, list) and len(row) == relation.arity:
         return row
     names = ", ".join(name for name, _ in relation.attributes)

@@ -26,12 +26,16 @@ class Matrix:
 class Format:
     """The layout of a relation's tuples in a file.
 
-    io: the value of IO in an .input or .output. name: the table, in a database. columns: the attribute that each field of a row
-    becomes; None: field n is attribute n. headers, header: write the line `header` before the tuples. width: the number of
-    fields of a row; None: one for each attribute. offset, line: the byte (decompressed) and the line at which the rows start.
+    io: the value of IO in an .input or .output.
+    name: the table, in a database.
+    objects: write JSON tuples as objects.
+    columns: the attribute that each field of a row becomes; None: field n is attribute n.
+    headers, header: the rows follow a line of names; when written, it is `header`.
+    width: the number of fields of a row; None: one for each attribute.
+    offset, line: the byte (decompressed) and the line at which the rows start.
 
     For a graph's text: loose: skip blank lines and lines that begin with a byte of `comments`. spaced: any run of white space
-    is one delimiter.
+    is one delimiter. matrix: the size line of a MatrixMarket file.
     """
 
     io: str = "file"
@@ -52,7 +56,7 @@ class Format:
     line: int = 1
 
     def wanted(self, arity: int) -> dict:
-        """The attribute that each field of a row becomes."""
+        """Return {number of a field of a row: attribute} for the fields that are read."""
         return self.columns or {number: number for number in range(arity)}
 
     def is_data(self, row: bytes) -> bool:
@@ -65,12 +69,12 @@ class Format:
         return row[0] not in self.comments
 
     def between(self) -> str:
-        """The delimiter in words, for messages."""
+        """Describe how fields are separated, for messages: "by a tab"."""
         return "by white space" if self.spaced else "by a tab" if self.delimiter == "\t" else f"by {self.delimiter!r}"
 
 
 def extension_of(path: str, known=(*DELIMITERS, *BY_NAME)) -> str:
-    """The extension of a file's name. Raises BadInput for an unknown one.
+    """Return the extension of a file's name, without .gz. Raises BadInput for an unknown one.
 
     >>> extension_of("edges.csv.gz")
     '.csv'

@@ -21,8 +21,8 @@ ALLOWED = (("%%matrixmarket",), ("matrix",), ("coordinate",), ("pattern", "real"
 
 
 def read_banner(path: str, arity: int, any_ids: bool = False) -> tuple[Format, list]:
-    """The `Format` of a MatrixMarket file, and the types of the two indices, from its banner and size line. A relation of three
-    attributes has the entries' values, too."""
+    """Return (the `Format` of a MatrixMarket file, the types of the two indices), by its banner and size line. arity: 3 if the
+    entries' values are read, too."""
     with open_binary(path) as stream:
         lines = numbered_lines(stream, path, skip_mark(stream))
         _, number, banner = next(lines, (0, 1, b""))
@@ -35,11 +35,11 @@ def read_banner(path: str, arity: int, any_ids: bool = False) -> tuple[Format, l
             if text.strip() and text[:1] not in b"#%":
                 rows, cols, entries = _sizes(text, path, number)
                 matrix = Matrix(rows, cols, entries, symmetry == "symmetric", number)
-                said = f"the size on line {number} says so"
-                types = [Vertex("vertex", Kind.NUMBER, low=1, high=most, said=said) for most in (rows, cols)]
+                hint = f"the size on line {number} says so"
+                types = [Vertex("vertex", Kind.NUMBER, low=1, high=most, limits_from=hint) for most in (rows, cols)]
+                columns = {column: column for column in range(arity)}
                 form = Format(delimiter=" ", spaced=True, loose=True, comments=b"#%", width=2 + values, matrix=matrix)
-                chosen = {"columns": {at: at for at in range(arity)}, "offset": stream.tell(), "line": number + 1}
-                return replace(form, **chosen), types
+                return replace(form, columns=columns, offset=stream.tell(), line=number + 1), types
     raise BadInput("the size line is missing", path, number, 1, "expected 'rows columns entries' after the comments")
 
 
@@ -51,14 +51,14 @@ def check_entries(found: int, matrix: Matrix, path: str) -> None:
 
 
 def symmetric_edges(columns: np.ndarray) -> np.ndarray:
-    """Both directions of every entry of a symmetric matrix, the diagonal once. Copies."""
+    """Return both directions of every entry of a symmetric matrix, the diagonal once. columns: (2 or 3, n)."""
     mirrored = columns[:, columns[0] != columns[1]]
     mirrored[:2] = mirrored[1::-1]
     return np.concatenate([columns, mirrored], axis=1)
 
 
-def _check_banner(banner, path, number):
-    """Raise BadInput unless the banner is supported; return its field and symmetry."""
+def _check_banner(banner: bytes, path: str, number: int) -> tuple[str, str]:
+    """Return the (field, symmetry) of a banner: its last two words. Raises BadInput unless they are supported."""
     words = [(found.start(), found[0]) for found in re.finditer(rb"[^ \t]+", banner)]
     if not words or words[0][1].lower() != b"%%matrixmarket":
         hint = "the first line must begin with %%MatrixMarket matrix"
@@ -69,7 +69,8 @@ def _check_banner(banner, path, number):
         if word.decode(errors="replace").lower() not in allowed:
             message = f"'{word.decode(errors='replace')}' matrices are not edges"
             raise BadInput(message, path, number, 1 + start, SUPPORTED)
-    return (word.decode().lower() for _, word in words[3:])
+    *_, field, symmetry = (word.decode().lower() for _, word in words)
+    return field, symmetry
 
 
 def _sizes(text, path, number):

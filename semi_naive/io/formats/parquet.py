@@ -15,19 +15,19 @@ def is_parquet(path: str) -> bool:
 
 
 def read_parquet(path: str, source):
-    """All rows of a parquet file, or of a directory's files in order of their names, as one pyarrow table. source: the `Source`
-    that says which columns are read."""
+    """Return all rows of a parquet file, or of a directory's files in order of their names, as one pyarrow table. source: the
+    `Source`, which determines the columns that are read."""
     import pyarrow as pa
 
     with parquet_errors(path):
         system, parts = part_files(path)
-        files = [_opened(part, system) for part in parts]
+        files = [_open_part(part, system) for part in parts]
         tables = [file.read(columns=source.names_to_read(file.schema_arrow.names, path)) for file in files]
         return _check_column_names(pa.concat_tables(tables, promote_options="permissive"))
 
 
-def _opened(part: str, system):
-    """A parquet file, whose texts are read with their dictionaries: each distinct text of a row group is decoded once."""
+def _open_part(part: str, system):
+    """Open a parquet file. Its texts are read with their dictionaries: each distinct text of a row group is decoded once."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -37,41 +37,42 @@ def _opened(part: str, system):
 
 
 def row_groups(path: str, source) -> list[tuple[str, int, int, int]]:
-    """The (part, row group, number of its first row, its rows) of every row group under `path`, except for those that a source
-    does not need, by the least and greatest values of their columns. Reads the footers."""
+    """Return (part, row group, number of its first row, its rows) of the row groups under `path`. Those that a source does not
+    need, by the least and greatest values of their columns, are left out. Reads the footers."""
     import pyarrow.parquet as pq
 
     with parquet_errors(path):
         system, parts = part_files(path)
         groups, pushdown = [], source.pushdown if source.pushdown and source.pushdown.rows else None
         for part in parts:
-            footer, row = pq.read_metadata(part, filesystem=system), 0
+            footer, first_row = pq.read_metadata(part, filesystem=system), 0
             names = source.names_to_read(footer.schema.to_arrow_schema().names, path) if pushdown else []
             for number in range(footer.num_row_groups):
                 group = footer.row_group(number)
                 if pushdown is None or pushdown.may_match(_ranges_of(group, dict(zip(names, pushdown.read, strict=True)))):
-                    groups.append((part, number, row, group.num_rows))
-                row += group.num_rows
+                    groups.append((part, number, first_row, group.num_rows))
+                first_row += group.num_rows
         return groups
 
 
 def _ranges_of(group, places: dict[str, int]) -> dict[int, tuple]:
-    """Return the (least, greatest) values of the columns of a row group that its writer has noted, by place. places: those of
-    the attributes, by the names of their columns."""
+    """Return {place of an attribute: (least, greatest value of its column in a row group)}, as far as the file has these
+    statistics. places: the attributes' places by the names of their columns."""
     chunks = (chunk for chunk in map(group.column, range(group.num_columns)) if chunk.path_in_schema in places)
     known = ((places[chunk.path_in_schema], chunk.statistics) for chunk in chunks)
-    return {place: (found.min, found.max) for place, found in known if found and found.has_min_max}
+    return {place: (statistics.min, statistics.max) for place, statistics in known if statistics and statistics.has_min_max}
 
 
 def read_row_group(path: str, part: str, group: int, source):
-    """One row group, of one of the `part_files` of `path`, as a pyarrow table. source: as for `read_parquet`."""
+    """Return a row group of one of the `part_files` of `path` as a pyarrow table. source: as for `read_parquet`."""
     with parquet_errors(path):
-        file = _opened(part, filesystem(path)[0])
+        system, _ = filesystem(path)
+        file = _open_part(part, system)
         return _check_column_names(file.read_row_group(group, columns=source.names_to_read(file.schema_arrow.names, part)))
 
 
 def column_names(path: str) -> list[str]:
-    """The names of the columns of a parquet file, or of the first of several."""
+    """Return the names of the columns of a parquet file, or of the first of a directory."""
     import pyarrow.parquet as pq
 
     with parquet_errors(path):
@@ -95,7 +96,7 @@ def _check_column_names(table):
 
 
 def part_files(path: str):
-    """The pyarrow file system, and the sorted parquet files of `path`; names with a leading _ or . are left out."""
+    """Return (the pyarrow file system of `path`, its sorted parquet files); names with a leading _ or . are left out."""
     from pyarrow import fs
 
     system, inside = filesystem(path)
@@ -109,7 +110,7 @@ def part_files(path: str):
 
 
 def parquet_bytes(path: str) -> int:
-    """Bytes of all parts."""
+    """Return the bytes of a parquet file, or of all files of a directory."""
     with parquet_errors(path):
         system, parts = part_files(path)
         return sum(system.get_file_info(part).size or 0 for part in parts)

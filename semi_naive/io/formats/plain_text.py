@@ -5,6 +5,7 @@ It follows Soufflé's rules (`semi_naive.io.formats.lines`), and rejects texts t
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 
 import numpy as np
@@ -20,7 +21,10 @@ PARSED_PIECE_BYTES = 8 << 20  # bytes of text that a thread parses at a time
 
 @dataclass
 class PlainText:
-    """The parsed text in pieces: columns, in which a symbol is a position among the piece's symbols, and these symbols, a
+    """A parsed text.
+
+    symbols: the columns of symbols.
+    pieces: (columns (arity, n), strings) of each piece of the text. In its columns a symbol is a position among its strings, a
     `ra.text.strings.Hashed`.
     """
 
@@ -29,7 +33,7 @@ class PlainText:
     pieces: list[tuple]
 
     def columns(self, values) -> np.ndarray:
-        """All columns, with symbols numbered by `values`."""
+        """Return the columns (arity, n) of the whole text, with symbols numbered by `values`."""
         for columns, strings in self.pieces:
             if self.symbols:
                 ids = values.intern_hashed(strings)
@@ -46,17 +50,17 @@ def read_plain(pieces: Iterator[bytes | bytearray], form, relation, threads: boo
     roles = _roles(form, relation)
     if roles is None:
         return None
-    read, first = _Reader(form, roles, relation.arity), list(islice(pieces, 2))
+    parse, first = partial(_parse_piece, form, roles, relation.arity), list(islice(pieces, 2))
     apply = in_threads if threads and len(first) == 2 else map
     try:
-        parsed = list(apply(read, chain(first, pieces)))
+        parsed = list(apply(parse, chain(first, pieces)))
     except (Mismatch, UnicodeDecodeError):
         return None
     return PlainText(relation.arity, [place for place, kind in enumerate(relation.kinds) if kind == Kind.SYMBOL], parsed)
 
 
 def _roles(form, relation) -> list[int] | None:
-    """The kernel's role for each field of a line; None if it cannot read one of them."""
+    """Return the kernel's role for each field of a line; None if it cannot read one of them."""
     from semi_naive.ra.text.fields import NUMBER, SKIP, STRING, UNSIGNED
 
     known = {Kind.SYMBOL: STRING, Kind.NUMBER: NUMBER, Kind.UNSIGNED: UNSIGNED}
@@ -66,36 +70,28 @@ def _roles(form, relation) -> list[int] | None:
         return None
     if any(isinstance(type_, Vertex) or type_.kind not in known for _, type_ in relation.attributes):
         return None
-    kinds, wanted = relation.kinds, form.wanted(relation.arity)
-    return [known[kinds[wanted[field]]] if field in wanted else SKIP for field in range(form.width or relation.arity)]
+    role_of_attribute = [known[kind] for kind in relation.kinds]
+    wanted = form.wanted(relation.arity)
+    return [role_of_attribute[wanted[field]] if field in wanted else SKIP for field in range(form.width or relation.arity)]
 
 
-@dataclass
-class _Reader:
-    """A function that parses a piece into columns and symbols."""
+def _parse_piece(form: Format, roles: list[int], arity: int, piece: bytes | bytearray) -> tuple:
+    """Parse a piece of whole lines. Return (columns, strings) as in `PlainText`. Raises Mismatch, or UnicodeDecodeError, if it
+    is not plain."""
+    from semi_naive.ra.text.fields import read_fields
+    from semi_naive.ra.text.strings import Hashed
 
-    form: Format
-    roles: list[int]
-    arity: int
-
-    def __call__(self, piece: bytes | bytearray) -> tuple:
-        """Parse one piece. Raises Mismatch if it needs special treatment."""
-        from semi_naive.ra.text.fields import read_fields
-        from semi_naive.ra.text.strings import Hashed
-
-        piece = unix_lines(piece, self.form)
-        if self.form.delimiter == "," and (b"[" in piece or b"]" in piece):
-            raise Mismatch("brackets may hold delimiters")
-        if not piece.isascii():
-            piece.decode()
-        text, wanted = np.frombuffer(piece, np.uint8), self.form.wanted(self.arity)
-        lines = np.count_nonzero(text == ord("\n")) + (not piece.endswith(b"\n"))
-        columns, attributes = (
-            np.empty((self.arity, lines), np.int64),
-            np.array([wanted.get(f, 0) for f in range(len(self.roles))]),
-        )
-        is_plain, rows, *places = read_fields(text, ord(self.form.delimiter), np.array(self.roles), attributes, columns)
-        if not is_plain:
-            raise Mismatch("something is not plain")
-        strings = Hashed(text, *places)
-        return columns[:, :rows], strings if 2 * strings.bytes > len(piece) else strings.compacted()
+    piece = unix_lines(piece, form)
+    if form.delimiter == "," and (b"[" in piece or b"]" in piece):
+        raise Mismatch("brackets may hold delimiters")
+    if not piece.isascii():
+        piece.decode()
+    text, wanted = np.frombuffer(piece, np.uint8), form.wanted(arity)
+    lines = np.count_nonzero(text == ord("\n")) + (not piece.endswith(b"\n"))
+    columns = np.empty((arity, lines), np.int64)
+    attributes = np.array([wanted.get(field, 0) for field in range(len(roles))])
+    is_plain, rows, *places = read_fields(text, ord(form.delimiter), np.array(roles), attributes, columns)
+    if not is_plain:
+        raise Mismatch("something is not plain")
+    strings = Hashed(text, *places)
+    return columns[:, :rows], strings if 2 * strings.bytes > len(piece) else strings.compacted()

@@ -38,33 +38,32 @@ def edge_format(path: str, header=False, strings=None, any_ids=False, delimiter=
     for _, number, text in head:
         names = [name for _, name in fields_of(text, form)]
         form = with_header(form, names, edge_relation(VERTEX, names), path, number)
-    kind = choose_kind(rows, form, path, strings)
-    vertex = BUILT_IN["symbol"] if kind == "strings" else ANY_VERTEX if any_ids else VERTEX
-    return form, [vertex, vertex]
+    integer = ANY_VERTEX if any_ids else VERTEX
+    return form, [BUILT_IN["symbol"] if has_string_vertices(rows, form, path, strings) else integer] * 2
 
 
 def fact_format(path: str, relation, header: bool = False) -> tuple[Format, list]:
-    """The `Format` of a .txt or .mtx file with the facts of a relation, and the types its columns are read with: indices of a
-    matrix are within its size. Lines that begin with # are comments unless the first attribute is a symbol."""
+    """Return (the `Format` of a .txt or .mtx file with the facts of a relation, the types its columns are read with): indices
+    of a matrix are within its size. Lines that begin with # are comments unless the first attribute is a symbol."""
     types = [type_ for _, type_ in relation.attributes]
     if extension_of(path) == ".mtx":
         form, vertices = read_banner(path, relation.arity, True)
         return form, vertices + types[2:]
     symbols = any(type_.kind in (Kind.SYMBOL, Kind.RECORD) for type_ in types)
-    plain = _loose("\t" if symbols else " ")
-    plain = plain if types and types[0].kind != Kind.SYMBOL else replace(plain, comments=b"")
-    head, rows, offset, line = _first_rows(path, plain, header)
-    delimiter = choose_delimiter(rows[0][2], plain.delimiter, relation.arity, types) if rows else plain.delimiter
-    form = replace(_loose(delimiter), comments=plain.comments, offset=offset, line=line, width=relation.arity)
+    usual = _loose("\t" if symbols else " ")
+    usual = usual if types and types[0].kind != Kind.SYMBOL else replace(usual, comments=b"")
+    head, rows, offset, line = _first_rows(path, usual, header)
+    delimiter = choose_delimiter(rows[0][2], usual.delimiter, relation.arity, types) if rows else usual.delimiter
+    form = replace(_loose(delimiter), comments=usual.comments, offset=offset, line=line, width=relation.arity)
     for _, number, text in head:
         form = with_header(form, [name for _, name in fields_of(text, form)], relation, path, number)
     return form, types
 
 
 def choose_delimiter(row: str, usual: str, arity: int, types) -> str:
-    """Return the delimiter of the first row: one that gives integers if the types require them, else the usual one, else one
-    that gives at least as many fields as there are attributes. In practice, .csv files may contain tabs, and .txt files
-    commas."""
+    """Return the delimiter of the first row, as in practice .csv files may contain tabs, and .txt files commas: one that gives
+    `arity` fields, with integers where the types require them; else the usual one, if it occurs; else one that gives at least
+    `arity` fields, if any."""
     candidates = [usual, *(other for other in USUAL if other != usual)]
     splits = [(candidate, fields_of(row, _loose(candidate))) for candidate in candidates]
     matching = [(candidate, fields) for candidate, fields in splits if len(fields) == arity]
@@ -76,26 +75,30 @@ def choose_delimiter(row: str, usual: str, arity: int, types) -> str:
     return usual if len(splits[0][1]) > 1 or not matching else matching[0][0]
 
 
-def choose_kind(rows, form: Format, path: str, strings) -> str:
-    """Return the kind of vertices, by the user's choice or the first two rows, (offset, line, text) each."""
+def has_string_vertices(rows, form: Format, path: str, strings: bool | None) -> bool:
+    """True if vertices are strings, False if they are integers, by the user's choice or the first two rows, (offset, line,
+    text) each. Raises BadInput if the rows do not tell."""
     if strings is not None or not rows:
-        return "strings" if strings else "ints"
-    first, *second = (fields_of(text, form) for _, _, text in rows)
+        return bool(strings)
+    first, second = [*(fields_of(text, form) for _, _, text in rows), []][:2]
     wanted = form.wanted(2)
-    odd = [(start, text.strip()) for at, (start, text) in enumerate(first) if at in wanted and not DECIMAL.fullmatch(text)]
-    if not odd:
-        return "ints"
-    place = path, rows[0][1], 1 + odd[0][0]
-    reason = f"{odd[0][1]!r:.60} is not an integer"
-    vertices = [text for at, (_, text) in enumerate(second[0] if second else []) if at in wanted]
-    if vertices and len(first) == len(second[0]) and all(map(DECIMAL.fullmatch, vertices)):
+    fields = [field for number, field in enumerate(first) if number in wanted]
+    no_integers = [(start, text.strip()) for start, text in fields if not DECIMAL.fullmatch(text)]
+    if not no_integers:
+        return False
+    start, field = no_integers[0]
+    _, line, _ = rows[0]
+    place = path, line, 1 + start
+    reason = f"{field!r:.60} is not an integer"
+    vertices = [text for number, (_, text) in enumerate(second) if number in wanted]
+    if vertices and len(first) == len(second) and all(map(DECIMAL.fullmatch, vertices)):
         hint = "pass header=True if the first line names the columns, strings=True if vertices are names"
         shell = "--header if the first line names the columns, --strings if vertices are names"
         raise BadInput(f"{reason}, but the next row has integers", *place, hint, shell)
-    if any(NUMBER.fullmatch(field) for _, field in odd):
+    if any(NUMBER.fullmatch(text) for _, text in no_integers):
         hint = "vertex ids are integers; {} to read vertices as names"
         raise BadInput(reason, *place, hint.format("pass strings=True"), hint.format("--strings"))
-    return "strings"
+    return True
 
 
 def fields_of(row: str, form: Format) -> list:
@@ -111,14 +114,15 @@ def _first_rows(path: str, form: Format, header: bool) -> tuple[list, list, int,
     begins, or the file ends."""
     with open_binary(path) as stream:
         data = (line for line in numbered_lines(stream, path, skip_mark(stream)) if form.is_data(line[2]))
-        found = [(*where, text.decode(errors="replace")) for *where, text in islice(data, header + 2)]
+        found = [(offset, line, text.decode(errors="replace")) for offset, line, text in islice(data, header + 2)]
         head, rows = found[:header], found[header:]
-        return head, rows, *(rows[0][:2] if rows else (stream.tell(), 1))
+        offset, line, _ = rows[0] if rows else (stream.tell(), 1, "")
+        return head, rows, offset, line
 
 
 def _loose(delimiter: str) -> Format:
-    """The format of a graph's text: tab-separated files have no quotes, as in Soufflé; fields of comma-separated files may be
-    quoted."""
+    """Return the format of a graph's text: tab-separated files have no quotes, as in Soufflé; fields of comma-separated files
+    may be quoted."""
     return Format(delimiter=delimiter, rfc4180=delimiter in ",;", spaced=delimiter == " ", loose=True, comments=b"#")
 
 

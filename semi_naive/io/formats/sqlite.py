@@ -12,7 +12,7 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.files import check_folder
 from semi_naive.io.names import column_places, note_order
 from semi_naive.io.results.sorted_rows import Keys, SortedRows
-from semi_naive.io.values.bits import MASK, Mismatch, of_text, to_value, type_description
+from semi_naive.io.values.bits import MASK, Mismatch, bits_of_text, to_value, type_description
 from semi_naive.io.values.fields import columns_of_rows
 from semi_naive.io.values.record_text import ReadableStyle
 from semi_naive.ra.ir import Kind
@@ -24,11 +24,11 @@ TEXTUAL = (Kind.SYMBOL, Kind.RECORD)
 
 
 def read_sqlite(path: str, form, relation, types: dict, values) -> np.ndarray:
-    """Return the columns of the table or view with the relation's name. Raises BadInput for NULL, except in a record attribute,
+    """Return the columns (arity, n) of the table or view `form.name`. Raises BadInput for NULL, except in a record attribute,
     where it is nil."""
     with _open_database(path) as database:
-        _check_there(database, path, form.name, relation.name)
-        cursor = database.execute(f"SELECT * FROM {_name(form.name)}")
+        _check_table(database, path, form.name, relation.name)
+        cursor = database.execute(f"SELECT * FROM {_quoted_name(form.name)}")
         rows, names = cursor.fetchall(), [column for column, *_ in cursor.description]
     order = column_places(relation, names, path)
     if order is None:
@@ -37,63 +37,62 @@ def read_sqlite(path: str, form, relation, types: dict, values) -> np.ndarray:
     if len(names) < relation.arity:
         message = f"{form.name} has {len(names)} columns, {relation.name} has {relation.arity} attributes"
         raise BadInput(message, path, hint="each attribute is read from the column in its place")
-    rows = rows if order == list(range(len(names))) else [[row[at] for at in order] for row in rows]
+    rows = rows if order == list(range(len(names))) else [[row[column] for column in order] for row in rows]
 
     def fault(attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
         name, type_ = attribute
         return BadInput(f"row {row}, column {name}: {wrong}", path, hint=wrong.hint or f"expected {type_description(type_)}")
 
-    return columns_of_rows(rows, relation, types, values, fault, _value)
+    return columns_of_rows(rows, relation, types, values, fault, _python_value)
 
 
 def only_table(path: str) -> tuple[str, list[str], tuple]:
-    """Find the table or view with the edges of a database, the one of that name or the only one. Returns its name, the names of
-    its columns and its first row, () if it has none."""
+    """Find the table or view with the edges of a database: `edges`, or the only one. Return (its name, the names of its
+    columns, its first row, () if it has none)."""
     with _open_database(path) as database:
         names = _public(_tables(database))
         name = "edges" if "edges" in names else names[0] if len(names) == 1 else None
         if name is None:
             hint = "name the one with the edges 'edges'"
             raise BadInput(f"the database has the tables {', '.join(names) or '(none)'}", path, hint=hint)
-        cursor = database.execute(f"SELECT * FROM {_name(name)} LIMIT 1")
+        cursor = database.execute(f"SELECT * FROM {_quoted_name(name)} LIMIT 1")
         return name, [column for column, *_ in cursor.description], cursor.fetchone() or ()
 
 
 def sample_table(path: str, name: str, limit: int) -> tuple[list[str], list[str], list[tuple]]:
-    """The names of a table's or view's columns, their declared types in capitals, and the first rows."""
+    """Return (names of a table's or view's columns, their declared types in capitals, first `limit` rows)."""
     with _open_database(path) as database:
-        _check_there(database, path, name, name)
-        columns = database.execute(f"PRAGMA table_info({_name(name)})").fetchall()
-        rows = database.execute(f"SELECT * FROM {_name(name)} LIMIT {limit}").fetchall()
-    return [column[1] for column in columns], [column[2].upper() for column in columns], rows
+        _check_table(database, path, name, name)
+        columns = database.execute(f"PRAGMA table_info({_quoted_name(name)})").fetchall()
+        rows = database.execute(f"SELECT * FROM {_quoted_name(name)} LIMIT {limit}").fetchall()
+    return [column for _, column, *_ in columns], [declared.upper() for _, _, declared, *_ in columns], rows
 
 
 def _tables(database) -> list[str]:
-    """The names of tables and views."""
     return [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")]
 
 
 def _public(names: list[str]) -> list[str]:
-    """The tables and views that are not part of Soufflé's layout."""
+    """Return the tables and views that are not part of Soufflé's layout."""
     return [name for name in names if not name.startswith(("_", "sqlite_"))]
 
 
-def _check_there(database, path: str, name: str, relation: str) -> None:
+def _check_table(database, path: str, name: str, relation: str) -> None:
     """Raise BadInput unless the database has a table or view."""
     if name not in (known := _tables(database)):
         hint = f"the database has {', '.join(_public(known)) or 'nothing'}; name= in the .input says which one is read"
         raise BadInput(f"Required table or view does not exist for relation {relation}: {name}", path, hint=hint)
 
 
-def _value(value, kind: Kind):
-    """Convert a value of a table: symbols and records are text, numbers may be. SQLite has no unsigned: values from 2^63 on are
-    stored as the negative number with the same bits."""
+def _python_value(value, kind: Kind):
+    """Convert a value of a table for `bits_of_values`. Symbols and records are text, numbers may be. SQLite has no unsigned
+    numbers: from 2^63 on they are stored as the negative number with the same bits."""
     if value is None and kind != Kind.RECORD:
         raise Mismatch("the value is NULL", "drop the rows with missing values, or read a view with coalesce(…)")
     if kind in TEXTUAL:
         return value if value is None else _text(value)
     if isinstance(value, str):
-        return to_value(of_text(value, kind), kind)
+        return to_value(bits_of_text(value, kind), kind)
     return value & MASK if kind == Kind.UNSIGNED and isinstance(value, int) else value
 
 
@@ -118,17 +117,18 @@ def write_sqlite(path: str, rows, relation, types: dict, values, form) -> None:
             stored = [_stored_values(database, keys) for keys in ordered.keys]
             marks = ", ".join("?" * relation.arity)
             for piece in ordered.pieces(np.ndarray.tolist):
-                numbers = [
-                    [values_of_key[key] for key in column] if values_of_key else column
-                    for values_of_key, column in zip(stored, piece, strict=True)
+                columns = [
+                    [value_of_key[key] for key in column] if value_of_key else column
+                    for value_of_key, column in zip(stored, piece, strict=True)
                 ]
-                database.executemany(f"INSERT INTO {_name('_' + form.name)} VALUES ({marks})", zip(*numbers, strict=True))
+                insert = f"INSERT INTO {_quoted_name('_' + form.name)} VALUES ({marks})"
+                database.executemany(insert, zip(*columns, strict=True))
         database.execute("COMMIT")
 
 
 def _stored_values(database, keys: Keys) -> list | None:
-    """The value that the table stores for each key of a column, None for numbers: symbols, and records as text, are stored by
-    their number in the symbol table."""
+    """Return the value that the table stores for each key of a column; None for whole numbers. Symbols, and records as text,
+    are stored by their number in the symbol table, to which they are added."""
     if keys.bits is None:
         return None
     texts = keys.texts if isinstance(keys.texts, list) else keys.texts.to_pylist()
@@ -142,28 +142,28 @@ def _stored_values(database, keys: Keys) -> list | None:
 
 def _create(database, relation, name: str) -> None:
     """Create the table, the view and the symbol table of a relation, and delete the table's rows."""
-    table, arity = _name("_" + name), max(1, relation.arity)  # SQLite has no tables without columns
+    table, arity = _quoted_name("_" + name), max(1, relation.arity)  # SQLite has no tables without columns
     fields = ", ".join(f"'{number}' INTEGER" for number in range(arity))
     narrow = arity * 9 + 1 < MAX_ROW_BYTES_WITHOUT_IDS
-    key = f", PRIMARY KEY ({', '.join(_name(str(number)) for number in range(arity))})" if narrow else ""
+    key = f", PRIMARY KEY ({', '.join(_quoted_name(str(number)) for number in range(arity))})" if narrow else ""
     database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({fields}{key}){' WITHOUT ROWID' * narrow}")
     database.execute(f"DELETE FROM {table}")
-    database.execute(f"CREATE TABLE IF NOT EXISTS {_name(SYMBOLS)} (id INTEGER PRIMARY KEY, symbol TEXT UNIQUE)")
+    database.execute(f"CREATE TABLE IF NOT EXISTS {_quoted_name(SYMBOLS)} (id INTEGER PRIMARY KEY, symbol TEXT UNIQUE)")
     shown, sources, links = [], [table], []
     for number, (attribute, type_) in enumerate(relation.attributes):
-        column = f"{table}.{_name(str(number))}"
+        column = f"{table}.{_quoted_name(str(number))}"
         if type_.kind in TEXTUAL:
-            symbols = _name(f"_symtab_{number}")
-            sources.append(f"{_name(SYMBOLS)} AS {symbols}")
+            symbols = _quoted_name(f"_symtab_{number}")
+            sources.append(f"{_quoted_name(SYMBOLS)} AS {symbols}")
             links.append(f"{column} = {symbols}.id")
             column = f"{symbols}.symbol"
-        shown.append(f"{column} AS {_name(attribute)}")
+        shown.append(f"{column} AS {_quoted_name(attribute)}")
     where = f" WHERE {' AND '.join(links)}" if links else ""
     query = f"SELECT {', '.join(shown) or '*'} FROM {', '.join(sources)}{where}"
-    database.execute(f"CREATE VIEW IF NOT EXISTS {_name(name)} AS {query}")
+    database.execute(f"CREATE VIEW IF NOT EXISTS {_quoted_name(name)} AS {query}")
 
 
-def _name(name: str) -> str:
+def _quoted_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -16,14 +16,13 @@ from semi_naive.ra.values.kinds import DTYPES, numbers
 from semi_naive.ra.values.kinds import order_of_values as by_size
 
 MIN_ROWS_FOR_ARROW = 5_000  # rows below which loading Arrow takes longer (0.2 s, and 0.3 s more with pandas installed)
-MAX_VALUES_PER_ROW = 4  # of an array of all values of a column: 36 bytes a row
-FLIP = np.int64(-SIGN)
+MAX_VALUES_PER_ROW = 4  # entries for each row of an array over all values of a column's range: 36 bytes a row
+FLIP = np.int64(-SIGN)  # the top bit: `unsigned ^ FLIP` orders unsigned numbers as int64
 
 
 def sort_distinct(distinct: np.ndarray, type_, types: dict, values, style) -> tuple[np.ndarray, Any]:
-    """Return (the sorting permutation of distinct symbols, floats or records, their sorted values): strings, floats, or texts
-    of records. Many symbols are a pyarrow array, sorted without Python objects, as UTF-8 bytes sort like characters.
-    distinct: the values as 64 bits."""
+    """Sort distinct symbols, floats or records, given as 64 bits. Return (the sorting permutation, the sorted strings, floats,
+    or texts of records). Many symbols are a pyarrow array: UTF-8 bytes sort like characters."""
     if type_.kind == Kind.FLOAT:
         order = np.argsort(by_size(distinct, type_.kind))
         return order, numbers(distinct[order], type_.kind).tolist()
@@ -40,11 +39,12 @@ def sort_distinct(distinct: np.ndarray, type_, types: dict, values, style) -> tu
 
 
 def order_keys(column: np.ndarray, type_, types: dict, values, style) -> tuple:
-    """Return keys in the order of a column's values, and for each row the position of its key, or None if row i has key i."""
+    """Return (keys that compare like a column's values, the position of each row's key), or (the key of each row, None)."""
     if type_.kind in DTYPES:
         return by_size(column, type_.kind), None
-    found, at = distinct_in_column(column)
-    return values.strings(found) if type_.kind == Kind.SYMBOL else record_texts(found, type_, types, values, style), at
+    ids, positions = distinct_in_column(column)
+    texts = values.strings(ids) if type_.kind == Kind.SYMBOL else record_texts(ids, type_, types, values, style)
+    return texts, positions
 
 
 def record_texts(ids: np.ndarray, type_, types: dict, values, style) -> list[str]:
@@ -73,8 +73,8 @@ def values_in_column(column: np.ndarray) -> np.ndarray:
 
 
 def _close_values(column: np.ndarray) -> tuple[np.ndarray, int] | None:
-    """Return (booleans for all values between the least and the greatest of a column: True for those that occur, the least);
-    None if these are far apart."""
+    """Return (for each value from the least of a column to the greatest: True if it occurs, the least value); None if this
+    range has more than MAX_VALUES_PER_ROW values for each row."""
     least, greatest = int(column.min()), int(column.max())
     if greatest - least >= MAX_VALUES_PER_ROW * column.size:
         return None
@@ -84,7 +84,7 @@ def _close_values(column: np.ndarray) -> tuple[np.ndarray, int] | None:
 
 
 def sorted_rows(keys: list) -> list:
-    """The permutation that sorts the rows of several columns; columns that fit are packed into one word.
+    """Return columns with their rows in lexicographic order. If a row fits into 63 bits, it is sorted as one word.
 
     >>> [column.tolist() for column in sorted_rows([np.array([2, 1, 2]), np.array([-5, 7, -6])])]
     [[1, 2, 2], [7, -6, -5]]

@@ -23,7 +23,7 @@ DELIMITERS = {".tsv": "\t", ".facts": "\t", ".txt": "\t", ".csv": ","}
 
 
 def output_format(path) -> tuple[str, bool]:
-    """The kind of file by its name, and whether it is gzipped. Raises ValueError for an unknown one.
+    """Return (the extension of a file's name, True if the file is gzipped). Raises ValueError for an unknown one.
 
     >>> output_format("out/paths.tsv.gz")
     ('.tsv', True)
@@ -57,7 +57,6 @@ def write_batches(path, schema, batches: Iterable, name: str = "result") -> None
 
 
 def _text(batch, form: Format, name: str):
-    """Return a record batch as delimited text."""
     import pyarrow as pa
     import pyarrow.csv as csv
 
@@ -73,7 +72,7 @@ def _text(batch, form: Format, name: str):
 
 
 def _unquoted(batch, form: Format, name: str):
-    """The bytes of rows of text without quotes."""
+    """Return a record batch as delimited text without quotes. Raises BadInput for a text that would be read back otherwise."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

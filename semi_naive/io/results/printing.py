@@ -60,7 +60,7 @@ def _attribute_names(shown: PrintedRelation) -> list[str]:
 
 
 def _json(relations: list[PrintedRelation], stream) -> None:
-    """Print relations as a JSON object by name."""
+    """Print relations as a JSON object: its members are their names, with their tuples."""
     opened, form = b"{", Format("jsonfile", objects=True)
     for shown in relations:
         stream.write(opened + b"\n" + json.dumps(shown.relation.name).encode() + b": ")
@@ -73,7 +73,6 @@ def _json(relations: list[PrintedRelation], stream) -> None:
 
 
 def _markdown(shown: PrintedRelation, stream) -> None:
-    """Print a relation as a markdown table."""
     stream.write(f"**{_escaped(shown.relation.name)}**\n\n".encode())
     if not shown.relation.arity:
         stream.write(b"()\n" * bool(shown.rows.size))
@@ -91,7 +90,7 @@ def _markdown_value(kind: Kind, value) -> str:
 
 
 def _escaped(text: str) -> str:
-    r"""Text for a cell, with special characters escaped.
+    r"""Return the text of a markdown cell, with special characters escaped.
 
     >>> print(_escaped("a|b\nc"))
     a\|b<br>c
@@ -123,14 +122,10 @@ def _table(shown: PrintedRelation, stream) -> None:
 
 
 def _first_rows(shown: PrintedRelation) -> Iterator[list[str]]:
-    """The text of the first rows, column by column."""
+    """Yield the texts of the first rows, column by column."""
     if not shown.relation.arity:
         return
-    given = shown.relation, BUILT_IN | shown.types, shown.values, TableStyle()
-    found = SortedRows(shown.rows, *given, MIN_ROWS_FOR_ARROW)
-    for keys, column in zip(found.keys, found.piece(0)[:, :MAX_TABLE_ROWS], strict=True):
-        yield [_cell(keys.kind, value) for value in keys.listed(column)]
-
-
-def _cell(kind: Kind, value) -> str:
-    return short_float_text(value) if kind == Kind.FLOAT else str(value)
+    types = BUILT_IN | shown.types
+    ordered = SortedRows(shown.rows, shown.relation, types, shown.values, TableStyle(), MIN_ROWS_FOR_ARROW)
+    for keys, column in zip(ordered.keys, ordered.piece(0)[:, :MAX_TABLE_ROWS], strict=True):
+        yield [short_float_text(value) if keys.kind == Kind.FLOAT else str(value) for value in keys.listed(column)]

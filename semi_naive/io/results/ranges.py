@@ -42,35 +42,36 @@ class Ordering:
     values: object
 
     def keys(self, column: np.ndarray):
-        """The keys of the first attribute's values in order, and each row's position among them, or None if row i has key i."""
+        """Return keys of values of the first attribute; see `order_keys`."""
         return order_keys(column, self.relation.attributes[0][1], self.types, self.values, ReadableStyle())
 
     def ranges(self, column: np.ndarray, splitters) -> np.ndarray:
-        """The number of the range of each row."""
-        keys, at = self.keys(column)
-        if at is None:
+        """Return the number of the range of each row, by its value of the first attribute. splitters: the least key of each
+        range but the first."""
+        keys, positions = self.keys(column)
+        if positions is None:
             return np.searchsorted(splitters, keys, side="right")
-        return np.array([bisect_right(splitters, key) for key in keys], np.int64)[at]
+        return np.array([bisect_right(splitters, key) for key in keys], np.int64)[positions]
 
 
 @dataclass
 class SampleKeys:
-    """A task that yields a sample of a partition's keys."""
+    """A task that yields lists of keys of a sample of a partition's tuples."""
 
     spread: PartitionedRelation
     ordering: Ordering
 
     def __call__(self, partition, records):
-        """Yield sort keys of a sample of this partition's tuples."""
         size = sum(stored.size for stored in self.spread.home.full[partition])
         for columns in pieces_of(self.spread, partition):
             sample = columns[0, :: max(1, size // SAMPLED_KEYS)]
-            yield list(self.ordering.keys(np.ascontiguousarray(sample))[0])
+            keys, _ = self.ordering.keys(np.ascontiguousarray(sample))
+            yield list(keys)
 
 
 @dataclass
 class SendToRanges:
-    """A task that sends every tuple to the partition of its range."""
+    """A task that yields a partition's tuples in parcels for the partitions of their ranges."""
 
     spread: PartitionedRelation
     ordering: Ordering
@@ -78,7 +79,6 @@ class SendToRanges:
     parts: int
 
     def __call__(self, partition, records):
-        """Yield this partition's tuples as parcels, sent by the range of their first sort key."""
         streams = parcels.Streams(partition)
         for columns in pieces_of(self.spread, partition):
             block = Block.of(list(columns), columns.shape[1])
@@ -88,8 +88,8 @@ class SendToRanges:
 
 @dataclass
 class WritePiece:
-    """A task that writes the tuples of a range in order to a file, and yields its path, size and checksum, or the `BadInput` of
-    a tuple that would be read back differently.
+    """A task that writes the tuples of its partition's range in order to a file, and yields (partition, path, size, checksum),
+    or the `BadInput` of a tuple that would be read back differently.
     """
 
     ordering: Ordering
@@ -97,7 +97,6 @@ class WritePiece:
     folder: str
 
     def __call__(self, partition, records):
-        """Sort the tuples that arrived, which are one range, and write them to a file."""
         block = parcels.received_block(records, "range")
         if block is None:
             return
@@ -114,7 +113,7 @@ class WritePiece:
 
 @dataclass
 class ReadChunk:
-    """A task that yields a chunk of bytes of the piece of one partition."""
+    """A task that yields a chunk of bytes of the piece of one partition; of another partition, nothing."""
 
     partition: int
     path: str
@@ -122,7 +121,6 @@ class ReadChunk:
     size: int
 
     def __call__(self, partition, records):
-        """Yield the bytes of the chunk, in the task of its partition."""
         if partition != self.partition:
             return
         if not os.path.exists(self.path):
@@ -138,7 +136,7 @@ def write_ranges(write, spread: PartitionedRelation, ordering: Ordering, form, c
     last: True at the end of a piece. Takes three jobs, one shuffle, and a job for each chunk if there are other hosts.
     """
     jobs, folder = cluster.jobs, cluster.store.path("written", cluster.label("pieces"))
-    keys = sorted(key for actual in jobs.job(SampleKeys(spread, ordering)) for key in actual)
+    keys = sorted(key for sample in jobs.job(SampleKeys(spread, ordering)) for key in sample)
     splitters = [keys[len(keys) * p // jobs.partitions] for p in range(1, jobs.partitions)] if keys else []
     divide = SendToRanges(spread, ordering, splitters, jobs.partitions)
     pieces = jobs.job(divide, WritePiece(ordering, form, folder))
@@ -150,8 +148,9 @@ def write_ranges(write, spread: PartitionedRelation, ordering: Ordering, form, c
             read = ReadChunk(partition, path, begin, CHUNK_BYTES)
             (chunk,) = read(partition, []) if cluster.local else jobs.job(read)
             actual.add(chunk)
-            if begin + CHUNK_BYTES >= size and actual.value != checksum:
+            is_last = begin + CHUNK_BYTES >= size
+            if is_last and actual.value != checksum:
                 raise RunsLost(f"{DAMAGED}: {path}, a piece of the result: run the program again")
-            write(chunk, begin + CHUNK_BYTES >= size)
+            write(chunk, is_last)
         if cluster.local:
             os.unlink(path)

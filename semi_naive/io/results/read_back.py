@@ -15,29 +15,32 @@ from semi_naive.ra.text.arrow_arrays import booleans_of
 def check_texts(texts: list, pieces: Iterable, relation, form) -> None:
     """Raise BadInput, with the tuple, for the first symbol or record that would be read back otherwise.
 
-    texts: of each column its different texts, None of numbers. pieces: columns of numbers and of positions in these texts, only
-    looked at to find the tuple.
+    texts: the distinct texts of each column, None for numbers.
+    pieces: of the rows, as columns (arity, n) of numbers and of positions in these texts; read only to find the tuple.
     """
-    for at, (some, kind) in enumerate(zip(texts, relation.kinds, strict=True)):
-        if kind in (Kind.SYMBOL, Kind.RECORD) and (bad := _first_unreadable(some, relation, form, at)) is not None:
-            row = next([column[row] for column in piece] for piece in pieces for row in np.flatnonzero(piece[at] == bad)[:1])
-            raise _refused(row, texts, relation, form, at)
+    for attribute, (texts_of_column, kind) in enumerate(zip(texts, relation.kinds, strict=True)):
+        if kind not in (Kind.SYMBOL, Kind.RECORD):
+            continue
+        bad = _first_unreadable(texts_of_column, relation, form, attribute)
+        if bad is not None:
+            rows = (piece[:, row] for piece in pieces for row in np.flatnonzero(piece[attribute] == bad))
+            raise _refused(list(next(rows)), texts, relation, form, attribute)
 
 
-def _first_unreadable(texts, relation, form, at: int) -> int | None:
-    """The position of the first of some texts, a list or a pyarrow array, that would be read back otherwise as attribute
-    `at`."""
+def _first_unreadable(texts, relation, form, attribute: int) -> int | None:
+    """Return the position of the first of some texts, a list or a pyarrow array, that would be read back otherwise as this
+    attribute; None if there is none."""
     suspect = {"\n", "\r", "\ufeff", form.delimiter[0], *("[]()" if "," in form.delimiter else "")}
     pattern = f"[{re.escape(''.join(sorted(suspect)))}]"
-    branches, last = any(type_.branches for _, type_ in relation.attributes), at == relation.arity - 1
+    branches, last = any(type_.branches for _, type_ in relation.attributes), attribute == relation.arity - 1
     for place, text in _suspects(texts, suspect, pattern):
-        if not _is_readable(text, form, branches, last) or (at == 0 and text.startswith("\ufeff") and not form.headers):
+        if not _is_readable(text, form, branches, last) or (attribute == 0 and text.startswith("\ufeff") and not form.headers):
             return place
     return None
 
 
 def _suspects(texts, suspect: set[str], pattern: str) -> Iterable[tuple[int, str]]:
-    """The texts that contain one of some characters, and their positions. The bytes of many texts are searched once."""
+    """Return (position, text) of the texts that contain one of some characters. pattern: the characters as a pattern."""
     if isinstance(texts, list):
         found = re.compile(pattern)
         return ((place, text) for place, text in enumerate(texts) if found.search(text))
@@ -51,7 +54,7 @@ def _suspects(texts, suspect: set[str], pattern: str) -> Iterable[tuple[int, str
 
 
 def _is_readable(text: str, form, branches: bool, last: bool) -> bool:
-    """True if the reader makes the same field of it, followed by the end of the line or by a delimiter."""
+    """True if a text is read as the same field. last: the end of the line follows it, else a delimiter."""
     if "\n" in text or (last and text.endswith("\r")):
         return False
     from semi_naive.io.formats.lines import split_fields
@@ -63,20 +66,17 @@ def _is_readable(text: str, form, branches: bool, last: bool) -> bool:
     return fields == ([text] if last else [text, ""])
 
 
-def _refused(row: list, texts: list, relation, form, at: int) -> BadInput:
-    """The error of a tuple, given as in `check_texts`."""
+def _refused(row: list, texts: list, relation, form, attribute: int) -> BadInput:
+    """Return the error of a tuple with an unreadable attribute. row: its numbers and positions in `texts`."""
     names = [name for name, _ in relation.attributes]
     values = [_value(*given) for given in zip(row, texts, relation.kinds, strict=True)]
-    text = _text_of(row[at], texts[at])
-    has = next((said for found, said in _reasons(form) if found in text), "brackets or a byte order mark")
-    message = f"{relation.name}({', '.join(values)}) would not be read back: {names[at]} has {has}"
+    text = _text_of(row[attribute], texts[attribute])
+    separates = "a tab, which separates fields" if form.delimiter == "\t" else f"{form.delimiter!r}, which separates fields"
+    reasons = (("\n", "a line break"), ("\r", "a line break"), (form.delimiter, separates))
+    has = next((reason for part, reason in reasons if part in text), "brackets or a byte order mark")
+    message = f"{relation.name}({', '.join(values)}) would not be read back: {names[attribute]} has {has}"
     quoted, python = f".output {relation.name}(rfc4180=true) writes it in quotes", "in Python, write(…) to .csv or .parquet"
     return BadInput(message, hint=f"{quoted}, JSON (IO=jsonfile) and parquet (IO=parquet) hold any text; {python}")
-
-
-def _reasons(form) -> list[tuple[str, str]]:
-    separates = "a tab, which separates fields" if form.delimiter == "\t" else f"{form.delimiter!r}, which separates fields"
-    return [("\n", "a line break"), ("\r", "a line break"), (form.delimiter, separates)]
 
 
 def _text_of(key, texts) -> str:

@@ -40,7 +40,7 @@ RANK_TABLE_IDS_PER_ROW = 4  # ids for each row up to which ranks are looked up i
 
 @dataclass
 class ColumnRows:
-    """Columns (arity, n) as a source of rows; a slice of them is a part."""
+    """A source of rows: columns (arity, n)."""
 
     columns: np.ndarray
 
@@ -57,21 +57,21 @@ class ColumnRows:
 
 @dataclass
 class _Slice:
-    """A part of `ColumnRows`."""
+    """A part of `ColumnRows`: a view of its columns."""
 
-    some: np.ndarray
+    view: np.ndarray
 
     @property
     def size(self) -> int:
-        return self.some.shape[1]
+        return self.view.shape[1]
 
     def columns(self) -> np.ndarray:
-        return np.ascontiguousarray(self.some, np.int64)
+        return np.ascontiguousarray(self.view, np.int64)
 
 
 @dataclass
 class Blocks:
-    """Disjoint blocks as a source of rows. order: the relation's column stored in each column of the blocks."""
+    """A source of rows: disjoint blocks. order: the relation's column stored in each column of the blocks."""
 
     blocks: list[Block]
     order: tuple[int, ...]
@@ -81,13 +81,13 @@ class Blocks:
         return sum(block.size for block in self.blocks)
 
     def all(self) -> np.ndarray:
-        found = [part.columns() for part in self.parts()]
-        return np.concatenate([np.empty((len(self.order), 0), np.int64), *found], axis=1)
+        parts = [part.columns() for part in self.parts()]
+        return np.concatenate([np.empty((len(self.order), 0), np.int64), *parts], axis=1)
 
     def parts(self) -> list[Part]:
         return parts_of(self.blocks, self.order)
 
-    def as_they_are(self, kinds: Iterable[Kind]) -> bool:
+    def in_row_order(self, kinds: Iterable[Kind]) -> bool:
         """True if the packed words are in row order: all columns are numbers, packed alike, in the relation's order."""
         packings = {block.packing for block in self.blocks}
         if len(packings) != 1 or self.order != tuple(range(len(self.order))):
@@ -111,40 +111,36 @@ class Keys:
     flip: bool = False
 
     @cached_property
-    def _places(self) -> tuple[np.ndarray, np.ndarray]:
-        """The values in ascending order, and the rank of each."""
+    def _sorted_values(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return (the values in ascending order of their bits, the key of each)."""
         order = np.argsort(self.bits)
         return self.bits[order], order
 
     @cached_property
-    def _ranks(self) -> np.ndarray | None:
-        """The rank of each value, as an array indexed by value, if values are small."""
-        values, ranks = self._places
-        if (
-            not values.size
-            or values[0] < 0
-            or values[-1] >= RANK_TABLE_IDS_PER_ROW * ROWS + RANK_TABLE_IDS_PER_ROW * values.size
-        ):
+    def _key_by_value(self) -> np.ndarray | None:
+        """Return the key of each value as an array indexed by value; None if values are negative or large."""
+        values, keys = self._sorted_values
+        if not values.size or values[0] < 0 or values[-1] >= RANK_TABLE_IDS_PER_ROW * (ROWS + values.size):
             return None
-        found = np.zeros(int(values[-1]) + 1, np.int64)
-        found[values] = ranks
-        return found
+        key_by_value = np.zeros(int(values[-1]) + 1, np.int64)
+        key_by_value[values] = keys
+        return key_by_value
 
     def listed(self, column: np.ndarray) -> list:
-        """The numbers or texts of a column of a piece."""
+        """Return the numbers or texts of a column of a piece."""
         if self.bits is None:
             return (column if self.kind == Kind.NUMBER else column.view(np.uint64)).tolist()
         texts = self.texts if isinstance(self.texts, list) else self.texts.take(column).to_pylist()
         return [texts[key] for key in column.tolist()] if texts is self.texts else texts
 
     def of(self, column: np.ndarray) -> np.ndarray:
-        """The keys of values."""
+        """Return the keys of a column of values."""
         if self.bits is None:
             return column ^ FLIP if self.flip else column
-        if self._ranks is not None:
-            return self._ranks[column]
-        values, ranks = self._places
-        return ranks[np.searchsorted(values, column)]
+        if self._key_by_value is not None:
+            return self._key_by_value[column]
+        values, keys = self._sorted_values
+        return keys[np.searchsorted(values, column)]
 
 
 class SortedRows:
@@ -152,6 +148,9 @@ class SortedRows:
 
     style: how records are printed.
     threads: None for one a core; 1 in a task of Spark, as other tasks run at the same time.
+
+    keys: the `Keys` of each column. few: the sorted keys of a small source, which is one piece. Otherwise the pieces are
+    between neighbouring `cuts` of the sorted `runs`.
     """
 
     def __init__(
@@ -160,13 +159,13 @@ class SortedRows:
         self.relation, self.threads, self.few = relation, threads, None
         types = BUILT_IN | types
         if source.size <= MIN_ROWS_FOR_ARROW:
-            columns_with_attributes = zip(source.all(), relation.attributes, strict=True)
-            keyed = [keyed_column(column, type_, types, values, style) for column, (_, type_) in columns_with_attributes]
-            self.keys, self.few = [keys for keys, _ in keyed], sorted_rows([column for _, column in keyed])
+            pairs = zip(source.all(), relation.attributes, strict=True)
+            columns = [keyed_column(column, type_, types, values, style) for column, (_, type_) in pairs]
+            self.keys, self.few = [keys for keys, _ in columns], sorted_rows([column for _, column in columns])
             self.cuts = np.zeros((2, 0), np.int64)
             return
         parts = source.parts()
-        if isinstance(source, Blocks) and source.as_they_are(relation.kinds):
+        if isinstance(source, Blocks) and source.in_row_order(relation.kinds):
             self.keys = [Keys(type_.kind) for _, type_ in relation.attributes]
             self.packing = source.blocks[0].packing
             self.runs: list[SortedRun] = [block_run(block) for block in source.blocks]
@@ -181,14 +180,14 @@ class SortedRows:
     def _sorted(self, parts: list) -> tuple[Packing, list[SortedRun]]:
         """Return (packing, sorted runs) of the keys of all rows."""
 
-        def keyed(part) -> list[np.ndarray]:
+        def keys_of_part(part) -> list[np.ndarray]:
             return [keys.of(column) for keys, column in zip(self.keys, part.columns(), strict=True)]
 
         bounds = ((0, 0),) * len(self.keys)
-        for number, part_bounds in enumerate(self._in_threads(lambda part: bounds_of(keyed(part)), parts)):
+        for number, part_bounds in enumerate(self._in_threads(lambda part: bounds_of(keys_of_part(part)), parts)):
             bounds = widen(bounds, part_bounds) if number else part_bounds
         packing = Packing(bounds)
-        words = self._in_threads(lambda part: sort_unique(pack_columns(keyed(part), packing, part.size)), parts)
+        words = self._in_threads(lambda part: sort_unique(pack_columns(keys_of_part(part), packing, part.size)), parts)
         return packing, [WordRun(part_words) for part_words in words]
 
     def _in_threads(self, make, given) -> Iterable:
@@ -199,43 +198,43 @@ class SortedRows:
         return self._in_threads(lambda number: make(self.piece(number)), range(len(self.cuts) - 1))
 
     def piece(self, number: int) -> np.ndarray:
-        """The columns (arity, n) of one piece: numbers as their 64 bits, other kinds as keys."""
+        """Return the columns (arity, n) of one piece: numbers as their 64 bits, other kinds as keys."""
         if self.few is not None:
-            found = np.array(self.few, np.int64)
+            columns = np.array(self.few, np.int64)
         else:
             words = merge_sorted_runs(self.runs, self.cuts[number], self.cuts[number + 1], self.packing.lanes)
-            found = Part(self.packing, words, tuple(range(len(self.keys)))).columns()
-        for column, keys in zip(found, self.keys, strict=True):
+            columns = Part(self.packing, words, tuple(range(len(self.keys)))).columns()
+        for column, keys in zip(columns, self.keys, strict=True):
             if keys.flip:
                 column ^= FLIP
-        return found
+        return columns
 
 
 def block_run(block: Block) -> SortedRun:
-    """The tuples of a block as a sorted run; nothing is copied."""
+    """Return the tuples of a block as a sorted run, without a copy."""
     if isinstance(block, blocks.Chunked) and not block.has_words:
         return ChunkRun(*block.chunks)
     return WordRun(block.words)
 
 
 def column_keys(columns: Iterable[np.ndarray], type_, types: dict, values, style) -> Keys:
-    """The keys of a column, which is given a part at a time."""
+    """Return the `Keys` of a column, which is given a part at a time."""
     if type_.kind == Kind.NUMBER:
         return Keys(type_.kind)
     if type_.kind == Kind.UNSIGNED:
         return Keys(type_.kind, flip=any(bool((column < 0).any()) for column in columns))
-    found = np.empty(0, np.int64)
+    distinct = np.empty(0, np.int64)
     for column in columns:
-        found = values_in_column(np.concatenate([found, values_in_column(column)]))
-    order, texts = sort_distinct(found, type_, types, values, style)
-    return Keys(type_.kind, found[order], texts)
+        distinct = values_in_column(np.concatenate([distinct, values_in_column(column)]))
+    order, texts = sort_distinct(distinct, type_, types, values, style)
+    return Keys(type_.kind, distinct[order], texts)
 
 
 def keyed_column(column: np.ndarray, type_, types: dict, values, style) -> tuple[Keys, np.ndarray]:
-    """The keys of a column that is given as a whole, and the key of each row."""
+    """Return (the `Keys` of a whole column, the key of each row)."""
     if type_.kind in (Kind.NUMBER, Kind.UNSIGNED):
         keys = column_keys([column], type_, types, values, style)
         return keys, keys.of(column)
-    found, at = distinct_in_column(column)
-    order, texts = sort_distinct(found, type_, types, values, style)
-    return Keys(type_.kind, found[order], texts), np.argsort(order)[at]
+    distinct, positions = distinct_in_column(column)
+    order, texts = sort_distinct(distinct, type_, types, values, style)
+    return Keys(type_.kind, distinct[order], texts), np.argsort(order)[positions]

@@ -1,4 +1,4 @@
-"""Writing the rows of a relation, in order, for `.output` and `.printsize`.
+"""Write the rows of a relation, in order, for `.output` and `.printsize`.
 
 Large results are merged and formatted in pieces, by kernels on all cores: 62 M pairs of numbers take some 3 s of processor time
 as text, and 2 s as parquet.
@@ -79,12 +79,13 @@ def write_rows(file, rows, relation, types: dict, values, form, threads: int | N
 
 
 def _write_parquet(file, rows, relation, types: dict, values, threads: int | None) -> None:
-    """Write rows in order to a parquet file."""
+    """Write rows in order as parquet to a binary stream."""
     from semi_naive.io.formats.arrow import KeyedArrays, arrow_table
     from semi_naive.io.results.outputs import parquet_writer
 
     if not relation.arity:
-        with parquet_writer(file, (table := arrow_table(relation, types, rows.all(), values)).schema) as writer:
+        table = arrow_table(relation, types, rows.all(), values)
+        with parquet_writer(file, table.schema) as writer:
             writer.write_table(table)
         return
     ordered = SortedRows(rows, relation, types, values, ReadableStyle(), ROW_GROUP_ROWS, threads)
@@ -95,8 +96,8 @@ def _write_parquet(file, rows, relation, types: dict, values, threads: int | Non
 
 
 def _table(rows, relation, types: dict, values, form, threads: int | None = None) -> Iterator:
-    """The lines of a table, in pieces. Raises BadInput before the first piece if a file would be read back otherwise; on
-    standard output text is printed as by Soufflé."""
+    """Yield the lines of delimited text, in pieces. Raises BadInput before the first piece if a file would be read back
+    otherwise; standard output is not checked, as in Soufflé."""
     if not relation.arity:
         yield b"()\n" * bool(rows.size)
         return
@@ -110,15 +111,20 @@ def _table(rows, relation, types: dict, values, form, threads: int | None = None
 def lines(
     rows, relation, types: dict, values, style, show, seams, threads: int | None = None, plain: bool = False, check=None
 ) -> Iterator:
-    """The text of all rows, in order, in pieces. `seams`: the text before, between and after the fields of each row; `check`:
-    called first, as `read_back.check_texts`."""
-    found = SortedRows(rows, relation, types, values, style, FORMATTED_ROWS, threads)
+    """Yield the text of all rows, in order, in pieces of bytes.
+
+    show(kind, value): returns the text of a symbol, a float, or a record in the style `style`.
+    seams: the text before, between and after the fields of each row.
+    plain: True if `show` returns symbols unchanged.
+    check(texts, pieces): called first; see `read_back.check_texts`.
+    """
+    ordered = SortedRows(rows, relation, types, values, style, FORMATTED_ROWS, threads)
     if check:
-        check([keys.texts for keys in found.keys], map(found.piece, range(len(found.cuts) - 1)))
+        check([keys.texts for keys in ordered.keys], map(ordered.piece, range(len(ordered.cuts) - 1)))
     if rows.size > MIN_ROWS_FOR_ARROW:
-        yield from found.pieces(RowFormat(seams, [_key_texts(keys, show, plain) for keys in found.keys]).bytes)
+        yield from ordered.pieces(RowFormat(seams, [_texts_of_keys(keys, show, plain) for keys in ordered.keys]).bytes)
         return
-    columns = [_texts(keys, column, show) for keys, column in zip(found.keys, found.piece(0), strict=True)]
+    columns = [_texts_of_column(keys, column, show) for keys, column in zip(ordered.keys, ordered.piece(0), strict=True)]
     first, *others = seams
     yield "".join(first + "".join(chain(*zip(line, others, strict=True))) for line in zip(*columns, strict=True)).encode()
 
@@ -141,30 +147,30 @@ def _json(rows, relation, types: dict, values, form, threads: int | None = None)
     opened, closed = "{}" if form.objects else "[]"
     keys = [f"{json.dumps(name)}: " if form.objects else "" for name, _ in relation.attributes]
     seams = [f",\n{opened}{keys[0]}", *[f", {key}" for key in keys[1:]], closed]
-    made = lines(rows, relation, types, values, JsonStyle(form.objects), _json_value, seams, threads)
+    pieces = lines(rows, relation, types, values, JsonStyle(form.objects), _json_value, seams, threads)
     yield b"["
-    yield next(made)[2:]  # without the comma and the line end that separate rows
-    yield from made
+    yield next(pieces)[2:]  # without the comma and the line end that separate rows
+    yield from pieces
     yield b"]\n"
 
 
 def _json_value(kind: Kind, value) -> str:
-    """Return a value as JSON."""
     if kind == Kind.SYMBOL:
         return json.dumps(value, ensure_ascii=False)
     return short_float_text(value) if kind == Kind.FLOAT else value
 
 
-def _texts(keys: Keys, column: np.ndarray, show) -> Iterator[str]:
-    """The texts of a short column."""
+def _texts_of_column(keys: Keys, column: np.ndarray, show) -> Iterator[str]:
+    """Yield the texts of a short column of a piece."""
     if keys.bits is None:
         return map(str, keys.listed(column))
     distinct = [show(keys.kind, value) for value in keys.texts]
     return (distinct[key] for key in column.tolist())
 
 
-def _key_texts(keys: Keys, show, plain: bool):
-    """The text of each key for `RowFormat`; repeated values are made once. `plain`: symbols are not escaped."""
+def _texts_of_keys(keys: Keys, show, plain: bool):
+    """Return the field of `RowFormat` for a column: the kind of whole numbers, or the text of each key. show, plain: see
+    `lines`."""
     if keys.bits is None:
         return SIGNED if keys.kind == Kind.NUMBER else UNSIGNED
     listed = isinstance(keys.texts, list)  # otherwise a pyarrow array

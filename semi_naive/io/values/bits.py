@@ -57,20 +57,20 @@ class Mismatch(ValueError):
 
 @node
 class Vertex(Type):
-    """The type of vertices of a graph: decimal integers within limits. Other numbers of a program may also be written 0x1F.
+    """The type of vertices of a graph: decimal integers from `low` to `high`. Other numbers may also be written 0x1F.
 
-    >>> VERTEX.of_text(" 7"), VERTEX.first_odd(np.array([1, -1]))
+    >>> VERTEX.parsed(" 7"), VERTEX.first_outside(np.array([1, -1]))
     (7, 1)
     """
 
     low: int = 0
     high: int = 1 << 32
-    said: str = ""  # the file whose size line determines the limits
+    limits_from: str = ""  # for a matrix: where the limits come from, the hint of errors
 
-    def of_text(self, text: str) -> int:
-        """Return the vertex that a text denotes."""
+    def parsed(self, text: str) -> int:
+        """Return the vertex that a text denotes. Raises Mismatch if it is none."""
         if not DECIMAL.fullmatch(text):
-            raise Mismatch(f"{abbreviated(text)} is not an integer", "" if self.said else AS_NAMES)
+            raise Mismatch(f"{abbreviated(text)} is not an integer", "" if self.limits_from else AS_NAMES)
         return self.checked(_integer(text, "does not fit in 64 bits", TOO_LONG))
 
     def checked(self, value: int, row: int = 0) -> int:
@@ -79,27 +79,27 @@ class Vertex(Type):
             return value
         if not -SIGN <= value < SIGN:
             raise Mismatch(f"{abbreviated(value)} does not fit in 64 bits", TOO_LONG, row)
-        if self.said:
-            raise Mismatch(f"index {value} is outside {self.low}..{self.high}", self.said, row)
+        if self.limits_from:
+            raise Mismatch(f"index {value} is outside {self.low}..{self.high}", self.limits_from, row)
         kind = "is negative" if value < 0 else "is above 2^32"
         hint = "pass any_ids=True if this is meant; ids are expected from 0 to 2^32"
         raise Mismatch(f"vertex id {value} {kind}", hint, row)
 
-    def first_odd(self, column: np.ndarray) -> int | None:
+    def first_outside(self, column: np.ndarray) -> int | None:
         """Return the first row outside the limits, or None. Takes one pass if there is none: as unsigned words, negative ids
         are the largest."""
         if not column.size or (self.low, self.high) == (-SIGN, SIGN - 1):
             return None
         if self.low == 0 and int(np.ascontiguousarray(column).view(np.uint64).max()) <= self.high:
             return None
-        odd = (column < self.low) | (column > self.high)
-        return int(np.argmax(odd)) if odd.any() else None
+        outside = (column < self.low) | (column > self.high)
+        return int(np.argmax(outside)) if outside.any() else None
 
     def check(self, column: np.ndarray) -> np.ndarray:
         """Return the column; raise Mismatch if a value is outside the limits."""
-        odd = self.first_odd(column)
-        if odd is not None:
-            self.checked(int(column[odd]), odd)
+        row = self.first_outside(column)
+        if row is not None:
+            self.checked(int(column[row]), row)
         return column
 
 
@@ -109,34 +109,34 @@ ANY_VERTEX = Vertex("vertex", Kind.NUMBER, low=-SIGN, high=SIGN - 1)
 
 
 def type_description(type_: Type) -> str:
-    """The values that a type accepts, in words, for errors."""
+    """Describe the values that a type accepts, for errors."""
     return BRANCH if type_.branches else EXPECTED[type_.kind]
 
 
-def of_text(text: str, kind: Kind) -> int:
-    """The 64 bits (as int64) of a number, unsigned or float in a fact file.
+def bits_of_text(text: str, kind: Kind) -> int:
+    """Return the 64 bits, as an int64, of a number, unsigned or float in a fact file. Raises Mismatch if it is none.
 
-    >>> of_text("-3", Kind.NUMBER), of_text("0x10", Kind.UNSIGNED), of_text("18446744073709551615", Kind.UNSIGNED)
-    (-3, 16, -1)
+    >>> bits_of_text("0x10", Kind.NUMBER), bits_of_text("18446744073709551615", Kind.UNSIGNED)
+    (16, -1)
     """
     if kind == Kind.FLOAT:
         if HEX_FLOAT.match(text):
-            return of_float(_hexadecimal(text))
+            return bits_of_float(_hexadecimal(text))
         if not FLOAT.fullmatch(text):
             raise Mismatch(f"{abbreviated(text)} is not a float")
-        return of_float(_decimal(text))
+        return bits_of_float(_decimal(text))
     found = INTEGER.fullmatch(text)
     if not found:
         raise Mismatch(f"{abbreviated(text)} is not {_article(kind)}")
     sign, hexadecimal, binary, decimal = found.groups()
     if decimal:
-        return of_integer(_integer(text, f"is out of range of {kind.value}"), kind)
-    size = int(hexadecimal, 16) if hexadecimal else int(binary, 2)
-    return of_integer(-size if sign == "-" else size, kind)
+        return bits_of_integer(_integer(text, f"is out of range of {kind.value}"), kind)
+    magnitude = int(hexadecimal, 16) if hexadecimal else int(binary, 2)
+    return bits_of_integer(-magnitude if sign == "-" else magnitude, kind)
 
 
-def of_integer(value: int, kind: Kind) -> int:
-    """The 64 bits of an integer, if it is in the range of its kind."""
+def bits_of_integer(value: int, kind: Kind) -> int:
+    """Return the 64 bits, as an int64, of an integer. Raises Mismatch if it is out of the range of a kind."""
     lowest, highest = RANGES[kind]
     if not lowest <= value <= highest:
         raise Mismatch(f"{abbreviated(value)} is out of range of {kind.value}")
@@ -151,13 +151,14 @@ def _integer(text: str, otherwise: str, hint: str = "") -> int:
     return -int(digits or "0") if "-" in text else int(digits or "0")
 
 
-def of_float(value: float) -> int:
-    """The 64 bits of a float in its canonical form, as in `kinds.as_bits`."""
+def bits_of_float(value: float) -> int:
+    """Return the 64 bits of a float in its canonical form, as `kinds.as_bits` does."""
     return int(NAN) if math.isnan(value) else struct.unpack("<q", struct.pack("<d", value + 0.0))[0]
 
 
-def of_value(value, type_: Type):
-    """The 64 bits of a Python value, or the string of a symbol. `True` and `None` are not accepted as numbers."""
+def bits_or_string(value, type_: Type):
+    """Return the 64 bits of a Python value, or the string of a symbol. Raises Mismatch for a value that is not of the type;
+    `True` and `None` are no numbers."""
     kind = type_.kind
     if kind == Kind.SYMBOL and isinstance(value, str):
         return _checked_text(str(value))
@@ -167,10 +168,10 @@ def of_value(value, type_: Type):
     if whole and type_ == NAME:
         return str(value)
     if whole and kind in RANGES:
-        return type_.checked(int(value)) if isinstance(type_, Vertex) else of_integer(int(value), kind)
+        return type_.checked(int(value)) if isinstance(type_, Vertex) else bits_of_integer(int(value), kind)
     if kind == Kind.FLOAT and isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
         try:
-            return of_float(float(value))
+            return bits_of_float(float(value))
         except OverflowError:
             raise Mismatch(f"{abbreviated(value)} is out of range of float") from None
     raise Mismatch(f"{abbreviated(value)} ({type(value).__name__}) is not {_article(kind)}")
@@ -187,9 +188,9 @@ def _checked_text(text: str) -> str:
 
 
 def to_value(bits: int, kind: Kind):
-    """The Python number of 64 bits.
+    """Return the Python number of 64 bits.
 
-    >>> to_value(-1, Kind.UNSIGNED), to_value(of_float(0.5), Kind.FLOAT)
+    >>> to_value(-1, Kind.UNSIGNED), to_value(bits_of_float(0.5), Kind.FLOAT)
     (18446744073709551615, 0.5)
     """
     if kind == Kind.FLOAT:
@@ -223,7 +224,6 @@ def _decimal(text: str) -> float:
 
 
 def _hexadecimal(text: str) -> float:
-    """Return the float that a hexadecimal text denotes."""
     try:
         return float.fromhex(text)
     except (ValueError, OverflowError):

@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from semi_naive.io.values.bits import Mismatch, Vertex, of_value
+from semi_naive.io.values.bits import Mismatch, Vertex, bits_or_string
 from semi_naive.io.values.record_text import parse_record
 from semi_naive.io.values.records import Records
 from semi_naive.ra.ir import Kind, Type
@@ -18,7 +18,7 @@ def checked_vertices(type_: Type, column: np.ndarray) -> np.ndarray:
 
 
 def arrow_type(kind: Kind):
-    """The Arrow type of a kind's values, and of the text of records."""
+    """Return the Arrow type of a kind's values: for a record, of its text."""
     import pyarrow as pa
 
     return {Kind.NUMBER: pa.int64(), Kind.UNSIGNED: pa.uint64(), Kind.FLOAT: pa.float64()}.get(kind) or pa.string()
@@ -32,8 +32,8 @@ def plain_type(arrow_type):
 
 
 def kind_of_arrow(arrow_type) -> Kind | None:
-    """The kind of values of an Arrow type; None if the type is not supported. Spark's unsigned numbers are decimals of 20
-    digits."""
+    """Return the kind of values of an Arrow type; None if the type is not supported. Decimals without a fraction are unsigned:
+    Spark has no other type for them."""
     import pyarrow.types as is_
 
     arrow_type = plain_type(arrow_type)
@@ -45,25 +45,26 @@ def kind_of_arrow(arrow_type) -> Kind | None:
 
 
 def bits_of_arrow(column, type_, types: dict, values) -> np.ndarray:
-    """Map a column of `arrow_type`, texts dictionary-encoded, to int64: the bits of numbers, the ids of symbols and records."""
+    """Convert an Arrow column of the type `arrow_type(type_.kind)`, texts dictionary-encoded, to int64: the bits of numbers,
+    the ids of symbols and records."""
     if type_.kind not in (Kind.SYMBOL, Kind.RECORD):
         return checked_vertices(type_, as_bits(np.ascontiguousarray(numpy_of(column))))
-    column = column.combine_chunks() if hasattr(column, "combine_chunks") else column  # which unites dictionaries
+    column = column.combine_chunks() if hasattr(column, "combine_chunks") else column  # unites the chunks' dictionaries
     column = column.chunk(0) if hasattr(column, "num_chunks") else column
-    texts, at = column.dictionary, numpy_of(column.indices)
+    texts, positions = column.dictionary, numpy_of(column.indices)
     if type_.kind == Kind.SYMBOL:
-        return np.asarray(values.intern(texts), np.int64)[at]
-    return record_ids([parse_record(text, type_, types) for text in texts.to_pylist()], type_, types, values)[at]
+        return np.asarray(values.intern(texts), np.int64)[positions]
+    return record_ids([parse_record(text, type_, types) for text in texts.to_pylist()], type_, types, values)[positions]
 
 
 def record_ids(nested: list, type_, types: dict, values) -> np.ndarray:
-    """The ids of nested values, in order. Raises Mismatch for a value that does not fit; see `Records.add`."""
+    """Return the ids of nested values, in order. Raises Mismatch for a value that does not fit; see `Records.add`."""
     records = Records(types, values)
     return records.ids([records.add(value, type_) for value in nested])
 
 
 def bits_of_list(column: list, type_, types: dict, values) -> np.ndarray:
-    """Return a list of results of `bits.of_value`, or of nested records, as int64 (n,)."""
+    """Return a list of results of `bits_or_string`, or of nested records, as int64 (n,)."""
     if type_.kind == Kind.RECORD:
         return record_ids(column, type_, types, values)
     if type_.kind == Kind.SYMBOL:
@@ -72,20 +73,23 @@ def bits_of_list(column: list, type_, types: dict, values) -> np.ndarray:
 
 
 def columns_of_rows(rows: list, relation, types: dict, values, fault, convert=None) -> np.ndarray:
-    """The columns of rows of Python values, each row as long as the relation is wide; some 0.5 µs a value. `fault(attribute,
-    row, wrong)` makes the error of a value that does not fit; `convert(value, kind)` replaces a value before."""
+    """Return the columns (arity, n) of rows of Python values, each of the relation's arity; takes some 0.5 µs a value.
+
+    fault(attribute, row, wrong): returns the error of a value that does not fit.
+    convert(value, kind): returns the value to read in place of one.
+    """
     if not relation.arity:
         return np.zeros((0, min(1, len(rows))), np.int64)
     columns = np.empty((relation.arity, len(rows)), np.int64)
-    for at, (name, type_) in enumerate(relation.attributes):
-        column = [row[at] for row in rows]
-        columns[at] = bits_of_values(column, type_, types, values, partial(fault, (name, type_)), convert)
+    for place, attribute in enumerate(relation.attributes):
+        column = [row[place] for row in rows]
+        columns[place] = bits_of_values(column, attribute[1], types, values, partial(fault, attribute), convert)
     return columns
 
 
 def bits_of_values(column: list, type_, types: dict, values, fault, convert=None) -> np.ndarray:
-    """Python values as int64. Plain integers are converted at once; records may be nested values or text. `fault(row, wrong)`
-    makes the error of a value that does not fit the type."""
+    """Return Python values as int64 (n,). Integers are converted by numpy; records may be nested values or text. fault(row,
+    wrong): returns the error of a value that does not fit the type; convert: see `columns_of_rows`."""
     if type_.kind == Kind.NUMBER and not convert and set(map(type, column)) <= {int}:
         try:
             return checked_vertices(type_, np.array(column, np.int64))
@@ -93,14 +97,14 @@ def bits_of_values(column: list, type_, types: dict, values, fault, convert=None
             pass
         except Mismatch as wrong:
             raise fault(wrong.row, wrong) from None
-    records, taken = Records(types, values), []
+    records, converted = Records(types, values), []
     for row, value in enumerate(column):
         try:
             value = convert(value, type_.kind) if convert else value
             if type_.kind != Kind.RECORD:
-                taken.append(of_value(value, type_))
+                converted.append(bits_or_string(value, type_))
             else:
-                taken.append(records.add(parse_record(value, type_, types) if isinstance(value, str) else value, type_))
+                converted.append(records.add(parse_record(value, type_, types) if isinstance(value, str) else value, type_))
         except Mismatch as wrong:
             raise fault(row, wrong) from None
-    return records.ids(taken) if type_.kind == Kind.RECORD else bits_of_list(taken, type_, types, values)
+    return records.ids(converted) if type_.kind == Kind.RECORD else bits_of_list(converted, type_, types, values)

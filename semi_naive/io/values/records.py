@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from semi_naive.branch import Branch
-from semi_naive.io.values.bits import Mismatch, abbreviated, of_value, to_value
+from semi_naive.io.values.bits import Mismatch, abbreviated, bits_or_string, to_value
 from semi_naive.io.values.record_text import branch_list
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.values import branches
@@ -26,7 +26,7 @@ class Records:
     def __init__(self, types: dict, values):
         self.types, self.values = types, values
         self.nodes = []  # (type name, tag, fields): bits, strings, and numbers of earlier nodes
-        self.heights = []
+        self.heights = []  # of each node: 0 if no field is a record
 
     def add(self, value, type_) -> int | None:
         """Add a nested value, and return the number of its node; None for nil.
@@ -37,42 +37,48 @@ class Records:
         finished = []  # numbers of finished records, taken by the records they are fields of
         waiting = [(value, type_, NOT_YET)]
         while waiting:
-            item, kind, tag = waiting.pop()
+            item, item_type, tag = waiting.pop()
             if tag is not NOT_YET:
-                finished.append(self._node(item, kind, tag, finished))
-            elif item is None and not kind.branches:
+                finished.append(self._node(item, item_type, tag, finished))
+            elif item is None and not item_type.branches:
                 finished.append(None)
             else:
-                tag, fields = _branch(item, kind) if kind.branches else (None, _fields(item, kind.fields, f"a {kind.name}"))
-                waiting.append((fields, kind, tag))
-                nested = zip(fields, fields_of_tag(kind, tag), strict=True)
-                children = [(f, self.types[name]) for f, (_, name) in nested if self.types[name].kind == Kind.RECORD]
-                waiting += [(field, type_of, NOT_YET) for field, type_of in children]
+                tag, fields = (
+                    _branch(item, item_type)
+                    if item_type.branches
+                    else (None, _fields(item, item_type.fields, f"a {item_type.name}"))
+                )
+                waiting.append((fields, item_type, tag))
+                nested = zip(fields, fields_of_tag(item_type, tag), strict=True)
+                typed = [(field, self.types[name]) for field, (_, name) in nested]
+                waiting += [(field, type_of, NOT_YET) for field, type_of in typed if type_of.kind == Kind.RECORD]
         return finished.pop()
 
-    def _node(self, fields, type_, tag, done: list) -> int:
-        """Pop the fields of a record, which were finished last to first, from the end of `done`."""
+    def _node(self, fields, type_, tag, finished: list) -> int:
+        """Append the node of a record, and return its number. finished: ends with the nodes of its fields that are records, the
+        first field's last; they are removed."""
         row, height = [], 0
         for value, (_, name) in zip(fields, fields_of_tag(type_, tag), strict=True):
             kind = self.types[name].kind
             if kind == Kind.RECORD:
-                child = done.pop()
+                child = finished.pop()
                 row.append(child)
                 height = max(height, 0 if child is None else self.heights[child] + 1)
             else:
-                row.append(of_value(value, self.types[name]))
+                row.append(bits_or_string(value, self.types[name]))
         self.nodes.append((type_.name, tag, row))
         self.heights.append(height)
         return len(self.nodes) - 1
 
     def ids(self, numbers: list) -> np.ndarray:
-        """The record ids of nodes, given by number; None is nil."""
+        """Return the record ids of nodes, given by number; None is nil."""
         found = np.zeros(len(self.nodes) + 1, np.int64)  # the last one is nil
         groups = defaultdict(list)
         for number, (name, tag, _) in enumerate(self.nodes):
             groups[self.heights[number], name, -1 if tag is None else tag].append(number)
         for (_, name, tag), members in sorted(groups.items()):
-            found[members] = self._pack(self.types[name], None if tag < 0 else tag, [self.nodes[m][2] for m in members], found)
+            rows = [fields for _, _, fields in map(self.nodes.__getitem__, members)]
+            found[members] = self._pack(self.types[name], None if tag < 0 else tag, rows, found)
         return found[[len(self.nodes) if number is None else number for number in numbers]]
 
     def _pack(self, type_, tag: int | None, rows: list, found: np.ndarray) -> np.ndarray:
@@ -80,22 +86,23 @@ class Records:
         packed so far."""
         fields = fields_of_tag(type_, tag)
         columns = np.empty((len(fields), len(rows)), np.int64)
-        for at, (_, name) in enumerate(fields):
-            column, kind = [row[at] for row in rows], self.types[name].kind
+        for place, (_, name) in enumerate(fields):
+            column, kind = [row[place] for row in rows], self.types[name].kind
             if kind == Kind.RECORD:
-                columns[at] = found[[-1 if child is None else child for child in column]]
+                columns[place] = found[[-1 if child is None else child for child in column]]
             else:
-                columns[at] = self.values.intern(column) if kind == Kind.SYMBOL else column
+                columns[place] = self.values.intern(column) if kind == Kind.SYMBOL else column
         return self.values.pack(columns) if tag is None else branches.branch_ids(tag, columns, self.values)
 
 
 def fields_of_tag(type_, tag: int | None) -> tuple:
-    """The (name, type name) of the fields of a record type, or of the branch with a tag."""
+    """Return the (name, type name) of each field of a record type, or of the branch with a tag."""
     return type_.fields if tag is None else type_.branches[tag].fields
 
 
 def _fields(value, fields: tuple, what: str) -> list:
-    """The fields of a record value in order. Raises Mismatch for missing or unknown fields. what: the type, for errors."""
+    """Return the fields of a record value in order. Raises Mismatch for missing or unknown fields. what: the type, for
+    errors."""
     names = [name for name, _ in fields]
     if isinstance(value, dict):
         if set(value) != set(names):
@@ -109,7 +116,7 @@ def _fields(value, fields: tuple, what: str) -> list:
 
 
 def _branch(value, type_) -> tuple[int, list]:
-    """The tag of a branch, and its fields."""
+    """Return (tag, fields) of a branch value. Raises Mismatch if it is none of the type."""
     if isinstance(value, dict) and len(value) == 1:
         ((name, fields),) = value.items()
     elif isinstance(value, (tuple, list)) and value:
@@ -128,24 +135,21 @@ class Unpacked:
 
     fields: for each (type name, id): (tag, tuple of Python values, with ids for records). The tag is None unless the type has
     branches.
+    converted: the Python value of each record that `value` has visited, by (type name, id).
     """
 
     def __init__(self, ids: np.ndarray, type_, types: dict, values):
-        self.types, self.fields, self.made = types, {}, {}
+        self.types, self.fields, self.converted = types, {}, {}
         frontier = {type_.name: set(ids.tolist()) - {NIL}}
         while frontier:
             pending = defaultdict(set)
             for name, ids_of_type in frontier.items():
                 self._load(types[name], sorted(ids_of_type), values, pending)
-            frontier = {
-                name: unknown
-                for name, ids_of_type in pending.items()
-                if (unknown := {i for i in ids_of_type if (name, i) not in self.fields})
-            }
+            unknown = ((name, {i for i in ids if (name, i) not in self.fields}) for name, ids in pending.items())
+            frontier = {name: ids_of_type for name, ids_of_type in unknown if ids_of_type}
 
     def _load(self, type_, record_ids: list, values, pending: dict) -> None:
-        """Load the fields of records, by branch if the type has branches, and add the records in them to `pending`. record_ids:
-        their ids."""
+        """Load the fields of the records of one type, and add the ids of records in them to `pending`, by type name."""
         ids = np.array(record_ids, np.int64)
         if not type_.branches:
             self._store(type_, None, ids, values.fields(ids, len(type_.fields)), values, pending)
@@ -175,33 +179,37 @@ class Unpacked:
         self.fields.update(((type_.name, i), (tag, row)) for i, row in zip(ids, rows, strict=True))
 
     def value(self, top: int, type_):
-        """One record as nested tuples, nil as None, a branch as a `Branch`. Shared records are converted once."""
-        waiting = [(top, type_, False)]
+        """Return one record as nested tuples, nil as None, a branch as a `Branch`. Shared records are converted once."""
+        waiting = [(top, type_, False)]  # with True once the records inside have been converted
         while waiting:
-            item, kind, entered = waiting.pop()
-            if item == NIL or (kind.name, item) in self.made:
+            item, item_type, is_ready = waiting.pop()
+            if item == NIL or (item_type.name, item) in self.converted:
                 continue
-            tag, row = self.fields[kind.name, item]
-            inner = [(value, self.types[name]) for value, (_, name) in zip(row, fields_of_tag(kind, tag), strict=True)]
-            if entered:
-                fields = [self._made(value, of) for value, of in inner]
-                self.made[kind.name, item] = tuple(fields) if tag is None else Branch(kind.branches[tag].name, *fields)
+            tag, row = self.fields[item_type.name, item]
+            names = (name for _, name in fields_of_tag(item_type, tag))
+            inner = [(value, self.types[name]) for value, name in zip(row, names, strict=True)]
+            if is_ready:
+                fields = [self._python_value(value, field_type) for value, field_type in inner]
+                record = tuple(fields) if tag is None else Branch(item_type.branches[tag].name, *fields)
+                self.converted[item_type.name, item] = record
             else:
-                waiting.append((item, kind, True))
-                waiting += [(value, of, False) for value, of in inner if of.kind == Kind.RECORD]
-        return self._made(top, type_)
+                waiting.append((item, item_type, True))
+                waiting += [(value, field_type, False) for value, field_type in inner if field_type.kind == Kind.RECORD]
+        return self._python_value(top, type_)
 
-    def _made(self, value, type_):
-        """Return a value as a Python object, if the records in it have been converted."""
+    def _python_value(self, value, type_):
+        """Return the Python object of a field, or of a record that has been converted."""
         if type_.kind != Kind.RECORD:
             return value
-        return None if value == NIL else self.made[type_.name, value]
+        return None if value == NIL else self.converted[type_.name, value]
 
 
 class RecordTexts(Unpacked):
-    """Records as text in a style, which gives nil, scalar(value, kind), and the text before and after each field by
-    pieces(names), or branch(name, names). `fields[type name, id]` is the text cut where records are in it, which are such keys,
-    the last part first: made column by column, 0.5 µs a field."""
+    """Records as text, made column by column: 0.5 µs a field.
+
+    style: as the classes of `record_text`.
+    fields: for each (type name, id): the text, cut into strings and the keys of the records inside, last part first.
+    """
 
     def __init__(self, ids: np.ndarray, type_, types: dict, values, style):
         self.style = style
@@ -211,8 +219,8 @@ class RecordTexts(Unpacked):
     def _keep(self, type_, tag: int | None, ids: list[int], columns: list[list]) -> None:
         fields = fields_of_tag(type_, tag)
         names = [name for name, _ in fields]
-        text, *after = self.style.pieces(names) if tag is None else self.style.branch(type_.branches[tag].name, names)
-        parts, texts = [], [text] * len(ids)
+        before, *after = self.style.pieces(names) if tag is None else self.style.branch(type_.branches[tag].name, names)
+        parts, texts = [], [before] * len(ids)  # columns of finished parts, and the texts of the unfinished one
         for column, piece, (_, name) in zip(columns, after, fields, strict=True):
             kind = self.types[name].kind
             if kind == Kind.RECORD:
@@ -227,7 +235,7 @@ class RecordTexts(Unpacked):
         self.fields.update(((type_.name, i), cut) for i, cut in zip(ids, cuts, strict=True))
 
     def texts(self, ids: Iterable[int], type_) -> list[str]:
-        """Return records as text. 0.5 µs for each record in them; the text of one is reused in later ones that contain it."""
+        """Return records as text: 0.5 µs for each record inside. The text of one is reused in later ones that contain it."""
         return [self._text((type_.name, top)) for top in ids]
 
     def _text(self, top: tuple[str, int]) -> str:

@@ -32,7 +32,7 @@ class Fixpoint:
         if it finished them."""
         stratum = self.stratum
         stratum.trace.take_up([], self.recovery.past(stratum.local.number))
-        with memory.at(lambda: stratum.local.busiest(self.stratum.iteration), made=lambda: self.stratum.made_so_far()):
+        with memory.working_on(lambda: stratum.local.busiest(self.stratum.iteration), made=lambda: self.stratum.made_so_far()):
             stratum.begin(self.recovery.take_up)
             return self._go_on()
 

@@ -273,7 +273,7 @@ class Local:
 
     def _completed(self, delta: int) -> None:
         """Count an iteration, check the limits, and report progress."""
-        with memory.at(lambda: self.busiest(self.iteration), made=self.made_so_far):
+        with memory.working_on(lambda: self.busiest(self.iteration), made=self.made_so_far):
             limits.check_limits()
             limits.check_bytes(self.nbytes)
         self.iteration += 1
@@ -283,7 +283,7 @@ class Local:
     def _derive(self, rule: Rule, place, parts, number: int) -> None:
         """Evaluate a rule version, and record its cost."""
         entry = self.profile.rule(rule, self.number, bool(self.recursive))
-        with self.profile.timed(entry), memory.at(partial(self._place, rule), made=self.made_so_far):
+        with self.profile.timed(entry), memory.working_on(partial(self._place, rule), made=self.made_so_far):
             try:
                 made, born, exceeded = self._made(rule, self._body(rule, place, parts, number).derivation)
             except EvaluationError as error:

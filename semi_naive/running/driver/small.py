@@ -60,7 +60,7 @@ class Small:
             local.small = 0  # the tables may have what room there is left
         if self.tuples > most or not local.small:
             return False
-        with memory.at(self._place, made=self._made_so_far):
+        with memory.working_on(self._place, made=self._made_so_far):
             self._look()
             instructions = int(min(SLICE_INSTRUCTIONS, 1 + limits.bindings_left()))  # between two looks
             bounds = Bounds(MAX_DELTA_GROWTH * local.small, most, made, local.work, iterations, instructions)

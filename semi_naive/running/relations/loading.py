@@ -43,7 +43,7 @@ class FactLoader:
         """Yield each source, and True if tasks read it. A source that they do not read as a whole is split into its files."""
         for name, source in sources:
             spread = self._may_spread(name, source)
-            parts = (source,) if spread else source.each()
+            parts = (source,) if spread else source.members()
             yield from ((name, one, spread or self._may_spread(name, one)) for one in parts)
 
     @staticmethod

@@ -183,10 +183,10 @@ class OnPartitions(InRuns):
         except RunMissing as missing:
             raise RunsLost(str(missing)) from None
 
-    def as_they_are(self, kinds) -> bool:
+    def in_row_order(self, kinds) -> bool:
         """True if this process sees the runs, and they are sorted in the order of the rows."""
         source = self.source() if self.cluster.local else None
-        return isinstance(source, Blocks) and source.as_they_are(kinds)
+        return isinstance(source, Blocks) and source.in_row_order(kinds)
 
 
 class SignedInRuns(InRuns):

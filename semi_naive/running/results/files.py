@@ -66,7 +66,7 @@ def _write_relation(answer, path: str, form: Format) -> None:
     """Write the tuples by tasks if there are many that are not in this process or not in order; else by this process."""
     spread = answer.stored
     many = spread is not None and spread.partitioned and spread.count > MIN_TASK_WRITTEN_TUPLES
-    if many and form.io in ("file", "parquet") and not spread.as_they_are(answer.relation.kinds):
+    if many and form.io in ("file", "parquet") and not spread.in_row_order(answer.relation.kinds):
         from semi_naive.running.results.pieces import write_pieces
 
         return write_pieces(answer, spread, path, form)

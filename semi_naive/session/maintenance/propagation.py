@@ -70,7 +70,7 @@ class Propagation:
             return self._change_loop(number, stale)
         stratum = self.run.strata[number]
         own = {name: self.net[name] for name in stratum.relations if name in self.net}
-        with memory.at(partial(self.run.place_of, number)):
+        with memory.working_on(partial(self.run.place_of, number)):
             limits.check_limits()
             changed = self._change_stratum(number, stratum, own, number in stale)
             limits.check_bytes(now=True)

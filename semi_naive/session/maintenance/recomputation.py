@@ -178,7 +178,7 @@ class Recomputation:
         if self._implied_by_edges(number):
             return
         below = {name: contents for name, contents in relations.spread.items() if name not in stratum.relations}
-        with memory.at(partial(run.place_of, number)):
+        with memory.working_on(partial(run.place_of, number)):
             run.evaluate(number, stratum)
             relations.rest_there(number, stratum)
         for name, contents in below.items():
