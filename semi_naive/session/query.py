@@ -31,7 +31,7 @@ from semi_naive.running.results.answers import Answer
 from semi_naive.sandbox import NoFiles
 from semi_naive.session.contents import EpochDatabase, TablesOnDemand, View
 from semi_naive.session.facts import columns_of
-from semi_naive.session.maintenance.spread import Kept
+from semi_naive.session.maintenance.spread import Contents
 from semi_naive.session.registered.bodies import parse_query
 
 EXPECTS = 'an atom of a query has constants, _ and variables, as in path(1, y) or name(x, "Ann")'
@@ -260,13 +260,13 @@ def answers(session: Any, text: str, parameters: dict) -> Answer:
     asked = parse_query(text)
     if isinstance(asked, syntax.Atom):
         return answers_to_atom(session, asked, text, parameters)
-    with session.limited(), session.alone(), session.registry.body(text) as name:
+    with session.limited(), session.in_turn(), session.registry.registered_body(text) as name:
         return answers_to_rules(session, name, parameters)
 
 
 def answers_to_rules(session: Any, name: str, parameters: dict) -> Answer:
     """All tuples of a relation of registered rules, in an open turn."""
-    with session.registry.answer(name, parameters) as (relation, table):
+    with session.registry.contents_of(name, parameters) as (relation, table):
         return answer_of(session, relation, partial(columns_of, table))
 
 
@@ -279,15 +279,15 @@ def answers_to_atom(session: Any, atom: syntax.Atom, text: str, parameters: dict
     with session.limited():
         if session.is_there(name):
             asked = query_of(atom, session.relations, types, values)
-            session.registry.key(name, parameters)
-            return _answer_query(session, asked, session.at(session.epoch).kept(name))
-        with session.alone():
+            session.registry.parameter_key(name, parameters)
+            return _answer_query(session, asked, session.at(session.epoch).contents(name))
+        with session.in_turn():
             if not parameters and session.registry.answers_on_demand(name):
                 asked = query_of(atom, {name: session.registry.relation(name)}, types, values)
                 if asked.terms.constants:
-                    with session.registry.body(text) as body, session.registry.answer(body, {}) as (_, table):
+                    with session.registry.registered_body(text) as body, session.registry.contents_of(body, {}) as (_, table):
                         return answer_of(session, asked.answer, partial(columns_of, table))
-            with session.registry.answer(name, parameters, owner) as (relation, table):
+            with session.registry.contents_of(name, parameters, owner) as (relation, table):
                 return _answer_query(session, query_of(atom, {name: relation}, types, values), table)
 
 
@@ -295,9 +295,9 @@ def everything(session: Any, name: str, parameters: dict, owner: str | None = No
     """All tuples of a relation now; registered rules are evaluated for this if no subscriber needs them."""
     session.registry.check_waiting(name)
     if session.is_there(name):
-        session.registry.key(name, parameters)
+        session.registry.parameter_key(name, parameters)
         return session[name]
-    with session.limited(), session.alone(), session.registry.answer(name, parameters, owner) as (relation, table):
+    with session.limited(), session.in_turn(), session.registry.contents_of(name, parameters, owner) as (relation, table):
         return answer_of(session, relation, partial(columns_of, table))
 
 
@@ -308,6 +308,6 @@ def answer_of(session: Any, relation: Relation, columns: Callable[[], np.ndarray
     return Answer(cast(Any, View({relation.name: relation}, held, session, own=values)), relation.name)
 
 
-def _answer_query(session: Any, asked: Query, kept: Kept) -> Answer:
-    columns = asked.on_partitions(kept) if isinstance(kept, OnPartitions) else asked.of(kept)
+def _answer_query(session: Any, asked: Query, contents: Contents) -> Answer:
+    columns = asked.on_partitions(contents) if isinstance(contents, OnPartitions) else asked.of(contents)
     return answer_of(session, asked.answer, lambda: columns)

@@ -36,7 +36,7 @@ from semi_naive.session.maintenance.materialized import MaterializedRelations
 from semi_naive.session.maintenance.spread import (
     FEW,
     AnyChange,
-    Kept,
+    Contents,
     both_sides,
     here,
     index_of,
@@ -131,8 +131,10 @@ class AcrossPartitions:
         if found is None:
             return None
         if found.size:
-            self.relations.keep(closure.relation, OnPartitions(self._apply_change(spread.relation, found), self.run.cluster))
-            self.relations.rest_there(number, self.run.strata[number])
+            self.relations.set_contents(
+                closure.relation, OnPartitions(self._apply_change(spread.relation, found), self.run.cluster)
+            )
+            self.relations.collect_small(number, self.run.strata[number])
         return {closure.relation: found}
 
     def _apply_change(self, whole: PartitionedRelation, change: Change) -> PartitionedRelation:
@@ -151,7 +153,7 @@ class AcrossPartitions:
         relations = [self.run.program.relations[name] for name in stratum.relations]
         if in_one_place(stratum, self.run.program.relations):
             return False
-        if any(not each.arity and self.relations.kept(each.name).count for each in relations):
+        if any(not each.arity and self.relations.contents(each.name).count for each in relations):
             return False
         if number not in self.deltas:
             explicit = {*self.relations.facts.given, *self.relations.facts.written} & set(stratum.relations)
@@ -165,7 +167,7 @@ class AcrossPartitions:
         flipped = {flip.relation for flip in flips}
         if not self.relations.few_changed(names, own, changes, SOME, MOST):
             return False
-        return not better or not may_lose_best(stratum, better, flipped, own, changes, self.relations.kept)
+        return not better or not may_lose_best(stratum, better, flipped, own, changes, self.relations.contents)
 
     def lacks_counts(self, number: int) -> bool:
         """True if counts of aggregates are missing: never, as no counts are maintained on the partitions."""
@@ -174,11 +176,11 @@ class AcrossPartitions:
     def follow(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping, most: float) -> dict[str, AnyChange]:
         """Maintain the relations of a stratum within a budget. After OverBudget they are inconsistent. own: changes of the
         explicit facts of its relations; changes: of all relations below; most: the budget of bindings."""
-        old = {name: self.relations.kept(name) for name in stratum.relations}
+        old = {name: self.relations.contents(name) for name in stratum.relations}
         with self._jobs(stratum, own, changes):
             with limits.budget(most):
                 parts = self._go_on(number, stratum, own, changes)
-            self.relations.rest_there(number, stratum)
+            self.relations.collect_small(number, stratum)
             return {name: self._change_from(name, each, parts.get(name, each)) for name, each in old.items()}
 
     def _jobs(self, stratum: Stratum, own: Mapping[str, AnyChange], changes: Mapping[str, AnyChange]) -> AbstractContextManager:
@@ -189,15 +191,15 @@ class AcrossPartitions:
         small = changed <= MAX_CHANGED_HERE and sum(map(self.run.database.count, names)) <= MAX_TUPLES_HERE
         return self.run.cluster.in_this_process() if small and self.run.cluster.local else nullcontext()
 
-    def _change_from(self, name: str, old: Kept, parts: Kept) -> AnyChange:
+    def _change_from(self, name: str, old: Contents, parts: Contents) -> AnyChange:
         """Return the change of a relation; if it is empty, restore the old contents. parts: the old contents as remaining runs
         and runs of suspects, so that common runs need not be compared."""
-        change = self.relations.between(name, parts, self.relations.kept(name))
+        change = self.relations.between(name, parts, self.relations.contents(name))
         if not change.size:
-            self.relations.keep(name, old)
+            self.relations.set_contents(name, old)
         return change
 
-    def _go_on(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping) -> dict[str, Kept]:
+    def _go_on(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping) -> dict[str, Contents]:
         """Overdelete, rederive and insert. Return the old contents of each relation that had tuples, as the runs of its
         suspects and of its other tuples. own: changes of explicit facts; changes: of relations below."""
         deltas = self.deltas[number]
@@ -219,7 +221,7 @@ class AcrossPartitions:
                 table = Table(self.run.program.relations[name].arity)
                 if name in own:
                     table.insert_block(own[name].born)
-                self.relations.keep(name, table)
+                self.relations.set_contents(name, table)
             apart = {suspects(name) for name, contents in suspected.items() if contents.count > FEW} | {*left.values()}
             self._evaluate(number, stratum, once, rest, frozenset(apart))
         return {name: OnPartitions(contents, self.run.cluster) for name, contents in parts.items()}
@@ -233,11 +235,11 @@ class AcrossPartitions:
             temporaries[lost(name)] = name, side(cluster, lost(name), change, born=False)
             for temporary in {flip.changed for flip in deltas.flips if flip.relation == name and flip.how == AGGREGATED}:
                 temporaries[temporary] = name, both_sides(cluster, temporary, change)
-            put(before(name), name, self.relations.origin.kept(name))
-            put(after(name), name, self.relations.kept(name))
-        temporaries = {temporary: (name, kept) for temporary, (name, kept) in temporaries.items() if kept.count}
-        for temporary, (name, kept) in temporaries.items():
-            put(temporary, name, kept)
+            put(before(name), name, self.relations.origin.contents(name))
+            put(after(name), name, self.relations.contents(name))
+        temporaries = {temporary: (name, contents) for temporary, (name, contents) in temporaries.items() if contents.count}
+        for temporary, (name, contents) in temporaries.items():
+            put(temporary, name, contents)
         return {*temporaries}
 
     @staticmethod
@@ -258,7 +260,7 @@ class AcrossPartitions:
         once += [rule for rule in deltas.deleted() if origin(rule.head.relation) in deleted]
         if not once:
             return {}
-        now = {name: self.relations.kept(name) for name in below}
+        now = {name: self.relations.contents(name) for name in below}
         for name in deltas.known:
             put(explicit(name), name, self.relations.explicit(name))
         for name in names:
@@ -266,12 +268,12 @@ class AcrossPartitions:
         for name in deleted:
             put(lost(name), name, side(self.run.cluster, lost(name), own[name], born=False))
         for name in below:
-            self.relations.keep(name, self.relations.origin.kept(name))
+            self.relations.set_contents(name, self.relations.origin.contents(name))
         try:
             self._evaluate(number, deltas.suspecting, once, {}, frozenset(names))
         finally:
-            for name, kept in now.items():
-                self.relations.keep(name, kept)
+            for name, contents in now.items():
+                self.relations.set_contents(name, contents)
         found = {name: self.run.database.partitioned(suspects(name)) for name in names}
         return {name: each for name, each in found.items() if each is not None and each.count}
 
@@ -288,15 +290,15 @@ class AcrossPartitions:
         Fixpoint(partitioned, self.run.recovery).run()
 
     @contextmanager
-    def _temporary(self) -> Iterator[Callable[[str, str, Kept], None]]:
-        """Yield `put(name, like, kept)`, which adds a temporary relation with the contents `kept` and the types of relation
-        `like`. They are removed at the end of the block."""
+    def _temporary(self) -> Iterator[Callable[[str, str, Contents], None]]:
+        """Yield `put(name, like, contents)`, which adds a temporary relation with the contents `contents` and the types of
+        relation `like`. They are removed at the end of the block."""
         added = []
 
-        def put(name: str, like: str, kept: Kept) -> None:
+        def put(name: str, like: str, contents: Contents) -> None:
             self.run.program.relations[name] = replace(self.run.program.relations[like], name=name, lattice=None)
             self.run.indexes.arities[name] = self.run.program.relations[like].arity
-            self.relations.keep(name, kept)
+            self.relations.set_contents(name, contents)
             added.append(name)
 
         try:
@@ -308,21 +310,21 @@ class AcrossPartitions:
 
     def _partitioned(self, name: str) -> PartitionedRelation:
         """The contents of a relation on the partitions; a table of this process is copied to them."""
-        kept = self.relations.kept(name)
-        if isinstance(kept, OnPartitions):
-            return kept.relation
-        keys = kept.arity - 1 if self.run.program.relations[name].lattice else 1
-        return laid_out(self.run.cluster, name, kept, index_of(self.run.cluster, kept.arity, keys))
+        contents = self.relations.contents(name)
+        if isinstance(contents, OnPartitions):
+            return contents.relation
+        keys = contents.arity - 1 if self.run.program.relations[name].lattice else 1
+        return laid_out(self.run.cluster, name, contents, index_of(self.run.cluster, contents.arity, keys))
 
     def _without(
-        self, whole: PartitionedRelation, gone: Kept | PartitionedRelation | None
+        self, whole: PartitionedRelation, gone: Contents | PartitionedRelation | None
     ) -> tuple[PartitionedRelation, PartitionedRelation]:
         """Remove tuples from a relation. Return the rest, and the whole relation as the runs of the rest and of these tuples.
         gone: the tuples to remove."""
         if gone is None:
             return whole, whole
-        kept = OnPartitions(gone, self.run.cluster) if isinstance(gone, PartitionedRelation) else gone
-        gone = laid_out(self.run.cluster, whole.name, kept, *whole.indexes)
+        contents = OnPartitions(gone, self.run.cluster) if isinstance(gone, PartitionedRelation) else gone
+        gone = laid_out(self.run.cluster, whole.name, contents, *whole.indexes)
         rest = [only_full(index) for index in whole.indexes]
         for found in self.run.cluster.jobs.job(TakeOut(whole, gone, self.run.cluster.root, self.run.cluster.label("rest"))):
             index = rest[found.index]

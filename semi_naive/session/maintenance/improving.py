@@ -16,7 +16,7 @@ from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Atom, Call, Compare, Const, Kind, Rule, Term, Var
-from semi_naive.session.maintenance.spread import ColumnBounds, Kept, column_blocks
+from semi_naive.session.maintenance.spread import ColumnBounds, Contents, column_blocks
 
 MAX_DEPTH = 20  # nested terms and equalities of variables that are examined
 
@@ -46,19 +46,19 @@ def may_lose_best(
     flipped: Container[str],
     own: Mapping,
     changes: Mapping,
-    kept: Callable[[str], Kept],
+    contents: Callable[[str], Contents],
 ) -> bool:
     """True if a recursion of best values loses a tuple, and may improve a value by its consequences: then suspects are unknown.
 
-    flipped: the relations that rules negate or aggregate; own, changes: of explicit facts, and of relations. kept: returns the
-    contents of a relation.
+    flipped: the relations that rules negate or aggregate; own, changes: of explicit facts, and of relations. contents: returns
+    the contents of a relation.
     """
     changed = [(name, change) for name, change in (*changes.items(), *own.items()) if name in own or name in stratum.reads]
     if not any(change.went or name in flipped for name, change in changed):
         return False
 
     def blocks(name: str) -> Iterator[Block | ColumnBounds]:
-        now = kept(name)
+        now = contents(name)
         gone = [change.lost for change in (changes.get(name), own.get(name)) if change and change.went]
         return chain.from_iterable(map(column_blocks, [now if isinstance(now, Table) else now.relation, *gone]))
 

@@ -99,7 +99,9 @@ class InDriver:
         names = stratum.reads | set(stratum.relations)
         if not self.relations.few_changed(names, own, changes, MAX_CHANGED_TUPLES, MAX_CHANGED_PART):
             return False
-        return not rules.better or not may_lose_best(stratum, rules.better, rules.flipped, own, changes, self.relations.kept)
+        return not rules.better or not may_lose_best(
+            stratum, rules.better, rules.flipped, own, changes, self.relations.contents
+        )
 
     def follow(self, number: int, stratum: Stratum, own: dict, changes: dict, most: float) -> dict[str, Change]:
         """Maintain a stratum by its rules within a budget, and return its changes.
@@ -165,7 +167,7 @@ class InDriver:
                 tables[name] = settled_copy(tables[name])
                 if clock:
                     clock.keep(name, tables[name])
-                found[name] = self.relations.compared_tables(name, before[name], tables[name])
+                found[name] = self.relations.store_better_table(name, before[name], tables[name])
             else:
                 found[name] = self._changed(name, before[name], table, suspected.get(name))
         if ticks and clock:

@@ -83,13 +83,13 @@ class Propagation:
         involved = {name for member in strata for name in (*member.reads, *member.relations)}
         if loop is None or not (involved & (self.changes.keys() | self.net.keys()) or stale & set(loop.numbers)):
             return {}
-        before = {name: relations.kept(name) for member in strata for name in member.relations}
+        before = {name: relations.contents(name) for member in strata for name in member.relations}
         self.recomputation.compute_loop(loop)
-        changed = {name: relations.compared(name, kept) for name, kept in before.items()}
+        changed = {name: relations.store_better(name, contents) for name, contents in before.items()}
         for known, name in () if loop.of.steps else loop.of.pairs:  # later strata may read `known`, too
             changed[known] = changed[name]
-            kept = relations.kept(name)
-            relations.keep(known, snapshot(kept) if isinstance(kept, Table) else kept)
+            contents = relations.contents(name)
+            relations.set_contents(known, snapshot(contents) if isinstance(contents, Table) else contents)
             relations.merged.update({known: relations.tables[known]} if name in relations.merged else {})
         return changed
 
@@ -100,7 +100,7 @@ class Propagation:
         closure = None if stale else relations.closure(number, own, self.changes)
         if closure and not self._is_affected(closure):
             return {}
-        before = {name: relations.kept(name) for name in stratum.relations}
+        before = {name: relations.contents(name) for name in stratum.relations}
         for way in () if stale else self._ways(number, stratum, own, closure):
             if (found := way()) is not None:
                 return found
@@ -158,7 +158,7 @@ class Propagation:
         tables, spread = dict(relations.tables), dict(relations.spread)
         try:
             changed = place.follow(number, stratum, own, self.changes, most)
-            allowed.kept(loses, ticks)
+            allowed.succeeded(loses, ticks)
             return changed
         except (OverBudget, TooLarge):
             relations.use(tables, spread)

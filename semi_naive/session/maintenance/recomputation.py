@@ -22,7 +22,7 @@ from semi_naive.running.driver.local import Local, TooLarge
 from semi_naive.running.loops import rounds
 from semi_naive.session.maintenance.implied import MAX_IMPLIED_PAIRS, implied
 from semi_naive.session.maintenance.materialized import CLOSURE_FACTOR, MaterializedRelations
-from semi_naive.session.maintenance.spread import AnyChange, Kept
+from semi_naive.session.maintenance.spread import AnyChange, Contents
 
 FREE = 10_000  # bindings that maintenance may always visit: 20 batches, about 1 ms
 TRIES = 2  # expensive attempts among `ROUND` changes, while they exceed the budget; without it `small` of bench.sessions: 1.4×
@@ -64,7 +64,7 @@ class Budget:
         self.in_vain[loses] = self.in_vain.get(loses, 0) + (not tried)
         return tried
 
-    def kept(self, loses: bool, ticks: bool) -> None:
+    def succeeded(self, loses: bool, ticks: bool) -> None:
         """Note that a change was followed within the budget, of a stratum with or without ticks."""
         self.in_vain[loses] = 0
         self.helped |= loses and ticks
@@ -76,7 +76,7 @@ class Budget:
         >>> budget = Budget()
         >>> budget.exceeded(loses=False, ticks=False), budget.exceeded(loses=True, ticks=False)
         (False, True)
-        >>> budget.kept(loses=True, ticks=True)
+        >>> budget.succeeded(loses=True, ticks=True)
         >>> budget.exceeded(loses=True, ticks=True), budget.exceeded(loses=True, ticks=True)
         (True, False)
         """
@@ -119,11 +119,11 @@ class Recomputation:
             for number in loop.numbers:
                 self.compute(number)
 
-    def recompute(self, number: int, before: Mapping[str, Kept]) -> dict[str, AnyChange]:
+    def recompute(self, number: int, before: Mapping[str, Contents]) -> dict[str, AnyChange]:
         """Compute a stratum in a transaction, and return the changes of its relations since `before`."""
         with self._merged_inputs(number):
             self.compute(number)
-        return {name: self.relations.compared(name, kept) for name, kept in before.items()}
+        return {name: self.relations.store_better(name, contents) for name, contents in before.items()}
 
     def compute(self, number: int) -> None:
         """Compute a stratum as a run does, and set its budget by the bindings that this takes."""
@@ -180,9 +180,9 @@ class Recomputation:
         below = {name: contents for name, contents in relations.spread.items() if name not in stratum.relations}
         with memory.at(partial(run.place_of, number)):
             run.evaluate(number, stratum)
-            relations.rest_there(number, stratum)
+            relations.collect_small(number, stratum)
         for name, contents in below.items():
-            relations.keep(name, contents)  # some were collected, if the stratum was evaluated in one place
+            relations.set_contents(name, contents)  # some were collected, if the stratum was evaluated in one place
         run.plans.clear()
 
     def _evaluate_with_ticks(self, number: int, stratum: Stratum) -> bool:

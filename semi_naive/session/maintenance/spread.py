@@ -22,7 +22,7 @@ from semi_naive.running.relations.on_partitions import OnPartitions, SignedInRun
 
 FEW = 1 << 18  # changed tuples up to which a difference is collected to this process
 
-Kept = Table | OnPartitions
+Contents = Table | OnPartitions
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def here(change: AnyChange) -> Change:
     return change.collected() if isinstance(change, SpreadChange) else change
 
 
-def between(cluster: Cluster, name: str, before: Kept, after: Kept) -> AnyChange:
+def between(cluster: Cluster, name: str, before: Contents, after: Contents) -> AnyChange:
     """The change of a relation from one content to another. If all partitions are on this host, and the runs that only one has
     are small, no job is started. Otherwise a job of one stage compares them, after another job if their buckets differ."""
     if isinstance(before, Table) and isinstance(after, Table):
@@ -104,7 +104,7 @@ def _relation(
     return PartitionedRelation(name, len(like.order), [PartitionedIndex(like.order, like.keys, like.map, full, sizes=sizes)])
 
 
-def side(cluster: Cluster, name: str, change: AnyChange, born: bool) -> Kept:
+def side(cluster: Cluster, name: str, change: AnyChange, born: bool) -> Contents:
     """The new tuples of a change (`born`), or its lost tuples, as a relation of the given name."""
     found = change.born if born else change.lost
     if isinstance(found, PartitionedRelation):
@@ -115,7 +115,7 @@ def side(cluster: Cluster, name: str, change: AnyChange, born: bool) -> Kept:
     return table
 
 
-def both_sides(cluster: Cluster, name: str, change: AnyChange) -> Kept:
+def both_sides(cluster: Cluster, name: str, change: AnyChange) -> Contents:
     """The new and the lost tuples of a change together, as a relation of the given name."""
     if isinstance(change, Change):
         table = Table(change.born.arity)
@@ -158,12 +158,12 @@ def index_of(cluster: Cluster, arity: int, keys: int = 1) -> PartitionedIndex:
     return PartitionedIndex(own_order(arity), min(keys, arity), cluster.bucket_map())
 
 
-def laid_out(cluster: Cluster, name: str, kept: Kept, *like: PartitionedIndex) -> PartitionedRelation:
+def laid_out(cluster: Cluster, name: str, contents: Contents, *like: PartitionedIndex) -> PartitionedRelation:
     """Distribute a relation over the buckets of the indexes `like`, unless it already has the buckets of the only one."""
-    if isinstance(kept, OnPartitions) and len(like) == 1 and _alike(kept.relation.home, like[0]):
-        return kept.relation
+    if isinstance(contents, OnPartitions) and len(like) == 1 and _alike(contents.relation.home, like[0]):
+        return contents.relation
     indexes = [PartitionedIndex(each.order, each.keys, each.map) for each in like]
-    source = kept.relation if isinstance(kept, OnPartitions) else _shared(cluster, name, kept)
+    source = contents.relation if isinstance(contents, OnPartitions) else _shared(cluster, name, contents)
     reorder = Reorder({name: source}, {name: indexes}, cluster.jobs.partitions)
     for born in cluster.jobs.job(reorder, Settle({name: indexes}, cluster.label("laid-out"), cluster.root)):
         if isinstance(born, Born):

@@ -25,10 +25,10 @@ def reasons(session: Any, name: str, given: dict, epoch: Any) -> Iterator["Why"]
     """Yield the proofs of a relation's tuples for given parameters. No transaction is open while the block runs. The rules read
     the relations of an epoch. If it is the last one, relations of registered rules without a subscriber are evaluated too."""
     registry = session.registry
-    with session.alone():
-        key = registry.key(name, given)
+    with session.in_turn():
+        key = registry.parameter_key(name, given)
         rules: Registered = registry.rules[name]
-        with registry.there(rules.reads):
+        with registry.evaluated(rules.reads):
             now = session.at(session.epoch) if epoch.number == session.epoch else epoch
             for each in rules.reads:
                 now.check(each)
@@ -44,9 +44,9 @@ def _proofs_at(session: Any, rules: Registered, asked: Table, epoch: Any) -> "Wh
     from semi_naive.provenance.why import Why
     from semi_naive.running.run import ProgramRun
 
-    known, values = session.registry.known, session.upkeep.values
+    known, values = session.registry.readable, session.upkeep.values
     program = parameters_as_variables(rules, known, session.program.checked)
-    reads = {rules.asked: asked, **{name: epoch.kept(name) for name in rules.reads}}
+    reads = {rules.asked: asked, **{name: epoch.contents(name) for name in rules.reads}}
     wanted = type(session.program).from_checked(
         replace(program, directives=[ir.FileDirective("output", rules.name)]), rules.name
     )
@@ -55,7 +55,7 @@ def _proofs_at(session: Any, rules: Registered, asked: Table, epoch: Any) -> "Wh
         derived = {name: table for name, table in run.database.tables.items() if name not in rules.reads}
         spread = {name: value for name, value in run.database.on_partitions.items() if name not in rules.reads}
     tables = {name: table for name, table in epoch.tables.items() if name not in epoch.spread}
-    before = session.registry.with_rules(session.program.checked, epoch.tables.keys() | epoch.spread.keys())
+    before = session.registry.with_registered_rules(session.program.checked, epoch.tables.keys() | epoch.spread.keys())
     own = {name: value for name, value in program.relations.items() if name not in before.relations}
     more = [rule for rule in program.rules if rule.head.relation in own]
     whole = replace(before, relations=before.relations | own, rules=[*before.rules, *more], sums=before.sums | program.sums)

@@ -110,7 +110,7 @@ class Registered:
         return Compiled(program, strata(program))
 
 
-def source(relation: ir.Relation) -> Registered:
+def system_rules(relation: ir.Relation) -> Registered:
     """A system relation in the form of a registered one without rules, so that it is kept while it has users."""
     program = ir.Program({}, {relation.name: relation}, [])
     return Registered(relation.name, "", (), frozenset(), frozenset(), lambda: program)

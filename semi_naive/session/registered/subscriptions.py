@@ -169,7 +169,7 @@ class Subscription:
         changes are still kept, and a new subscription by that name resumes it."""
         self._session.check_process()
         self.stop()
-        self._session.registry.subscribers.forget(self)
+        self._session.registry.subscribers.remove(self)
 
     def stop(self) -> None:
         """Make no more calls, and wait for a call in another thread to end."""

@@ -104,7 +104,7 @@ class Client:
     def check_asks(self, name: str, registry: Any) -> None:
         """Check that it may read a relation or a part of it. Every client may read its own rows of sys.subscription."""
         if not self.asks(name, registry) and not (name == "sys.subscription" and registry.is_system(name)):
-            known = [*registry.known, *registry.rules]
+            known = [*registry.readable, *registry.rules]
             may = sorted(each for each in dict.fromkeys(known) if self.asks(each, registry))
             raise NotAllowed(f"{self.name} may not read {name}: it may read {_names_or_nothing(may)}")
 

@@ -20,9 +20,9 @@ class StreamSink:
     def __init__(self, session: Any, relation: str, op: str | None, key, query: str | None):
         """op: the column that distinguishes inserts and deletes; key: the attributes by which rows replace others; query: the
         name of the stream, by default Spark's id."""
-        session.explicit(relation)
+        session.changeable_facts(relation)
         if key is not None:
-            session.places(relation, key)
+            session.key_places(relation, key)
         self.session, self.relation, self.op, self.key, self.query = session, relation, op, key, query
 
     def __repr__(self) -> str:

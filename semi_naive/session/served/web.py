@@ -80,7 +80,7 @@ class Web:
     def __init__(self, session, name: str):
         """name: of the program."""
         self.session, self.name = session, name
-        session.registry.subscribers.most_waiting = MOST_WAITING
+        session.registry.subscribers.max_waiting = MOST_WAITING
         self.evaluating = ThreadPoolExecutor(EVALUATING, "semi-naive-evaluating")
         self.durable: dict[str, Callable[[], None]] = {}  # by their names in the session, what ends the streams
 
@@ -175,7 +175,7 @@ class Web:
             values = self._values(client, self._readable(client, asked.relation), options)
             return relation_as_json(answers_to_atom(session, asked, text, values, client.viewer), limit)
         check = partial(client.check_rules, registry=session.registry)
-        with session.limited(), session.alone(), session.registry.body(text, check) as name:
+        with session.limited(), session.in_turn(), session.registry.registered_body(text, check) as name:
             return relation_as_json(answers_to_rules(session, name, self._values(client, name, options)), limit)
 
     def differences(self, asked: ClientRequest) -> dict:
@@ -250,7 +250,7 @@ class Web:
         keys = {each.key for each in registry.subscribers.active if each.relation == name and each.owner == client.name}
         if not client.asks(name, registry) or not keys and name not in self.session.program.outputs:
             return None
-        found = change.beginning(keys) if keys and all(keys) else change
+        found = change.with_keys(keys) if keys and all(keys) else change
         return found if found.count() else None
 
     # -- rules
@@ -286,7 +286,7 @@ class Web:
             text = request.body.decode()
         except UnicodeDecodeError as error:
             raise BadRequest(f"the rules are not UTF-8: {error.reason} at byte {error.start}") from None
-        with self.session.limited(), self.session.alone():
+        with self.session.limited(), self.session.in_turn():
             check = None if client.owner else partial(client.check_rules, registry=registry)
             registry.register(request.name, text, check)
         waited = registry.waiting.get(request.name)
@@ -332,7 +332,7 @@ class Web:
         """The events of a subscription, which ends with them."""
         if called in self.durable:
             self.durable[called]()  # the client has come back before its old stream was seen to end
-        with self.session.limited(), self.session.alone():
+        with self.session.limited(), self.session.in_turn():
             subscription = subscribe(stream.put)
 
         def end() -> None:
@@ -375,7 +375,7 @@ class Web:
         epoch = body.get("acknowledge") if isinstance(body, dict) else None
         if type(epoch) is not int:
             raise BadRequest(f"the body acknowledges no epoch: {example}")
-        with self.session.alone():
+        with self.session.in_turn():
             self.session.registry.subscribers.acknowledge(self._durable(request), epoch)
         return {"acknowledged": epoch}
 
