@@ -223,7 +223,7 @@ class Session(Committing, Relations):
         tables = {each: self._now.contents(each) for each in rules.reads & self._now.tables.keys()}
         if rules.parameters:
             kinds = [type_.kind for _, type_ in rules.relation.attributes[: len(rules.parameters)]]
-            tables[rules.asked] = [tuple(EXAMPLES.get(kind, 0) for kind in kinds)]  # one tuple of parameter values
+            tables[rules.parameter_relation] = [tuple(EXAMPLES.get(kind, 0) for kind in kinds)]  # one tuple of parameter values
         wanted = replace(rules.checked, directives=[FileDirective("output", name)])
         return type(self.program).from_checked(wanted, name).explain(tables)
 

@@ -92,11 +92,7 @@ class System:
         self.work: deque[tuple] = deque(maxlen=MAX_WORK_TUPLES)  # the tuples of sys.work
 
     def table(
-        self,
-        name: str,
-        owner: str | None = None,
-        values: Values | None = None,
-        committing: EpochStatistics | None = None,
+        self, name: str, owner: str | None = None, values: Values | None = None, committing: EpochStatistics | None = None
     ) -> Table:
         """Return the current tuples of a system relation.
 

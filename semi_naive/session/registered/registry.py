@@ -289,7 +289,7 @@ class Registry:
         after = before + step
         if key and min(before, after) == 0:
             row, none = Block.of([np.array([value]) for value in key], 1), empty(len(key))
-            self._session.upkeep.apply({rules.asked: Change(row, none) if step > 0 else Change(none, row)})
+            self._session.upkeep.apply({rules.parameter_relation: Change(row, none) if step > 0 else Change(none, row)})
         self._uses[rules.name, key] = after
         if not after:
             del self._uses[rules.name, key]

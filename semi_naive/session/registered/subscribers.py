@@ -74,7 +74,7 @@ class Subscribers:
             missed = [(self._session.epoch, with_key(Change(everything, empty(relation.arity)), key))]
         for epoch, change in missed:
             subscription.add(change, epoch)
-            subscription.tell()
+            subscription.deliver_if_due()
         return subscription
 
     def _begin_history(self, called: str, history: History) -> None:
@@ -111,7 +111,7 @@ class Subscribers:
         retained = self._session.at(epoch)
         evaluated = name in retained.tables
         if evaluated and key:
-            asked = retained.tables[self._registry.rules[name].asked]
+            asked = retained.tables[self._registry.rules[name].parameter_relation]
             evaluated = rest_of_table(asked, key).count > 0
         if not evaluated:
             text = f"{name} was not evaluated{' for these parameters' if key else ''} at epoch {epoch}"
@@ -143,7 +143,7 @@ class Subscribers:
                 due += [(place, subscription, part) for place, subscription in listeners[name][key]]
         for _, subscription, part in sorted(due, key=itemgetter(0)):  # callbacks are called in the order of subscription
             subscription.add(part, epoch)
-            subscription.tell()
+            subscription.deliver_if_due()
 
     def _listeners(self) -> dict[str, dict[tuple[int, ...], list[tuple[int, Subscription]]]]:
         """Return the subscriptions by relation and values of its parameters, each as (place in `active`, subscription)."""
