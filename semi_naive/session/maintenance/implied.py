@@ -132,7 +132,7 @@ class Implied(Table):
         """All pairs as a change of an empty closure."""
         return CountedClosure(self.every, self.pairs, 0)
 
-    def beside(self, column: int, value: int) -> np.ndarray:
+    def pairs_with(self, column: int, value: int) -> np.ndarray:
         """Return the pairs that have a value in a column, as columns (2, n), found by a graph search along the edges."""
         edges = np.concatenate([np.array(block.columns()) for block in self.edges], axis=1)
         dense_graph = graph.intern(edges[:: 1 - 2 * column].T)
