@@ -18,7 +18,7 @@ EDGES = [(i, i + 1) for i in range(50)]
 @pytest.fixture
 def free(monkeypatch):
     """Set the bindings that every stratum may visit."""
-    return lambda bindings: monkeypatch.setattr("semi_naive.session.maintenance.recomputation.FREE", bindings)
+    return lambda bindings: monkeypatch.setattr("semi_naive.session.maintenance.recomputation.MIN_BUDGET", bindings)
 
 
 @pytest.fixture

@@ -211,7 +211,7 @@ def test_a_stratum_goes_on_from_its_runs(here, anew, nothing_here, by_rules):
 
 def test_a_closure_is_followed_without_a_look_at_its_pairs(here, anew, monkeypatch):
     """What has changed of it is found by its edges, which are here, and then taken out and put in."""
-    monkeypatch.setattr(across_partitions.AcrossPartitions, "_go_on", None)
+    monkeypatch.setattr(across_partitions.AcrossPartitions, "_maintain", None)
     with Program(PATHS).session({"edge": EDGES}, spark=here, **SPREAD) as session:
         for number in range(12):  # more than there may be runs before some are merged
             change = session.transaction()
@@ -226,12 +226,12 @@ def test_a_closure_is_followed_without_a_look_at_its_pairs(here, anew, monkeypat
 
 
 def test_a_stratum_that_exceeds_its_budget_on_partitions_is_computed_anew(here, anew, monkeypatch, by_rules):
-    tried, go_on = [], across_partitions.AcrossPartitions._go_on
+    tried, go_on = [], across_partitions.AcrossPartitions._maintain
     monkeypatch.setattr(
-        across_partitions.AcrossPartitions, "_go_on", lambda upkeep, *rest: tried.append(rest) or go_on(upkeep, *rest)
+        across_partitions.AcrossPartitions, "_maintain", lambda upkeep, *rest: tried.append(rest) or go_on(upkeep, *rest)
     )
     with Program(PATHS).session({"edge": EDGES}, spark=here, follow=0.1, **SPREAD) as session:
-        monkeypatch.setattr("semi_naive.session.maintenance.recomputation.FREE", 0)
+        monkeypatch.setattr("semi_naive.session.maintenance.recomputation.MIN_BUDGET", 0)
         session.insert("edge", [(100, 101)])
         assert len(tried) == 1 and not anew
         session.delete("edge", [(5, 38)])  # suspects more paths than that

@@ -147,7 +147,7 @@ class AcrossPartitions:
             rest.settle()
         return rest
 
-    def can_follow(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping) -> bool:
+    def can_maintain(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping) -> bool:
         """True if delta rules maintain the stratum exactly, and few of its tuples have changed. own: changes of the explicit
         facts of its relations; changes: of all relations below."""
         relations = [self.run.program.relations[name] for name in stratum.relations]
@@ -173,7 +173,7 @@ class AcrossPartitions:
         """True if counts of aggregates are missing: never, as no counts are maintained on the partitions."""
         return False
 
-    def follow(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping, most: float) -> dict[str, AnyChange]:
+    def maintain(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping, most: float) -> dict[str, AnyChange]:
         """Maintain the relations of a stratum within a budget. After OverBudget they are inconsistent. own: changes of the
         explicit facts of its relations; changes: of all relations below; most: the budget of bindings."""
         old = {name: self.relations.contents(name) for name in stratum.relations}

@@ -26,7 +26,7 @@ from semi_naive.session.maintenance.across_partitions import AcrossPartitions
 from semi_naive.session.maintenance.closures import differing, felt, is_dense
 from semi_naive.session.maintenance.implied import CountedClosure, Implied, is_worth_it
 from semi_naive.session.maintenance.in_driver import InDriver
-from semi_naive.session.maintenance.recomputation import FREE, Closure, Recomputation
+from semi_naive.session.maintenance.recomputation import MIN_BUDGET, Closure, Recomputation
 from semi_naive.session.maintenance.spread import AnyChange, SpreadChange, here
 
 MAX_CHANGED_FACTS = 0.5  # the changed fraction of a relation above which its other indexes are dropped and rebuilt on demand
@@ -152,12 +152,12 @@ class Propagation:
         below = [self.changes[name] for name in stratum.reads & self.changes.keys()]
         loses = any(change.went for change in (*own.values(), *below))
         most = allowed.bindings(self.run.config.follow, bounded=not (loses or stratum.recursive))
-        expensive = most <= FREE or place.lacks_counts(number)
-        if not place.can_follow(number, stratum, own, self.changes) or not allowed.tries(loses, expensive):
+        expensive = most <= MIN_BUDGET or place.lacks_counts(number)
+        if not place.can_maintain(number, stratum, own, self.changes) or not allowed.tries(loses, expensive):
             return None
         tables, spread = dict(relations.tables), dict(relations.spread)
         try:
-            changed = place.follow(number, stratum, own, self.changes, most)
+            changed = place.maintain(number, stratum, own, self.changes, most)
             allowed.succeeded(loses, ticks)
             return changed
         except (OverBudget, TooLarge):

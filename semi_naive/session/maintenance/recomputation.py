@@ -24,7 +24,7 @@ from semi_naive.session.maintenance.implied import MAX_IMPLIED_PAIRS, implied
 from semi_naive.session.maintenance.materialized import CLOSURE_FACTOR, MaterializedRelations
 from semi_naive.session.maintenance.spread import AnyChange, Contents
 
-FREE = 10_000  # bindings that maintenance may always visit: 20 batches, about 1 ms
+MIN_BUDGET = 10_000  # bindings that maintenance may always visit: 20 batches, about 1 ms
 TRIES = 2  # expensive attempts among `ROUND` changes, while they exceed the budget; without it `small` of bench.sessions: 1.4×
 ROUND = 6
 INSERTED = 5  # factor of the budget for insertions without recursion; without it 10 % in `triangles listed` takes 3.3×
@@ -46,11 +46,11 @@ class Budget:
         (200000.0, 1000000.0, 10000)
         """
         part = INSERTED * follow if bounded else follow
-        return max(FREE, part * self.visited) if follow else 0
+        return max(MIN_BUDGET, part * self.visited) if follow else 0
 
     def tries(self, loses: bool, expensive: bool) -> bool:
         """True if maintenance is to try the next change. expensive: an attempt may take more than its fraction of a
-        computation, as it may visit `FREE` bindings, or counts are unknown.
+        computation, as it may visit `MIN_BUDGET` bindings, or counts are unknown.
 
         >>> budget, tried = Budget(), []
         >>> for _ in range(12):
