@@ -156,7 +156,7 @@ class MaterializedRelations:
         """Return the difference between two tables of a relation, and store one of them: the old table, which has indexes, if
         they are equal, the old one with the change applied if that is small, else the new one."""
         if not before.count and isinstance(after, Implied):
-            return after.since_nothing()
+            return after.from_empty()
         change = difference(before, after)
         if not change.size:
             self.tables[name] = before
