@@ -53,9 +53,7 @@ class TablesOnDemand(dict):
 @dataclass(eq=False)
 class View:
     """The interface of a `Result` that an `Answer` reads, for relations of a session.
-
-    lasting: the answer can be read after the session is closed. own: symbols and records in place of the session's.
-    """
+    lasting: the answer can be read after the session is closed. own: symbols and records in place of the session's."""
 
     relations: dict[str, Relation]
     database: EpochDatabase
@@ -107,10 +105,8 @@ class View:
 @dataclass(eq=False, repr=False)
 class Epoch(Relations):
     """The relations of a session after one transaction.
-
     time: that of the transaction. tables: the tables in this process; epochs share the blocks that did not change between them.
-    spread: the relations on the partitions. given: the explicit facts that users have inserted, by relation.
-    """
+    spread: the relations on the partitions. given: the explicit facts that users have inserted, by relation."""
 
     number: int
     time: float

@@ -28,7 +28,6 @@ MAX_WAITING_TUPLES = 4096  # tuples of operations above which they are folded, t
 class PendingChange:
     """The net change that a transaction requests of one relation: the last operation on a tuple wins. explicit: the relation's
     explicit facts before the transaction.
-
     Operations wait in a list, as (True for inserts, columns), and are folded into `inserted` and `deleted` many at a time:
     100 ns a tuple.
 

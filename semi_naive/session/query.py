@@ -158,8 +158,7 @@ def query_of(atom: syntax.Atom, relations: dict[str, Relation], types: dict, val
 class _TermReader:
     """Converts the terms of one query. variables: the variables so far, with the type of the attribute where each first
     occurred.
-    known: the symbols and records of the session, to which none are added.
-    """
+    known: the symbols and records of the session, to which none are added."""
 
     relation: Relation
     types: dict

@@ -39,40 +39,28 @@ MAX_EPOCHS = 1000  # the largest number of tuples in sys.epoch
 MAX_WORK_TUPLES = 10_000  # the largest number of tuples in sys.work
 
 
-def _relation(name: str, /, **attributes: str) -> Relation:
-    return Relation(name, tuple((attribute, BUILT_IN[type_]) for attribute, type_ in attributes.items()))
+def _relation(name: str, attributes: str) -> Relation:
+    pairs = (attribute.split(":") for attribute in attributes.split())
+    return Relation(name, tuple((attribute, BUILT_IN[type_]) for attribute, type_ in pairs))
 
 
-RELATIONS = {
-    each.name: each
-    for each in (
-        _relation("sys.epoch", epoch="number", at="float", seconds="float", facts="number", tuples="number"),
-        _relation("sys.rule", relation="symbol", rule="symbol", stratum="number"),
-        _relation("sys.index", relation="symbol", attributes="symbol", tuples="number", bytes="number"),
-        _relation("sys.memory", relation="symbol", tuples="number", bytes="number"),
-        _relation("sys.subscription", relation="symbol", name="symbol", parameters="symbol", calls="number"),
-        _relation(
-            "sys.work",
-            epoch="number",
-            relation="symbol",
-            rule="symbol",
-            runs="number",
-            seconds="float",
-            made="number",
-            tuples="number",
-        ),
-    )
+_ATTRIBUTES = {
+    "sys.epoch": "epoch:number at:float seconds:float facts:number tuples:number",
+    "sys.rule": "relation:symbol rule:symbol stratum:number",
+    "sys.index": "relation:symbol attributes:symbol tuples:number bytes:number",
+    "sys.memory": "relation:symbol tuples:number bytes:number",
+    "sys.subscription": "relation:symbol name:symbol parameters:symbol calls:number",
+    "sys.work": "epoch:number relation:symbol rule:symbol runs:number seconds:float made:number tuples:number",
 }
+RELATIONS = {name: _relation(name, attributes) for name, attributes in _ATTRIBUTES.items()}
 
 
 @dataclass(frozen=True)
 class EpochStatistics:
     """Statistics of an epoch.
-
     at: its time, by default in seconds since 1970; seconds: the duration of its evaluation; facts, tuples: the numbers of
     changed facts, and of changed tuples of all relations; changes: the numbers (new tuples, lost tuples) of outputs and of
-    relations with subscribers; work: the tuples of sys.work.
-    """
+    relations with subscribers; work: the tuples of sys.work."""
 
     epoch: int
     at: float
@@ -94,16 +82,13 @@ class System:
     def table(
         self, name: str, owner: str | None = None, values: Values | None = None, committing: EpochStatistics | None = None
     ) -> Table:
-        """Return the current tuples of a system relation.
-
-        owner: a client of a server, which gets only its own rows of sys.subscription.
-        values: number the symbols; by default the session's do, for which a turn must be open.
-        committing: the epoch that is being committed, which counts as committed here.
-        """
-        last = [committing] if committing else []
+        """Return the current tuples of a system relation. owner: a client of a server, which gets only its own rows of
+        sys.subscription. values: number the symbols; by default the session's do, for which a turn must be open. committing:
+        the epoch that is being committed, which counts as committed here."""
+        epochs = [*list(self.epochs), *([committing] if committing else ())][-MAX_EPOCHS:]
         rows = {
-            "sys.epoch": lambda: [(each.epoch, each.at, each.seconds, each.facts, each.tuples) for each in self._epochs(last)],
-            "sys.work": lambda: [*list(self.work), *(row for each in last for row in each.work)][-MAX_WORK_TUPLES:],
+            "sys.epoch": lambda: [(each.epoch, each.at, each.seconds, each.facts, each.tuples) for each in epochs],
+            "sys.work": lambda: [*list(self.work), *(committing.work if committing else ())][-MAX_WORK_TUPLES:],
             "sys.rule": self._rules,
             "sys.index": self._indexes,
             "sys.memory": self._memory,
@@ -112,9 +97,6 @@ class System:
         upkeep = self._session.upkeep
         values = upkeep.values if values is None else values
         return columns_table(np.asarray(as_columns(list(rows), RELATIONS[name], upkeep.program.types, values)))
-
-    def _epochs(self, last: list[EpochStatistics]) -> list[EpochStatistics]:
-        return [*list(self.epochs), *last][-MAX_EPOCHS:]
 
     def add(self, statistics: EpochStatistics) -> None:
         """Add an epoch that has been committed, unless it was added before."""
@@ -141,13 +123,11 @@ class System:
         return {**changes, **more, **both}
 
     def _rules(self) -> Iterable[tuple]:
-        """Yield the tuples of sys.rule."""
         for number, stratum in enumerate(self._session.upkeep.run.strata):
             for rule in stratum.rules:
                 yield rule.head.relation, str(rule), number
 
     def _indexes(self) -> Iterable[tuple]:
-        """Yield the tuples of sys.index."""
         for name, table in self._contents():
             names = [attribute for attribute, _ in self._session.upkeep.program.relations[name].attributes]
             if isinstance(table, OnPartitions):
@@ -159,7 +139,6 @@ class System:
                 yield name, ", ".join(names[place] for place in order), size, sum(block.nbytes for block in blocks)
 
     def _memory(self) -> Iterable[tuple]:
-        """Yield the tuples of sys.memory."""
         for name, contents in self._contents():
             yield name, contents.count, 0 if isinstance(contents, OnPartitions) else contents.nbytes
 

@@ -136,10 +136,8 @@ OVER = "this transaction is over: begin another one with session.transaction()"
 
 class _Exit:
     """The descriptor of a transaction's `__exit__`.
-
     A `with` statement gets the method when it begins and drops it when it ends. If an interrupt arrives before the first line
-    of `_exit`, dropping the method releases the turn, and the next turn rolls the transaction back.
-    """
+    of `_exit`, dropping the method releases the turn, and the next turn rolls the transaction back."""
 
     def __get__(self, transaction: Transaction | None, owner=None):
         """Return `__exit__` of a transaction; when the `with` statement drops it, the turn is released if it is still open."""

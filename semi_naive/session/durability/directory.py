@@ -90,8 +90,7 @@ class LoggedTransaction:
 
 class Directory:
     """The directory of one session, locked until `close`. Raises StateUnusable if another process has locked it, or if its
-    contents are unusable.
-    """
+    contents are unusable."""
 
     def __init__(self, path, sync_seconds: float):
         """sync_seconds: seconds after which the log is forced to the disk; 0: with each transaction."""
@@ -135,7 +134,6 @@ class Directory:
         add_undo: AddUndo,
     ) -> None:
         """Append a transaction to the log. Raises OSError if it cannot be written.
-
         values: the symbols and records of the session. batch: the (stream, number) that the transaction commits. changes: those
         to store for named subscriptions, by name. add_undo: is called with a step that removes the record."""
         arrays = _transaction_as_arrays(transaction) | changes_as_arrays(changes)
@@ -302,7 +300,6 @@ class Directory:
 
     def load(self, upkeep: Upkeep, changeable: set[str], retain: int) -> tuple[list[LoggedTransaction], dict[str, Table]]:
         """Read the snapshot and the log. Explicit facts, values and budgets are stored in `upkeep`.
-
         Return (transactions, tables). The first transaction sums up all changes of facts up to the first retained epoch; one
         for each later epoch follows. tables: those of the snapshot, by relation; a relation without one must be derived again.
         changeable: the relations whose facts may change. retain: the number of epochs to retain before the last one."""
@@ -355,7 +352,6 @@ class Directory:
         self, saved: dict[str, dict], logged: list[dict], summed: int, upkeep: Upkeep, changeable: set[str]
     ) -> dict[str, Change]:
         """Restore the explicit facts of the snapshot, and return their net changes by the first `summed` transactions since.
-
         Raises StateUnusable if a relation has facts at the end but is not an input of the program any more, or has another
         type. saved: the manifest's entries of relations. logged: the arrays of the transactions in the log."""
         facts = upkeep.relations.facts

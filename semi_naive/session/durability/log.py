@@ -58,10 +58,8 @@ class Identity:
 
 class Log:
     """A file to which records are appended.
-
     sync_seconds: seconds after which it is forced to the disk; 0: with each record. Records in between are lost if the machine
-    stops, but not if the process is killed.
-    """
+    stops, but not if the process is killed."""
 
     def __init__(self, path: str | os.PathLike, identity: Identity, size: int, sync_seconds: float = 0.0):
         """size: the bytes of the preamble and of all whole records in the file."""

@@ -49,8 +49,7 @@ from semi_naive.session.maintenance.spread import (
 @dataclass
 class ContinuedStratum(Partitioned):
     """The evaluation of a stratum whose relations already have tuples. initial: these relations, whose indexes are reused and
-    completed; not_copied: relations that are never copied to other hosts.
-    """
+    completed; not_copied: relations that are never copied to other hosts."""
 
     initial: dict[str, PartitionedRelation] = field(default_factory=dict)
     not_copied: frozenset[str] = frozenset()

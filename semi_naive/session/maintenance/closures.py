@@ -105,13 +105,11 @@ def _estimated_pairs(indptr: np.ndarray, targets: np.ndarray) -> int:
 class PairDifference:
     """The pairs of a closure that exist at exactly one of two moments, before or after a change. They are computed by rows of
     bits at each call of `compute`: 2 ns for each 64 nodes of a row, and 5 ns a pair.
-
     There is a row for each node of the graph, with a bit for each of `nodes`.
     graphs: the graph in compressed sparse rows: (index, neighbours, moments at which each edge exists).
     components: (moment, component of each node, number of components) of the two moments.
     of_node, of_bit: the words (lanes, n) of each node as first and as second value; a pair is of_node | of_bit.
-    turned: True if rows belong to second values; then the words must be sorted.
-    """
+    turned: True if rows belong to second values; then the words must be sorted."""
 
     graphs: tuple[np.ndarray, np.ndarray, np.ndarray]
     components: list[tuple[int, np.ndarray, int]]

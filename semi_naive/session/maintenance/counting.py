@@ -29,11 +29,8 @@ MIN_TUPLES_TO_SHARE = 64  # changed tuples from which several cores are used
 @dataclass
 class Counts:
     """The counts of the aggregates of one stratum, and the plans that maintain them.
-
     local: the evaluation of the stratum. bodies: the planned bodies, by the key that `_plan` gets.
-
-    The methods pass bindings on as *parts*: (columns of the aggregate's outer variables, weights).
-    """
+    The methods pass bindings on as *parts*: (columns of the aggregate's outer variables, weights)."""
 
     local: Any
     counted: list[CountedAggregate]
@@ -54,10 +51,8 @@ class Counts:
         return table
 
     def changed(self, aggregate: CountedAggregate, below: dict[str, Change], gained: bool) -> list:
-        """Evaluate the bindings that the body of an aggregate has gained or, if not `gained`, lost. Return their parts.
-
-        below: the changes of relations that it reads. The caller has set the delta of each to its new, or to its lost, tuples.
-        """
+        """Evaluate the bindings that the body of an aggregate has gained or, if not `gained`, lost. Return their parts. below:
+        the changes of relations that it reads. The caller has set the delta of each to its new, or to its lost, tuples."""
         tables, wanted = self.local.database.tables, []
         own, other = ("born", "lost") if gained else ("lost", "born")
         negations = [each for each in aggregate.body if isinstance(each, Not) and each.atom.relation in below]

@@ -82,10 +82,8 @@ def delta_relation(rule_version: Version) -> str:
 @dataclass
 class Incremental(Local):
     """The evaluation of a stratum, repeated in each transaction.
-
     guard: set for a stratum of suspects; it drops suspects that have a proof.
-    guarded_bodies: (body, guard, body with the guard's steps) of each rule version.
-    """
+    guarded_bodies: (body, guard, body with the guard's steps) of each rule version."""
 
     guard: Guard | None = None
     guarded_bodies: dict = field(default_factory=dict)
@@ -178,7 +176,6 @@ class Incremental(Local):
 
 class DeleteRederive:
     """The rules that maintain one stratum, and their plans, which are reused by later transactions.
-
     known: the relations that may have explicit facts.
     reduced: the relations of the stratum with a reduction, a best value or an equivalence.
     better: "min" or "max" of relations with a best value, if the stratum is recursive.
@@ -186,8 +183,7 @@ class DeleteRederive:
     flips: projections of relations below that are negated or aggregated; flipped: these relations.
     insertions, overdeletions: rule versions that derive new tuples, and suspects.
     single: relations whose tuples have at most one derivation.
-    is_straight: True if no rule reads a relation of the stratum, so that each step derives all heads at once.
-    """
+    is_straight: True if no rule reads a relation of the stratum, so that each step derives all heads at once."""
 
     def __init__(self, stratum: Stratum, evaluation: Callable[[Stratum], Incremental], known: set[str], group_size: GroupSize):
         """Derive the delta rules of a stratum, in the order of the three steps. evaluation: returns an evaluation of a stratum.
@@ -205,7 +201,10 @@ class DeleteRederive:
         self.below, self.flips, self.flipped = rules.below, rules.flips, {flip.relation for flip in rules.flips}
         self.insertions = [version(rule, suspects(rule.head.relation), 0) for rule in rules.rederiving]
         self.insertions += [version(rule, name) for name, rule in rules.insertions]
-        self.overdeletions = [version(_to_asked(rule), name) for name, rule in rules.overdeletions]
+        self.overdeletions = []
+        for name, rule in rules.overdeletions:  # their heads are candidates, which the guard tests before they become suspects
+            candidates = replace(rule.head, relation=asked(origin(rule.head.relation)))
+            self.overdeletions.append(version(replace(rule, head=candidates), name))
         self._add_arities(counted)
         self.overdeleting = evaluation(suspecting(self.stratum, known, best, self.kinds))
         self.guards = GuardRules(self.stratum.rules, self.kinds, self.inserting, self.below)
@@ -264,14 +263,9 @@ class DeleteRederive:
     # -- insert
 
     def insert(self, changed_facts: Container[str], suspected: Mapping[str, Block]) -> None:
-        """Rederive suspects, and insert new tuples and their consequences, to the fixpoint.
-
-        changed_facts: the relations of the stratum whose explicit facts have changed; new ones are in the `new` of their
-        tables.
-        suspected: the suspects of each relation, which are not in its table any more.
-
-        After an error, such as OverBudget, the tables are inconsistent.
-        """
+        """Rederive suspects, and insert new tuples and their consequences, to the fixpoint. changed_facts: the relations of the
+        stratum whose explicit facts have changed; new ones are in the `new` of their tables. suspected: the suspects of each
+        relation, which are not in its table any more. After an error, such as OverBudget, the tables are inconsistent."""
         with self._rederivable(suspected, changed_facts):
             self.inserting.evaluate(self._applicable(self.insertions))
 
@@ -302,10 +296,8 @@ class DeleteRederive:
     ) -> dict[str, Block]:
         """Return the suspects of each relation: tuples with a derivation from deleted explicit facts, from tuples that
         relations below have lost, or from suspects. The tables of relations below must have their contents before the change,
-        with the lost tuples as their delta.
-
-        deleted: the deleted explicit facts; given: the remaining ones; ticks: of all tuples of the stratum, if they are
-        known."""
+        with the lost tuples as their delta. deleted: the deleted explicit facts; given: the remaining ones; ticks: of all
+        tuples of the stratum, if they are known."""
         arities = {name: len(kinds) for name, kinds in self.kinds.items()}
         facts = {explicit(name): given.get(name) or Table(arity) for name, arity in arities.items()}
         with self._with_tables(facts):
@@ -375,11 +367,6 @@ class DeleteRederive:
             table.insert_block(block)
             table.advance()
         return block
-
-
-def _to_asked(rule: Rule) -> Rule:
-    """Return a rule of suspects with the candidates in its head, which become suspects if the guard does not drop them."""
-    return replace(rule, head=replace(rule.head, relation=asked(origin(rule.head.relation))))
 
 
 def _as_delta(blocks: list[Block]) -> Table:

@@ -20,9 +20,7 @@ from semi_naive.session.maintenance.spread import AnyChange, SpreadChange
 
 class Dependents:
     """An index of the strata of a session by the relations that they read. Strata are given by their numbers.
-
-    readers: all strata that read a relation. homes: the stratum that derives a relation.
-    """
+    readers: all strata that read a relation. homes: the stratum that derives a relation."""
 
     def __init__(self, strata: Sequence[Stratum], values: Values):
         self.values = values

@@ -79,10 +79,8 @@ class GuardRules:
 @dataclass
 class Guard:
     """The steps that drop suspects.
-
     proofs: for each relation the steps of each proof. now: the ticks. suspects: returns the name of a relation's suspects.
-    kinds: those of the columns of the stratum's relations. known: the steps that `guarded` appends, by relation.
-    """
+    kinds: those of the columns of the stratum's relations. known: the steps that `guarded` appends, by relation."""
 
     proofs: dict[str, list[list]]
     now: Now

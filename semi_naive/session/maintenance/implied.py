@@ -60,10 +60,8 @@ class CountedClosure(Change):
 
 class Implied(Table):
     """A table of the transitive closure of `edges`, blocks of a relation of pairs. count: the number of pairs.
-
     The pairs are computed when blocks or columns are first read, in 20 ns and 8 bytes each. The table is settled and immutable;
-    its `snapshot` is a plain table.
-    """
+    its `snapshot` is a plain table."""
 
     def __init__(self, edges: list[Block], count: int, cores: int):
         self.arity, self.home, self.edges, self.pairs, self.cores = 2, own_order(2), tuple(edges), count, cores

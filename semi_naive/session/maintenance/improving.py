@@ -23,7 +23,6 @@ MAX_DEPTH = 20  # equalities of variables that are followed from a term
 
 def may_improve(stratum: Stratum, better: dict[str, str], blocks: Callable[[str], Iterable[Block | ColumnBounds]]) -> bool:
     """True if a rule of a stratum may derive a better value than one that it reads from the stratum.
-
     better: "min" or "max", of relations with the best value of each key; blocks: returns the blocks of a relation's current and
     lost tuples in its own order. Bounds of blocks are computed once: 2 ns a value.
 
@@ -49,11 +48,8 @@ def may_lose_best(
     contents: Callable[[str], Contents],
 ) -> bool:
     """True if a recursion of best values may lose a tuple, and may improve a value by its own consequences. Then overdeletion
-    cannot find all suspects.
-
-    better: see `may_improve`; flipped: the relations that rules negate or aggregate; own, changes: the changes of explicit
-    facts of the stratum, and of relations; contents: returns the contents of a relation.
-    """
+    cannot find all suspects. better: see `may_improve`; flipped: the relations that rules negate or aggregate; own, changes:
+    the changes of explicit facts of the stratum, and of relations; contents: returns the contents of a relation."""
     changed = [(name, change) for name, change in (*changes.items(), *own.items()) if name in own or name in stratum.reads]
     if not any(change.went or name in flipped for name, change in changed):
         return False
@@ -97,8 +93,10 @@ class _TermOrder:
             return _is_number(term) and _is_number(than) and self.sign * (_value(term) - _value(than)) >= 0
         if isinstance(term, Var):
             return depth < MAX_DEPTH and any(self.no_better(each, than, depth + 1) for each in self._equal(term))
-        if not isinstance(term, Call) or self._may_be_nan(term):
+        if not isinstance(term, Call):
             return False
+        if self.sign < 0 and term.kind == Kind.FLOAT and term.op not in ("min", "max"):
+            return False  # NaN is the greatest float, and arithmetic on infinities may make one
         first, *others = term.args
         if term.op == "+":
             pairs = (first, others[0]), (others[0], first)
@@ -109,10 +107,6 @@ class _TermOrder:
             return False
         enough = any if term.op == ("max" if self.sign > 0 else "min") else all
         return enough(self.no_better(each, than, depth) for each in term.args)
-
-    def _may_be_nan(self, term: Call) -> bool:
-        """True for arithmetic on floats where more is better: NaN is the greatest float, and infinities may make one."""
-        return self.sign < 0 and term.kind == Kind.FLOAT and term.op not in ("min", "max")
 
     def has_sign(self, term: Term, sign: int, depth: int = 0) -> bool:
         """True if a term is never negative (`sign` 1), or never positive (-1)."""

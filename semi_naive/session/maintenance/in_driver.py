@@ -106,10 +106,8 @@ class InDriver:
 
     def maintain(self, number: int, stratum: Stratum, own: dict, changes: dict, max_bindings: float) -> dict[str, Change]:
         """Maintain a stratum by its delta rules, and return the changes of its relations.
-
         own, changes: see `can_maintain`. max_bindings: the budget. If it is exceeded, OverBudget is raised; then all tables are
-        inconsistent, also those of relations that the stratum reads.
-        """
+        inconsistent, also those of relations that the stratum reads."""
         self.relations.mark_new(stratum.reads, changes)
         rules = cast(DeleteRederive, self.rules[number])
         if (counts := rules.counts) and counts.missing:

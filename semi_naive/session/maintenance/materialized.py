@@ -66,9 +66,7 @@ class State:
 
 class MaterializedRelations:
     """All relations of a session, with their explicit facts. A relation on the partitions also has an empty table.
-
-    Tables in `run.database` are settled and have no reduction, except while their stratum is evaluated.
-    """
+    Tables in `run.database` are settled and have no reduction, except while their stratum is evaluated."""
 
     def __init__(self, run: ProgramRun):
         self.run, self.database = run, run.database
@@ -115,11 +113,8 @@ class MaterializedRelations:
         return self.facts.table(name, self.run.program.relations[name].arity)
 
     def restart(self, name: str) -> None:
-        """Reset a relation to its explicit facts, as new tuples.
-
-        In a relation with a choice, facts that come first in the program's text take precedence. The packing is kept, so that
-        old and new tuples can be compared as words.
-        """
+        """Reset a relation to its explicit facts, as new tuples. In a relation with a choice, facts that come first in the
+        program's text take precedence. The packing is kept, so that old and new tuples can be compared as words."""
         self.spread.pop(name, None)
         old_packing = self.tables[name].packing if name in self.tables else None
         table = self.tables[name] = self.database.empty_table(name)

@@ -162,8 +162,10 @@ def index_of(cluster: Cluster, arity: int, keys: int = 1) -> PartitionedIndex:
 def laid_out(cluster: Cluster, name: str, contents: Contents, *like: PartitionedIndex) -> PartitionedRelation:
     """Return a relation with indexes of the orders and buckets of `like`. If it has the same single index already, it is
     returned unchanged; otherwise a job distributes its tuples."""
-    if isinstance(contents, OnPartitions) and len(like) == 1 and _same_layout(contents.relation.home, like[0]):
-        return contents.relation
+    if isinstance(contents, OnPartitions) and len(like) == 1:
+        home, [wanted] = contents.relation.home, like
+        if (home.order, home.keys, home.map.homes) == (wanted.order, wanted.keys, wanted.map.homes):
+            return contents.relation
     indexes = [PartitionedIndex(each.order, each.keys, each.map) for each in like]
     source = contents.relation if isinstance(contents, OnPartitions) else _copied_to_hosts(cluster, name, contents)
     reorder = Reorder({name: source}, {name: indexes}, cluster.jobs.partitions)
@@ -172,10 +174,6 @@ def laid_out(cluster: Cluster, name: str, contents: Contents, *like: Partitioned
             index = indexes[born.index]
             index.full[born.partition], index.sizes = born.full, index.sizes + born.sizes
     return PartitionedRelation(name, len(like[0].order), indexes)
-
-
-def _same_layout(one: PartitionedIndex, other: PartitionedIndex) -> bool:
-    return (one.order, one.keys, one.map.homes) == (other.order, other.keys, other.map.homes)
 
 
 def _copied_to_hosts(cluster: Cluster, name: str, table: Table):

@@ -38,17 +38,8 @@ if TYPE_CHECKING:
     from semi_naive.session.durability.directory import Directory, LoggedTransaction
 
 MIN_TUPLES_TO_LOAD_KERNELS = 1 << 17  # tuples of a session from which kernels are loaded before its first transaction
-KERNELS = (
-    "kernels.ranges",
-    "kernels.mark_within_bounds",
-    "kernels.pack_fields",
-    "kernels.unpack",
-    "kernels.expand_some",
-    "kernels.field_at",
-    "lanes._mark_in_lanes",
-    "words._drop",
-    "unions._unite_rows",
-)
+_SEARCHES = ("ranges", "mark_within_bounds", "pack_fields", "unpack", "expand_some", "field_at")
+KERNELS = *(f"kernels.{name}" for name in _SEARCHES), "lanes._mark_in_lanes", "words._drop", "unions._unite_rows"
 
 
 @dataclass(frozen=True)
@@ -131,7 +122,6 @@ class Upkeep:
         self, directory: Directory, changeable: set[str], outputs: Iterable[str], retain: int
     ) -> tuple[list[LoggedTransaction], list[str]]:
         """Restore the first retained epoch of a session from its directory.
-
         Return (transactions, derived again). transactions: those of `Directory.load`; the first one has been applied. derived
         again: the relations whose rules have changed since the directory was written. Relations on the partitions and their
         dependents are derived again, too. Relations that are neither outputs nor in the directory are not evaluated."""
@@ -190,14 +180,9 @@ class Upkeep:
     def apply(
         self, net: dict[str, Change], collected: Collection[str] = (), stale: Set[int] = frozenset()
     ) -> dict[str, AnyChange]:
-        """Change explicit facts and all relations that depend on them, and return the changes of each relation.
-
-        net: the changes of explicit facts.
-        collected: relations whose changes are needed in this process.
-        stale: strata that are recomputed in any case.
-
-        After an error the caller restores the previous state (`restore_state`).
-        """
+        """Change explicit facts and all relations that depend on them, and return the changes of each relation. net: the
+        changes of explicit facts. collected: relations whose changes are needed in this process. stale: strata that are
+        recomputed in any case. After an error the caller restores the previous state (`restore_state`)."""
         relations = self.relations
         limits.measure(self.run.nbytes)
         with translate_failures(lambda: self.run.cluster.known):

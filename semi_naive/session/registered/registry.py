@@ -36,9 +36,7 @@ log = logging.getLogger("semi_naive")
 @dataclass(frozen=True)
 class Waiting:
     """Rules that read relations which are not registered yet.
-
-    missing: the names of these relations. error: the error of the rules that was found once all relations were registered.
-    """
+    missing: the names of these relations. error: the error of the rules that was found once all relations were registered."""
 
     text: str
     missing: frozenset[str]

@@ -38,8 +38,7 @@ ALLOWED_PRAGMAS = ("inline-exclude", "legacy", "magic-transform", "magic-transfo
 @dataclass(frozen=True, eq=False)
 class Inlined:
     """A relation of the session's program that is inlined: its declaration and clauses, which replace it in rules that read
-    it.
-    """
+    it."""
 
     statements: list
 
@@ -47,7 +46,6 @@ class Inlined:
 @dataclass(eq=False)
 class Registered:
     """A relation defined by registered rules.
-
     text: the rules as registered; empty for a system relation, which has none.
     parameters: the names of the first attributes.
     reads: the relations of the session that the rules read, without inlined ones; inlines: the inlined ones.
@@ -56,8 +54,7 @@ class Registered:
     of the given name. The relation itself is evaluated only for its own subscriptions and queries.
     users: the number of subscriptions, queries and evaluated rules that use the relation.
     strata: the numbers of its strata while it has users.
-    precompiled: the rules after all passes, if `Demand` has compiled them already.
-    """
+    precompiled: the rules after all passes, if `Demand` has compiled them already."""
 
     name: str
     text: str
@@ -288,14 +285,11 @@ def _declaration(relation: ir.Relation) -> syntax.RelationDecl:
 
 class _RulesText:
     """The parsed statements of a text of rules. They are rewritten so that parameters become attributes, and the names of other
-    relations of the text get the name of the relation as a prefix.
-    """
+    relations of the text get the name of the relation as a prefix."""
 
     def __init__(self, name: str, text: str, readable: ReadableByName, program: ir.Program, evaluate_inline: bool = False):
-        """Parse a text. Raises ProgramError for statements that are not allowed.
-
-        readable: the relations of the session; program: the session's. evaluate_inline: define the relation even if it is
-        qualified `inline`, as for a query of it."""
+        """Parse a text. Raises ProgramError for statements that are not allowed. readable: the relations of the session;
+        program: the session's. evaluate_inline: define the relation even if it is qualified `inline`, as for a query of it."""
         self.source = source = parse(text, f"<{name}>", sandbox=NoFiles())
         self.declared = {each.name: each for each in source.statements if isinstance(each, syntax.RelationDecl)}
         _check_allowed(name, source, self.declared, readable)
@@ -315,7 +309,9 @@ class _RulesText:
         while True:
             more = set()
             for clause in self.clauses:
-                if any(_is_parameter(node) or _is_atom_of(node, dependent) for node in walk_all(clause.parts)):
+                nodes = list(walk_all(clause.parts))
+                read = {node.relation for node in nodes if isinstance(node, syntax.Atom)}
+                if read & dependent or any(map(_is_parameter, nodes)):
                     more |= {head.relation for head in clause.heads} & self.declared.keys()
             if more <= dependent:
                 return dependent
@@ -412,10 +408,6 @@ class _RulesText:
 
 def _is_parameter(node) -> bool:
     return isinstance(node, syntax.Variable) and node.name.startswith("$")
-
-
-def _is_atom_of(node, relations: set[str]) -> bool:
-    return isinstance(node, syntax.Atom) and node.relation in relations
 
 
 def inferred_types(names: list[str], statements: list) -> dict[str, str]:

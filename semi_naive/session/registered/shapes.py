@@ -33,8 +33,7 @@ MAX_SHAPES = 10_000  # shapes that are stored at most, in about 10 MB
 @dataclass(frozen=True)
 class TextShape:
     """The shape of a text of rules. parts: the distinct shapes of its statements. sample: if statements have the same shape, a
-    shorter text with one statement of each shape.
-    """
+    shorter text with one statement of each shape."""
 
     parts: tuple[str, ...]
     sample: str = ""
@@ -81,11 +80,9 @@ _REPLACEMENTS = {'"': '""', "/": " ", **dict.fromkeys("0123456789", "1")}
 @dataclass
 class CheckedShape:
     """The result of checking one text of a shape.
-
     reads: the relations of the session that it reads, as they were when it was checked.
     others: the relations that it declares, without the one that it defines.
-    inline: the statements replace the relation in rules that read it.
-    """
+    inline: the statements replace the relation in rules that read it."""
 
     reads: dict[str, Any]
     others: frozenset[str]

@@ -24,10 +24,8 @@ log = logging.getLogger("semi_naive")
 
 class Subscribers:
     """The subscriptions of one session.
-
     Each subscription is a user of its relation (`Registry.acquire`) until it is cancelled. The name of a named subscription is
-    another user until it is ended, as changes are stored for it while no subscription uses it, too.
-    """
+    another user until it is ended, as changes are stored for it while no subscription uses it, too."""
 
     def __init__(self, session: Any, registry: Any):
         self._session, self._registry = session, registry

@@ -31,8 +31,7 @@ Callback = Callable[[Changes, int], None]
 @dataclass(frozen=True)
 class Granularity:
     """When changes are delivered: after this number of epochs that change the relation, and of seconds since the last
-    delivery.
-    """
+    delivery."""
 
     epochs: int = 1
     seconds: float = 0.0
@@ -49,13 +48,10 @@ class Granularity:
 @dataclass
 class History:
     """The changes of a relation by epoch, stored for a named subscription until its owner acknowledges them.
-
     key: the values of the relation's parameters, in 64 bits.
     acknowledged: the last epoch whose changes are not stored any more.
     lapsed: True after too many tuples were stored. Then no changes are stored any more.
-
-    The methods may be called by several threads at the same time.
-    """
+    The methods may be called by several threads at the same time."""
 
     relation: str
     key: tuple[int, ...]
@@ -123,7 +119,7 @@ class Subscription:
         self.owner: str | None = None  # the client of a server that has subscribed
         self.parameters = ""  # the parameter values as text
         self.calls = 0
-        self._waiting, self._last_call = Sum(no_change(self._delivered_relation.arity)), -float("inf")
+        self._waiting, self._last_call = Sum(Change.none(self._delivered_relation.arity)), -float("inf")
         self._attempts: list[Sum] = []  # the sum that is being delivered, repeated for each call that may still be made
         self._state, self._cancelled = threading.Condition(), False
         self._thread: threading.Thread | None = None
@@ -207,7 +203,7 @@ class Subscription:
             if self._cancelled:
                 return
             if not self._attempts:
-                rest = replace(self._waiting, change=no_change(self._delivered_relation.arity), epochs=0)
+                rest = replace(self._waiting, change=Change.none(self._delivered_relation.arity), epochs=0)
                 attempts = [self._waiting] * MAX_ATTEMPTS if self._waiting.change.size else []
                 self._attempts, self._waiting = attempts, rest
             self._last_call = time.monotonic()
@@ -283,7 +279,3 @@ def added(first: Change, second: Change) -> Change:
     arity = first.born.arity
     born = union_of_blocks([apart(first.born, second.lost), apart(second.born, first.lost)], arity)
     return Change(born, union_of_blocks([apart(first.lost, second.born), apart(second.lost, first.born)], arity))
-
-
-def no_change(arity: int) -> Change:
-    return Change(empty(arity), empty(arity))

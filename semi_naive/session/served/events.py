@@ -16,8 +16,7 @@ CHECK_SECONDS = 0.2  # after which a waiting thread checks again whether its str
 
 class Stream:
     """A queue of messages from the thread of a subscription to the server's event loop. It has one place: while the client is
-    slow, the thread waits, and the subscription sums up the changes.
-    """
+    slow, the thread waits, and the subscription sums up the changes."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop):
         self.loop, self.closed, self.over = loop, False, asyncio.Event()
@@ -48,10 +47,8 @@ class Stream:
 
 class Events(Response):
     """The response that sends the messages of a stream.
-
     on_end: is called in a thread when the response has ended, also after an error. delivered_epoch: returns the epoch up to
-    which all changes have been passed to the stream; None if changes are waiting.
-    """
+    which all changes have been passed to the stream; None if changes are waiting."""
 
     media_type = "text/event-stream"
 

@@ -73,7 +73,9 @@ class Authentication:
             return json_error(f"this server does not answer for the host {abbreviated(host)}: --alias names one more", 400)
         if scope["path"] == PAGE:
             return None
-        if headers.get("sec-fetch-site", "") not in ALLOWED_FETCH_SITES or not self._is_own_origin(headers.get("origin")):
+        _, _, origin = headers.get("origin", "").partition("//")
+        is_own_origin = "origin" not in headers or known_host(origin, self.names)
+        if headers.get("sec-fetch-site", "") not in ALLOWED_FETCH_SITES or not is_own_origin:
             return json_error("this server does not answer requests that pages of other sites make", 403)
         client = self.clients.of(headers.get("authorization", ""))
         if client is None:
@@ -81,9 +83,6 @@ class Authentication:
             return json_error(message, 401, {"www-authenticate": "Bearer"})
         scope[CLIENT] = client
         return None
-
-    def _is_own_origin(self, origin: str | None) -> bool:
-        return origin is None or known_host(origin.partition("//")[2], self.names)
 
 
 @dataclass

@@ -74,8 +74,7 @@ PARSERS = {Kind.NUMBER: int, Kind.UNSIGNED: int, Kind.FLOAT: float}
 
 class Web:
     """The handlers of requests. They run in threads: requests that change the session or evaluate rules run in `evaluating`,
-    and wait for each other; others only read, and never wait for these.
-    """
+    and wait for each other; others only read, and never wait for these."""
 
     def __init__(self, session, name: str):
         """name: that of the program."""
@@ -93,8 +92,8 @@ class Web:
             "/relations/{name}": {"GET": self.relation},
             "/query": {"GET": self.query},
             "/differences/{name}": {"GET": self.differences},
-            "/why/{name}": {"GET": self.why},
-            "/why_not/{name}": {"GET": self.why_not},
+            "/why/{name}": {"GET": partial(self.explain_tuple, self.session.why)},
+            "/why_not/{name}": {"GET": partial(self.explain_tuple, self.session.why_not)},
             "/explain": {"GET": self.explain},
             "/explain/{name}": {"GET": self.explain},
             "/epochs": {"GET": self.last_epochs},
@@ -191,16 +190,8 @@ class Web:
         self.session.registry.check_given(name, values)  # `between` accepts a relation without its parameters
         return {"epoch": until, "changes": all_rows(self.session.between(name, since, until, **values))}
 
-    def why(self, request: ClientRequest) -> dict:
-        """GET /why/name?row=[…]."""
-        return self._explain_tuple(request, self.session.why)
-
-    def why_not(self, request: ClientRequest) -> dict:
-        """GET /why_not/name?row=[…]."""
-        return self._explain_tuple(request, self.session.why_not)
-
-    def _explain_tuple(self, request: ClientRequest, method: Callable[..., Any]) -> dict:
-        """Return the result of `Session.why` or `Session.why_not` (`method`) for the requested tuple, as text."""
+    def explain_tuple(self, method: Callable[..., Any], request: ClientRequest) -> dict:
+        """GET /why/name?row=[…] and /why_not/name?row=[…]. method: `Session.why` or `Session.why_not`."""
         request.client.check_owner("proofs")
         options, name = request.options(), self._check_readable(request.client, request.name)
         row = row_of(options.pop("row", ""))
