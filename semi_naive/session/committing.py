@@ -26,7 +26,7 @@ from semi_naive.ra.ir import Relation
 from semi_naive.ra.values.values import Values
 from semi_naive.session.contents import Changes, Epoch
 from semi_naive.session.durability.directory import Directory, LoggedTransaction
-from semi_naive.session.maintenance.spread import AnyChange
+from semi_naive.session.maintenance.spread import AllChanges
 from semi_naive.session.maintenance.upkeep import Structure, Upkeep
 from semi_naive.session.registered.registry import Registry
 from semi_naive.session.system import EpochStatistics, System
@@ -139,9 +139,7 @@ class Committing:
         if self.has_turn and self._turns.last is not None:
             self._turns.last.undo.append(step)
 
-    def _restore(
-        self, rules: Structure, registrations: tuple, relations: dict[str, Relation], epochs: tuple[Epoch, ...]
-    ) -> None:
+    def _restore(self, rules: Structure, registrations: tuple, relations: dict, epochs: tuple[Epoch, ...]) -> None:
         """Revert the registered rules, subscriptions and relations to a savepoint: the results of `Upkeep.saved` and
         `Registry.saved`, `relations` and `_epochs`."""
         self.upkeep.restore(rules)
@@ -197,27 +195,23 @@ class Committing:
         with limits.lifted(), deferred():  # no limit or signal may interrupt it from here on
             if self._directory:
                 stored = self.registry.subscribers.changes_to_store(local_changes)
-                self._directory.append(
-                    LoggedTransaction(number, epoch_time, net), self.upkeep.values, transaction.batch, stored, self.add_undo
-                )
+                logged = LoggedTransaction(number, epoch_time, net)
+                self._directory.append(logged, self.upkeep.values, transaction.batch, stored, self.add_undo)
             turn.committed = True
             self._turns.settle()
         if self._directory and self._directory.due and not self.closed:
             self._make_snapshot(self._directory)
 
     def time_of(self, given: float | None) -> float:
-        """Return the time of the next epoch: the given one, else the clock's. Raises ValueError if it is less than that of the
-        last epoch."""
+        """Return the time of the next epoch: the given one, else the clock's. Raises ValueError if it is before the last
+        epoch's."""
         last = self._now.time
         if given is not None and given < last:
-            raise ValueError(
-                f"the transaction's time is {given!r}, but that of epoch {self.epoch} is {last!r}: times never decrease"
-            )
+            message = f"the transaction's time is {given!r}, but that of epoch {self.epoch} is {last!r}"
+            raise ValueError(f"{message}: times never decrease")
         return max(time.time(), last) if given is None else given
 
-    def _statistics(
-        self, number: int, epoch_time: float, net: dict, changes: dict[str, AnyChange], began: float
-    ) -> EpochStatistics:
+    def _statistics(self, number: int, epoch_time: float, net: dict, changes: AllChanges, began: float) -> EpochStatistics:
         """Return the statistics of an epoch. net, changes: the changes of explicit facts, and of all relations. began: when the
         commit began, by `time.perf_counter`."""
         facts, tuples = (sum(change.size for change in each.values()) for each in (net, changes))
@@ -225,16 +219,14 @@ class Committing:
         seconds, work = time.perf_counter() - began, self.system.cost_of_rules(number)
         return EpochStatistics(number, epoch_time, seconds, facts, tuples, counts, work)
 
-    def _reported(self, changes: dict[str, AnyChange]) -> list[str]:
-        """Return the changed relations that `Transaction.changes` contains: outputs, and relations with subscribers, without
-        system relations."""
+    def _reported(self, changes: AllChanges) -> list[str]:
+        """Return the changed relations for `Transaction.changes`: outputs, and those with subscribers, without system
+        relations."""
         subscribed = self.registry.subscribers.subscribed_relations()
         names = dict.fromkeys([*self.outputs, *(name for name in changes if name in subscribed)])
         return [name for name in names if name in changes and not self.registry.is_system(name)]
 
-    def _publish(
-        self, statistics: EpochStatistics, transaction: Transaction, ignored: int, changes: dict[str, AnyChange]
-    ) -> None:
+    def _publish(self, statistics: EpochStatistics, transaction: Transaction, ignored: int, changes: AllChanges) -> None:
         """Show a committed epoch to readers, set the attributes of its transaction, and record its statistics. Idempotent.
         ignored: the number of operations that changed nothing. changes: those of all relations."""
         number = statistics.epoch

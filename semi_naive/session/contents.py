@@ -179,8 +179,7 @@ class Epoch(Relations):
 class Changes(Answer):
     """The change of a relation by a transaction, as an `Answer`: an iterable of tuples, with `to_pandas`, `to_arrow`, `write`
     and so on. Its columns are those of the relation and `diff`: 1 for an inserted tuple, -1 for a deleted one. Each tuple
-    occurs once. A large change of a relation on Spark's partitions stays on them, and can be read as long as the session is
-    open."""
+    occurs once. A large change of a relation on Spark's partitions stays there, and can be read while the session is open."""
 
     def __init__(self, session, relation: Relation, change: AnyChange):
         """relation: without the column `diff`, which is appended here; change: in this process or on the partitions."""
@@ -191,14 +190,15 @@ class Changes(Answer):
         if isinstance(change, SpreadChange):
             database = EpochDatabase(relations, {}, {relation.name: change.signed})
         else:
-            database = EpochDatabase(relations, TablesOnDemand({relation.name: lambda: _signed(change)}))
+            signed = lambda: np.concatenate([_with_sign(change.lost, -1), _with_sign(change.born, 1)], axis=1)  # noqa: E731
+            database = EpochDatabase(relations, TablesOnDemand({relation.name: signed}))
         lasting = isinstance(change, Change)
         super().__init__(cast(Any, View(relations, database, session, lasting)), relation.name)
         self.inserted, self.deleted, self._arguments = change.came, change.went, (session, relation, change)
 
     def with_keys(self, keys: Collection[tuple[int, ...]]) -> "Changes":
-        """Return the changes of the tuples that begin with one of the keys, of a relation in this process. keys: values in 64
-        bits, all of one length."""
+        """Return the changes of the tuples that begin with one of the keys, of a relation in this process. keys: of one
+        length."""
         session, relation, change = self._arguments
         assert isinstance(change, Change)
         prefixes = Block.of([np.array(column) for column in zip(*sorted(keys), strict=True)], len(keys))
@@ -208,10 +208,6 @@ class Changes(Answer):
         return f"<Changes of {self.name}: {self.inserted:,} inserted, {self.deleted:,} deleted>"
 
 
-def _signed(change: Change) -> np.ndarray:
-    """Return the deleted tuples, then the inserted ones, as columns (arity + 1, n) of which the last one is the sign."""
-    return np.concatenate([_with_sign(change.lost, -1), _with_sign(change.born, 1)], axis=1)
-
-
 def _with_sign(block: Block, sign: int) -> np.ndarray:
+    """Return the tuples of a block as columns (arity + 1, n), of which the last one is the sign."""
     return np.array([*block.columns(), np.full(block.size, sign)], np.int64).reshape(block.arity + 1, block.size)

@@ -55,7 +55,6 @@ class PendingChange:
             self._fold()
 
     def clear(self) -> None:
-        """Delete all facts."""
         self.waiting, self.waiting_tuples, self.inserted = [], 0, empty(self.arity)
         self.deleted = union_of_blocks(self.explicit.blocks("all", tuple(range(self.arity))), self.arity)
 
@@ -70,8 +69,7 @@ class PendingChange:
         return union_of_blocks([not_deleted, same_key(inserted, columns, key)], self.arity)
 
     def net(self) -> tuple[Change, int]:
-        """Return the net change, and the number of operations that change nothing: inserts of present facts and deletes of
-        absent ones."""
+        """Return the net change, and the number of operations that change nothing: such as deletes of absent facts."""
         self._fold()
         inserts_present = membership(self.inserted, self.explicit)
         deletes_present = membership(self.deleted, self.explicit)
@@ -170,7 +168,6 @@ class ExplicitFacts:
         self.given[name].settle()
 
     def forget(self, name: str) -> None:
-        """Discard a relation."""
         for facts in (self.given, self.written, self.rules):
             facts.pop(name, None)
         self.base.discard(name)
@@ -198,8 +195,7 @@ class ExplicitFacts:
         return both
 
     def rule_of(self, name: str, tuples: np.ndarray) -> Rule | None:
-        """Return the first fact of the program's text that is one of the tuples, given as columns (arity, n); None if no fact
-        is."""
+        """Return the first fact of the program's text that is one of the tuples, columns (arity, n); None if no fact is."""
         if name not in self.rules or not tuples.shape[1]:
             return None
         (columns, rules), block = self.rules[name], Block.of(list(tuples), tuples.shape[1])

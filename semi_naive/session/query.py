@@ -39,8 +39,8 @@ EXPECTS = 'an atom of a query has constants, _ and variables, as in path(1, y) o
 
 @dataclass
 class QueryTerms:
-    """The terms of an atom, a record or a branch, by their places: constants in 64 bits, names of variables, and patterns. `_`
-    is left out."""
+    """The terms of an atom, a record or a branch, by place: constants in 64 bits, names of variables, and patterns. `_` is left
+    out."""
 
     constants: dict[int, int] = field(default_factory=dict)
     variables: dict[int, str] = field(default_factory=dict)
@@ -49,8 +49,7 @@ class QueryTerms:
 
 @dataclass
 class RecordPattern:
-    """A record or branch with variables or `_`. width: its number of fields. tag: the number of the branch; None of a
-    record."""
+    """A record or branch with variables or `_`. width: its number of fields. tag: the number of a branch, or None."""
 
     terms: QueryTerms
     width: int
@@ -176,9 +175,8 @@ class _TermReader:
                 if not isinstance(term, syntax.Underscore):
                     terms.patterns[place] = self._pattern(term, name, type_)
             else:
-                attribute = name, type_
-                bits = bits_of_value(_python_value(term), attribute, self.relation.name, self.types, self.known)
-                terms.constants[place] = bits
+                value = _python_value(term)
+                terms.constants[place] = bits_of_value(value, (name, type_), self.relation.name, self.types, self.known)
         return terms
 
     def _pattern(self, term, name: str, type_: Type) -> RecordPattern:
@@ -247,13 +245,8 @@ class _RunsAsTable:
     partition: int
     is_spelt = True
 
-    @property
-    def arity(self) -> int:
-        return self.relation.arity
-
-    @property
-    def full(self) -> tuple:
-        return (self.relation.home.order,)
+    def __post_init__(self):
+        self.arity, self.full = self.relation.arity, (self.relation.home.order,)
 
     def blocks(self, part: str, order) -> list[Block]:
         return list(blocks_of(self.relation, self.partition, order))
@@ -296,8 +289,7 @@ def answers_to_atom(session: Any, atom: syntax.Atom, text: str, parameters: dict
 
 
 def all_tuples(session: Any, name: str, parameters: dict, owner: str | None = None) -> Answer:
-    """Return all tuples of a relation at the last epoch. Registered rules that are not evaluated are evaluated for this. owner:
-    see `System.table`."""
+    """Return all tuples of a relation at the last epoch. Rules are evaluated for this if needed. owner: see `System.table`."""
     session.registry.check_waiting(name)
     if session.is_there(name):
         session.registry.check_given(name, parameters)

@@ -79,11 +79,8 @@ class Session(Committing, Relations):
         compiled = program.compile(facts if isinstance(facts, dict) else None, once=False)
         self.program, self.outputs = program, program.outputs
         self.changeable = _changeable(program, facts, compiled.program.relations)
-        self.declared: dict[str, Relation] = {  # the relations of the program, without those that the compiler removes or adds
-            name: relation
-            for name, relation in program.relations.items()
-            if name in compiled.program.relations and "@" not in name
-        }
+        kept = compiled.program.relations  # inlined relations are missing
+        self.declared = {name: each for name, each in program.relations.items() if name in kept and "@" not in name}
         self.relations = dict(self.declared)  # with those of registered rules that are evaluated
         self.registry = Registry(self)
         self.system = System(self)
@@ -108,7 +105,7 @@ class Session(Committing, Relations):
             self.upkeep.begin(facts, self.changeable, self.outputs)
             self._start_at(0, BEFORE_ALL)
             if self._directory:
-                self._directory.snapshot(self._now, self.upkeep, {})
+                self._directory.snapshot(self._now, self.upkeep, {}, self.registry.registrations())
             return
         (first, *later), self.derived_anew = self.upkeep.load(self._directory, self.changeable, self.outputs, self.retain)
         self.batches = dict(self._directory.batches)

@@ -32,7 +32,7 @@ from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Relation
 from semi_naive.ra.values.values import Values
 from semi_naive.running.relations.on_partitions import OnPartitions
-from semi_naive.session.maintenance.spread import AnyChange, Contents, here
+from semi_naive.session.maintenance.spread import AllChanges, Contents, here
 from semi_naive.session.registered.subscriptions import added
 
 MAX_EPOCHS = 1000  # the largest number of tuples in sys.epoch
@@ -108,7 +108,7 @@ class System:
         """Return the tuples of sys.work for the rules that have run since the last call."""
         return [(epoch, *rule, *costs) for rule, costs in self._session.upkeep.run.profile.spent().items()]
 
-    def update(self, changes: dict[str, AnyChange], committing: EpochStatistics) -> dict[str, AnyChange]:
+    def update(self, changes: AllChanges, committing: EpochStatistics) -> AllChanges:
         """Update the system relations that rules or subscribers read, and the relations that depend on them, to their state
         after the epoch `committing`. Return all changes of the epoch. changes: those of other relations."""
         upkeep, registry, net = self._session.upkeep, self._session.registry, {}

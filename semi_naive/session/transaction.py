@@ -145,7 +145,7 @@ class _Exit:
             return _exit
         exit_method, proxy = partial(_exit, transaction), weakref.proxy(transaction)
         if not transaction._open:
-            transaction._exit_ref = weakref.ref(exit_method, lambda _: proxy._release_turn())
+            transaction._exit_ref = weakref.ref(exit_method, lambda _: proxy._session.release_turn(proxy._turn))
         return exit_method
 
 
@@ -230,9 +230,6 @@ class Transaction:
     @property
     def _open(self) -> bool:
         return bool(self._turn.token)
-
-    def _release_turn(self) -> None:
-        self._session.release_turn(self._turn)
 
     def _end(self, failed: bool) -> None:
         """End an open transaction. Raises ValueError if it has ended."""

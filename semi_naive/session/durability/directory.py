@@ -49,7 +49,7 @@ from semi_naive.ra.values.values import Values
 from semi_naive.running.progress.manifest import DurableFiles
 from semi_naive.session.contents import BEFORE_ALL, Epoch
 from semi_naive.session.durability.log import Identity, Log, LogDamaged, records
-from semi_naive.session.durability.registrations import Registrations, changes_as_arrays, event_as_arrays, is_event
+from semi_naive.session.durability.registrations import Arrays, Registrations, changes_as_arrays, event_as_arrays, is_event
 from semi_naive.session.facts import PendingChange, block_of, columns_of
 from semi_naive.session.maintenance.implied import Implied
 from semi_naive.session.maintenance.recomputation import Budget
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 
 VERSION = "session 2"  # the version of the directory's format
 MIN_LOG_BYTES = 4 << 20  # a snapshot is due when the log exceeds this and half of the last snapshot
+Batch = tuple[str, int]  # (stream, number)
 AddUndo = Callable[[Callable[[], object]], None]  # registers a step that reverts a change if the transaction fails
 ADVICE = "restore all of the directory from a copy, or remove it to begin anew"
 OTHER_VERSION_ADVICE = "read its relations with that version, and begin a new directory with them as facts"
@@ -89,8 +90,8 @@ class LoggedTransaction:
 
 
 class Directory:
-    """The directory of one session, locked until `close`. Raises StateUnusable if another process has locked it, or if its
-    contents are unusable."""
+    """The directory of one session, locked until `close`. Raises StateUnusable if another process has locked it, or if it is
+    damaged."""
 
     def __init__(self, path, sync_seconds: float):
         """sync_seconds: seconds after which the log is forced to the disk; 0: with each transaction."""
@@ -126,12 +127,7 @@ class Directory:
     # -- writing
 
     def append(
-        self,
-        transaction: LoggedTransaction,
-        values: Values,
-        batch: tuple[str, int] | None,
-        changes: dict[str, Change],
-        add_undo: AddUndo,
+        self, transaction: LoggedTransaction, values: Values, batch: Batch | None, changes: dict[str, Change], add_undo: AddUndo
     ) -> None:
         """Append a transaction to the log. Raises OSError if it cannot be written.
         values: the symbols and records of the session. batch: the (stream, number) that the transaction commits. changes: those
@@ -148,9 +144,7 @@ class Directory:
         force the record to the disk now; otherwise the next transaction does."""
         self._append(epoch, event_as_arrays(*event), values, add_undo, sync)
 
-    def _append(
-        self, epoch: int, arrays: dict[str, np.ndarray], values: Values | None, add_undo: AddUndo, sync: bool = True
-    ) -> None:
+    def _append(self, epoch: int, arrays: Arrays, values: Values | None, add_undo: AddUndo, sync: bool = True) -> None:
         """Append a record with these arrays, and with the symbols and records that the directory does not have yet."""
         with locked(self._writing):
             self._finish_snapshot()
@@ -176,37 +170,31 @@ class Directory:
         """True if the log is so large that a snapshot is worth its time."""
         return self.log is not None and self.log.size - self.repeated_bytes > max(MIN_LOG_BYTES, self.snapshot_bytes / 2)
 
-    def snapshot(
-        self, first: Epoch, upkeep: Upkeep, batches: dict[str, int], registrations: Registrations | None = None
-    ) -> None:
-        """Write a snapshot, and begin a new log with the transactions since. Only blocks, symbols and records that the last
-        snapshot does not have are written. first: the first retained epoch, whose contents are written. batches: the number of
-        the last batch of each stream."""
+    def snapshot(self, first: Epoch, upkeep: Upkeep, batches: dict[str, int], registrations: Registrations) -> None:
+        """Write a snapshot: blocks, symbols and records that the last snapshot does not have, a new log with the transactions
+        since, then the manifest. first: the first retained epoch, whose contents are written. batches: the last batch of each
+        stream."""
         with locked(self._writing), afterwards(self._finish_snapshot):
             self._finish_snapshot()
-            self._write_snapshot(first, upkeep, batches, registrations or Registrations())
-
-    def _write_snapshot(self, first: Epoch, upkeep: Upkeep, batches: dict[str, int], registrations: Registrations) -> None:
-        """Write a snapshot: the blocks that are new, a new log, then the manifest."""
-        hashes = fingerprints(upkeep)
-        blocks: dict[int, tuple[Block, list[dict]]] = {}
-        relations = {name: self._write_relation(name, first, upkeep, blocks) | {"print": hashes[name]} for name in hashes}
-        lexicon_files = self._write_lexicons(upkeep.values)
-        identity = Identity(self.identity, uuid.uuid4().hex)
-        path = self.path / f"log-{first.number}-{identity.snapshot[:8]}"
-        self.unfinished = Snapshot(Log.new(path, identity, self.sync_seconds), blocks, lexicon_files, upkeep.values.sizes())
-        log = self.unfinished.log
-        for transaction in self._transactions_after(first.number):
-            log.append(transaction.epoch, _transaction_as_arrays(transaction), sync=False)
-        log.sync()
-        budgets = upkeep.recomputation.budgets.items()
-        self.files.publish({
-            "version": VERSION, **vars(identity), "epoch": first.number, "log": path.name, "relations": relations,
-            "values": lexicon_files, "batches": batches, "time": None if first.time == BEFORE_ALL else first.time,
-            "rules": [list(item) for item in registrations.rules.items()],
-            "names": [self._write_history(name, history, blocks) for name, history in registrations.names.items()],
-            "visited": {upkeep.run.strata[number].relations[0]: budget.visited for number, budget in budgets},
-        })  # fmt: skip
+            hashes = fingerprints(upkeep)
+            blocks: dict[int, tuple[Block, list[dict]]] = {}
+            relations = {name: self._write_relation(name, first, upkeep, blocks) | {"print": hashes[name]} for name in hashes}
+            lexicon_files = self._write_lexicons(upkeep.values)
+            identity = Identity(self.identity, uuid.uuid4().hex)
+            path = self.path / f"log-{first.number}-{identity.snapshot[:8]}"
+            self.unfinished = Snapshot(Log.new(path, identity, self.sync_seconds), blocks, lexicon_files, upkeep.values.sizes())
+            log = self.unfinished.log
+            for transaction in self._transactions_after(first.number):
+                log.append(transaction.epoch, _transaction_as_arrays(transaction), sync=False)
+            log.sync()
+            budgets = upkeep.recomputation.budgets.items()
+            self.files.publish({
+                "version": VERSION, **vars(identity), "epoch": first.number, "log": path.name, "relations": relations,
+                "values": lexicon_files, "batches": batches, "time": None if first.time == BEFORE_ALL else first.time,
+                "rules": [list(item) for item in registrations.rules.items()],
+                "names": [self._write_history(name, history, blocks) for name, history in registrations.names.items()],
+                "visited": {upkeep.run.strata[number].relations[0]: budget.visited for number, budget in budgets},
+            })  # fmt: skip
 
     def _write_relation(self, name: str, first: Epoch, upkeep: Upkeep, blocks: dict) -> dict[str, Any]:
         """Write the tables of a relation at an epoch, its explicit facts and all its tuples. Return its entry in the manifest.
@@ -225,11 +213,8 @@ class Directory:
     def _transactions_after(self, epoch: int) -> list[LoggedTransaction]:
         """Read the transactions after an epoch from the log."""
         logged = records(self.log.path, self.log.identity)[0] if self.log is not None else []
-        return [
-            _transaction_of_record(number, arrays, _changed_relations(arrays))
-            for number, arrays in logged
-            if number > epoch and not is_event(arrays)
-        ]
+        later = [(number, arrays) for number, arrays in logged if number > epoch and not is_event(arrays)]
+        return [_transaction_of_record(number, arrays, _changed_relations(arrays)) for number, arrays in later]
 
     def _finish_snapshot(self) -> None:
         """Finish an unfinished snapshot: make its log the current one if the manifest names it, otherwise discard it."""
@@ -290,7 +275,7 @@ class Directory:
         sizes, all_files = values.sizes(), {name: list(files) for name, files in self.lexicon_files.items()}
         written = {name: sum(file["length"] for file in files) for name, files in self.lexicon_files.items()}
         for name, (dense, content) in values.since(written).items():
-            storage, path = _storage_of(name), str(self.files.new(name))
+            storage, path = Strings if name == "symbols" else Rows, str(self.files.new(name))
             storage.save(content, path)
             length = sizes[name] - written.get(name, 0)
             all_files.setdefault(name, []).append(self.files.record(path + storage.suffix, length=length, dense=dense))
@@ -325,9 +310,8 @@ class Directory:
             epochs = [epoch for epoch, arrays in logged if not self.registrations.apply_record(epoch, arrays)]
         if epochs != list(range(manifest["epoch"] + 1, manifest["epoch"] + 1 + len(epochs))):
             raise self.files.unusable(f"{path} has other epochs than those after {manifest['epoch']}")
-        self._use_snapshot(
-            Snapshot(Log(path, identity, end, self.sync_seconds), self.blocks, self.lexicon_files, self.lexicon_sizes)
-        )
+        log = Log(path, identity, end, self.sync_seconds)
+        self._use_snapshot(Snapshot(log, self.blocks, self.lexicon_files, self.lexicon_sizes))
         self._remove_old_logs()
         transactions = [_transaction_of_record(epoch, arrays, upkeep.relations.facts.given) for epoch, arrays in changes]
         first = transactions[summed - 1] if summed else LoggedTransaction(manifest["epoch"], manifest.get("time"), {})
@@ -338,7 +322,7 @@ class Directory:
         self.lexicon_files = lexicon_files
         lexicons: dict[str, tuple[int, list]] = {}
         for name, files in lexicon_files.items():
-            storage = _storage_of(name)
+            storage = Strings if name == "symbols" else Rows
             pieces = [storage.load(self.files.path(file).removesuffix(storage.suffix)) for file in files]
             lexicons[name] = files[-1]["dense"], pieces
         for arrays in logged:
@@ -348,9 +332,7 @@ class Directory:
         values.restore(lexicons)
         self.lexicon_sizes = values.sizes()
 
-    def _read_facts(
-        self, saved: dict[str, dict], logged: list[dict], summed: int, upkeep: Upkeep, changeable: set[str]
-    ) -> dict[str, Change]:
+    def _read_facts(self, saved: dict, logged: list[Arrays], summed: int, upkeep: Upkeep, changeable: set) -> dict[str, Change]:
         """Restore the explicit facts of the snapshot, and return their net changes by the first `summed` transactions since.
         Raises StateUnusable if a relation has facts at the end but is not an input of the program any more, or has another
         type. saved: the manifest's entries of relations. logged: the arrays of the transactions in the log."""
@@ -446,9 +428,8 @@ def tuple_type(relation: Relation, types: dict) -> str:
         if type_.kind == Kind.RECORD and type_.name not in fields:
             fields[type_.name] = f"[{_field_types(type_.fields, types)}]"
             if type_.branches:
-                fields[type_.name] = " | ".join(
-                    f"{each.name} {{{_field_types(each.fields, types)}}}" for each in type_.branches
-                )
+                branches = (f"{each.name} {{{_field_types(each.fields, types)}}}" for each in type_.branches)
+                fields[type_.name] = " | ".join(branches)
             waiting += [types[each] for each in type_.inner]
     attributes = ", ".join(_type_name(type_) for _, type_ in relation.attributes)
     reduction = f" {relation.lattice or ''}{' eqrel' * relation.eqrel}".rstrip()
@@ -466,8 +447,7 @@ def _type_name(type_) -> str:
 
 
 def _unusable_reason(name: str, saved_type: str, upkeep: Upkeep, changeable: set[str]) -> str:
-    """Return the reason why a program cannot have the saved facts of a relation; empty if it can. saved_type: see
-    `tuple_type`."""
+    """Return the reason why a program cannot have the saved facts of a relation, or "". saved_type: see `tuple_type`."""
     relation = upkeep.program.relations.get(name)
     if relation is None or name not in changeable:
         return f"and {name} is no input of {upkeep.run.asked.name}"
@@ -475,14 +455,13 @@ def _unusable_reason(name: str, saved_type: str, upkeep: Upkeep, changeable: set
     return "" if declared == saved_type else f"and {upkeep.run.asked.name} declares {declared}"
 
 
-def _changed_relations(arrays: dict[str, np.ndarray]) -> list[str]:
+def _changed_relations(arrays: Arrays) -> list[str]:
     """Return the names of the relations whose changes a record of the log contains."""
     return [key.removeprefix("+") for key in arrays if key.startswith("+")]
 
 
 def _net_changes(logged: list[dict], given: dict[str, Table]) -> dict[str, Change]:
-    """Return the net changes of explicit facts by all transactions of a log. logged: their arrays. given: the facts at the
-    snapshot."""
+    """Return the net changes of explicit facts by all transactions of a log. given: the facts at the snapshot."""
     pending = {}
     for arrays in logged:
         for name in _changed_relations(arrays):
@@ -494,32 +473,28 @@ def _net_changes(logged: list[dict], given: dict[str, Table]) -> dict[str, Chang
     return {name: change for name, change in changes.items() if change.size}
 
 
-def _transaction_as_arrays(transaction: LoggedTransaction) -> dict[str, np.ndarray]:
+def _transaction_as_arrays(transaction: LoggedTransaction) -> Arrays:
     arrays = {} if transaction.time is None else {"time": np.array([transaction.time])}
     for name, change in transaction.net.items():
         arrays[f"+{name}"], arrays[f"-{name}"] = columns_of(change.born), columns_of(change.lost)
     return arrays
 
 
-def _transaction_of_record(epoch: int, arrays: dict[str, np.ndarray], names: Collection[str]) -> LoggedTransaction:
+def _transaction_of_record(epoch: int, arrays: Arrays, names: Collection[str]) -> LoggedTransaction:
     """Return the transaction of a record in the log, with the changes of the relations `names` only."""
     changed = [name for name in names if f"+{name}" in arrays]
     net = {name: Change(block_of(arrays[f"+{name}"]), block_of(arrays[f"-{name}"])) for name in changed}
     return LoggedTransaction(epoch, arrays["time"][0].item() if "time" in arrays else None, net)
 
 
-def _batch_of_record(arrays: dict[str, np.ndarray]) -> tuple[str, int]:
+def _batch_of_record(arrays: Arrays) -> tuple[str, int]:
     """Return the (stream, number) of the batch that a record of the log has committed."""
     return arrays["query"].tobytes().decode(), int(arrays["batch"][0])
 
 
-def _storage_of(lexicon: str) -> type[Strings] | type[Rows]:
-    return Strings if lexicon == "symbols" else Rows
-
-
-def _lexicon_as_arrays(name: str, dense: int, content) -> dict[str, np.ndarray]:
-    """Return new symbols or records as arrays of the log, the inverse of `_lexicons_of_record`. content: an array of records,
-    or Arrow strings."""
+def _lexicon_as_arrays(name: str, dense: int, content) -> Arrays:
+    """Return new symbols or records as arrays of the log, the inverse of `_lexicons_of_record`. content: records or Arrow
+    strings."""
     arrays = {f"{name}.dense": np.array([dense])}
     if isinstance(content, np.ndarray):
         return arrays | {f"{name}.rows": content}
@@ -527,7 +502,7 @@ def _lexicon_as_arrays(name: str, dense: int, content) -> dict[str, np.ndarray]:
     return arrays | {f"{name}.bytes": data[begins[0] : ends[-1]], f"{name}.lengths": ends - begins}
 
 
-def _lexicons_of_record(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, int, list[Any]]]:
+def _lexicons_of_record(arrays: Arrays) -> Iterator[tuple[str, int, list[Any]]]:
     """Yield (name, number of dense ids, pieces) of the symbols and records in a record of the log."""
     for key in (key for key in arrays if key.endswith(".dense")):
         name, dense = key.removesuffix(".dense"), int(arrays[key][0])

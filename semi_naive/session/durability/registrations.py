@@ -22,8 +22,8 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass
 class Registrations:
-    """The registered rules and named subscriptions of a session. rules: the text of the rules by relation; names: the history
-    of each named subscription."""
+    """The registered rules and named subscriptions of a session. rules: the text of the rules by relation; names: the named
+    subscriptions."""
 
     rules: dict[str, str] = field(default_factory=dict)
     names: dict[str, History] = field(default_factory=dict)

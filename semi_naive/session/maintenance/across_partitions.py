@@ -36,6 +36,7 @@ from semi_naive.session.maintenance.improving import may_lose_best
 from semi_naive.session.maintenance.materialized import MaterializedRelations
 from semi_naive.session.maintenance.spread import (
     MAX_COLLECTED_TUPLES,
+    AllChanges,
     AnyChange,
     Contents,
     both_sides,
@@ -115,9 +116,7 @@ class AcrossPartitions:
         self.relations, self.run = relations, relations.run
         self.deltas: dict[int, Maintained] = {}
 
-    def changes_of_closure(
-        self, number: int, own: dict[str, Change], changes: Mapping[str, AnyChange]
-    ) -> dict[str, AnyChange] | None:
+    def changes_of_closure(self, number: int, own: dict[str, Change], changes: AllChanges) -> AllChanges | None:
         """Maintain a closure whose pairs are on the partitions, and whose edges are in this process, without reading the pairs.
         Return its change; None if the stratum is no such closure, or if more than MAX_CHANGED_PAIRS pairs change. own: changes
         of explicit facts; changes: those of relations."""
@@ -171,9 +170,7 @@ class AcrossPartitions:
         """False, as no counts of aggregates are maintained on the partitions."""
         return False
 
-    def maintain(
-        self, number: int, stratum: Stratum, own: Mapping, changes: Mapping, max_bindings: float
-    ) -> dict[str, AnyChange]:
+    def maintain(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping, max_bindings: float) -> AllChanges:
         """Maintain a stratum by its delta rules: see `InDriver.maintain`."""
         old = {name: self.relations.contents(name) for name in stratum.relations}
         with self._place_of_jobs(stratum, own, changes):
@@ -182,9 +179,7 @@ class AcrossPartitions:
             self.relations.collect_small(number, stratum)
             return {name: self._change_from(name, each, parts.get(name, each)) for name, each in old.items()}
 
-    def _place_of_jobs(
-        self, stratum: Stratum, own: Mapping[str, AnyChange], changes: Mapping[str, AnyChange]
-    ) -> AbstractContextManager:
+    def _place_of_jobs(self, stratum: Stratum, own: AllChanges, changes: AllChanges) -> AbstractContextManager:
         """Return a context in which jobs run in this process, if they take less time than Spark needs to start them."""
         names = stratum.reads | set(stratum.relations)
         changed = sum(change.size for name, change in (*own.items(), *changes.items()) if name in names)
@@ -227,10 +222,9 @@ class AcrossPartitions:
             self._evaluate(number, stratum, once, rest, frozenset({*large, *copies.values()}))
         return {name: OnPartitions(contents, self.run.cluster) for name, contents in parts.items()}
 
-    def _put_changes(self, deltas: Maintained, below: Mapping[str, AnyChange], put: Callable) -> set[str]:
+    def _put_changes(self, deltas: Maintained, below: AllChanges, put: Callable) -> set[str]:
         """Add temporary relations, by `put`, with the tuples that the relations below have gained and lost, and with their
-        contents before and after the change. Return the names of the temporary relations of changed tuples; empty ones are left
-        out."""
+        contents before and after the change. Return the names of the nonempty temporary relations of changed tuples."""
         cluster, names = self.run.cluster, set()
         for name, change in below.items():
             put(before(name), name, self.relations.origin.contents(name))
@@ -257,7 +251,7 @@ class AcrossPartitions:
         return [renamed(rule, names) for name, rule in rules if name in changed]
 
     def _overdelete(
-        self, number: int, deltas: Maintained, own: Mapping, below: Mapping[str, AnyChange], changed: set[str], put: Callable
+        self, number: int, deltas: Maintained, own: Mapping, below: AllChanges, changed: set[str], put: Callable
     ) -> dict[str, PartitionedRelation]:
         """Overdelete: return the suspects of each relation that has any. own: changes of explicit facts; below: those of
         relations below; changed: the temporary relations of changed tuples (`_put_changes`); put: adds a temporary relation."""
@@ -327,8 +321,8 @@ class AcrossPartitions:
     def _without(
         self, whole: PartitionedRelation, gone: Contents | PartitionedRelation | None
     ) -> tuple[PartitionedRelation, PartitionedRelation]:
-        """Remove the tuples `gone` from a relation. Return the rest, and the whole relation divided into the runs of the rest
-        and of the removed tuples."""
+        """Remove the tuples `gone` from a relation. Return the rest, and the whole relation, divided into runs of the rest and
+        of the removed tuples."""
         if gone is None:
             return whole, whole
         contents = OnPartitions(gone, self.run.cluster) if isinstance(gone, PartitionedRelation) else gone

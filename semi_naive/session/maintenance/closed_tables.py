@@ -52,8 +52,8 @@ def suspected(relation: Relation, block: Block, table: Table) -> Block:
 
 
 def explicit_again(relation: Relation, facts: Table, gone: Block | None) -> list[Block]:
-    """Return the explicit facts to insert again after overdeletion: those with the keys of the overdeleted tuples (`gone`), or
-    all facts of an equivalence."""
+    """Return the explicit facts to insert again after overdeletion: those with the keys of the overdeleted tuples (`gone`); all
+    of an equivalence."""
     blocks = facts.blocks("all", own_order(facts.arity))
     if relation.eqrel or gone is None:
         return blocks if relation.eqrel else []

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from math import inf
 
 import numpy as np
 
@@ -51,7 +52,7 @@ def may_change_pairs(edges: Table, change: Change, pairs: Table | None) -> bool:
 
 
 def changed(
-    edges: Table, change: Change, pairs: int, packing: Packing | None = None, cores: int = 1, max_pairs: float = float("inf")
+    edges: Table, change: Change, pairs: int, packing: Packing | None = None, cores: int = 1, max_pairs: float = inf
 ) -> Change | None:
     """Return the change of a closure by `differing`, whose parameters these are. None if it takes longer than to read all
     pairs, or if more than max_pairs pairs change."""
@@ -63,8 +64,7 @@ def differing(
     edges: list[Block], change: Change, pairs: float, packing: Packing | None = None, cores: int = 1
 ) -> "PairDifference | None":
     """Return the difference of a closure before and after a change of its edges. edges: the edges after it; pairs: the number
-    of pairs before it; packing: that of the pairs. None if it takes longer to compute than to read all pairs. 200 ns an
-    edge."""
+    of pairs before it; packing: that of the pairs. None if that takes longer than to read all pairs. 200 ns an edge."""
     columns = [block.columns() for block in (*edges, change.lost)]
     dense = graph.intern(np.stack([np.concatenate(column) for column in zip(*columns, strict=True)], axis=1))
     indptr, targets = graph.adjacency(dense)
@@ -128,9 +128,7 @@ class PairDifference:
         pieces = np.linspace(0, domain, (1 if self.cores == 1 else PIECES_PER_THREAD * self.cores) + 1).astype(np.int64)
         self.ranges = list(pairwise(pieces.tolist()))
 
-    def compute(
-        self, max_pairs: float = float("inf"), max_count: float = float("inf"), expected: int = 0
-    ) -> tuple[int, int, Change | None]:
+    def compute(self, max_pairs: float = inf, max_count: float = inf, expected: int = 0) -> tuple[int, int, Change | None]:
         """Return (number of new pairs, number of lost pairs, the pairs, or None if there are more than max_pairs). Counting
         stops beyond max_count. expected: the number of pairs, if it is known; a quarter of it in words may be used for rows."""
         came = went = 0

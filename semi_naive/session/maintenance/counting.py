@@ -127,10 +127,8 @@ class Counts:
         first = list(islice(slices, 2))
         in_one_thread = len(first) < 2 or sum(batch.size for _, batch in first) < MIN_TUPLES_TO_SHARE
         try:
-            all_slices = chain(first, slices)
-            return list(
-                map(evaluate_slice, all_slices) if in_one_thread else in_threads(evaluate_slice, all_slices, local.cores)
-            )
+            every = chain(first, slices)
+            return list(map(evaluate_slice, every) if in_one_thread else in_threads(evaluate_slice, every, local.cores))
         except EvaluationError as error:
             raise located(error, aggregate.rule) from None
 
@@ -144,8 +142,8 @@ class Counts:
         return [batch.columns[name] for name in names], weights
 
     def _plan(self, aggregate: CountedAggregate, body: tuple, parts: dict[int, str], delta: int | None, key) -> list:
-        """Return the steps of a body whose bindings are counted. It is planned again when the sizes of relations have changed a
-        lot. parts: the part of its relation that each atom reads, by place; delta: the place of the atom that reads the delta;
+        """Return the steps of a body whose bindings are counted. It is planned again when relations have grown a lot. parts:
+        the part of its relation that each atom reads, by place; delta: the place of the atom that reads the delta;
         key: identifies the plan."""
         local, sizes = self.local, self.local.database
         if key not in self.bodies or self.bodies[key].outgrown(sizes):

@@ -59,8 +59,7 @@ from semi_naive.session.maintenance.closed_tables import has_reduction, suspecte
 from semi_naive.session.maintenance.counting import Counts
 from semi_naive.session.maintenance.guard import Guard, GuardRules
 
-# A rule, the place of the atom that reads the delta, the part of its relation that each atom reads, and a number that
-# distinguishes the versions of a rule in the cache of their bodies.
+# (rule, place of the atom that reads the delta, parts of relations that atoms read, by place, number of the version)
 Version = tuple[Rule, int, dict[int, str], int]
 
 CHANGE = -1  # the number of versions that start from a change of another stratum; versions of the recursion start at 0
@@ -169,8 +168,7 @@ class Incremental(Local):
         return number == CHANGE
 
     def _indexes_made(self) -> dict[str, set[Order]]:
-        """Return the existing indexes, by relation. Plans use them, as to build one of a large relation takes longer than most
-        transactions search in it."""
+        """Return the existing indexes, by relation. Plans use them, as building one takes longer than most searches in it."""
         return self.database.orders()
 
 
@@ -255,8 +253,8 @@ class DeleteRederive:
         return [each for each in versions if delta_relation(each) in self.database.tables]
 
     def searched(self) -> set[tuple[str, Order]]:
-        """Return the (relation, column order) of the indexes that are searched to maintain the stratum. Call it in the context
-        of `with_changes`."""
+        """Return the (relation, column order) of the indexes that are searched to maintain the stratum. Call it within
+        `with_changes`."""
         inserting = [*self._applicable(self.insertions), *self.inserting.every(False)]
         return self.inserting.searched(inserting) | self.overdeleting.searched(self._applicable(self.overdeletions))
 
@@ -321,8 +319,7 @@ class DeleteRederive:
 
     @contextmanager
     def _guarded(self, guard: Guard | None) -> Iterator[None]:
-        """Let a guard drop suspects while the block runs. Its ticks are released afterwards, as they may be as large as
-        tables."""
+        """Let a guard drop suspects while the block runs. Its ticks are released afterwards, as they are large."""
         self.overdeleting.guard = guard
         try:
             yield
@@ -359,8 +356,8 @@ class DeleteRederive:
         return {name: union_of_blocks(blocks, old[name].arity) for name, blocks in suspected.items()}
 
     def _new_suspects(self, name: str, table: Table) -> Block:
-        """Return the suspects that the last round of overdeletion has found. table: all suspects of the relation so far, those
-        of the last round in `new`."""
+        """Return the suspects that the last round of overdeletion has found. table: all suspects so far, those of the round in
+        `new`."""
         table.advance()
         block = self._suspected(name, table.delta[table.home]) if table.delta else empty(table.arity)
         if name in self.reduced and self.reduced[name].eqrel:

@@ -89,8 +89,8 @@ class Guard:
     known: dict[str, list] = field(default_factory=dict)
 
     def guarded(self, steps: list, relation: str, head: tuple[Term, ...]) -> list:
-        """Return the steps of a rule of suspects, followed by steps that drop the bindings whose head has a proof, or is a
-        suspect already."""
+        """Return the steps of a rule of suspects, followed by steps that drop bindings whose head has a proof or is a
+        suspect."""
         columns = column_variables(self.kinds[relation])
         if relation not in self.known:
             outer = (*(column.name for column in columns), AGE)
@@ -115,8 +115,7 @@ class Guard:
     def _with_ages(self, steps: list, is_head: Callable[[str, tuple], bool]) -> tuple[list, list]:
         """Return (steps, tests). steps: the given ones, which also bind BORN to the tick of the first tuple of the stratum.
         tests: steps that drop bindings with a tuple of the stratum that is not older than AGE. If a step forgets such tuples,
-        the given steps and no tests are returned. is_head: True for the terms of an atom that only tests that the head
-        exists."""
+        the given steps and no tests are returned. is_head: True for an atom that only tests that the head exists."""
         own = {name: name for name in self.kinds} | {self.suspects(name): name for name in self.kinds}
         dated: list = []
         tests: list = []

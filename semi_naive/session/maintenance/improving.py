@@ -143,8 +143,7 @@ class _TermOrder:
 
 
 def _column_has_sign(block: Block | ColumnBounds, place: int, sign: int) -> bool:
-    """True if no value of the column at `place` has the opposite sign, 1 or -1. The sign bit of a float counts; a NaN is
-    positive."""
+    """True if no value of the column at `place` has the opposite sign, 1 or -1. A NaN is positive."""
     end = 0 if sign > 0 else 1
     return sign * block.packing.bounds[place][end] >= 0 or sign * block.bounds[place][end] >= 0
 

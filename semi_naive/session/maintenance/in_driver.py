@@ -100,9 +100,8 @@ class InDriver:
         names = stratum.reads | set(stratum.relations)
         if not self.relations.few_changed(names, own, changes, MAX_CHANGED_TUPLES, MAX_CHANGED_PART):
             return False
-        return not rules.better or not may_lose_best(
-            stratum, rules.better, rules.flipped, own, changes, self.relations.contents
-        )
+        contents = self.relations.contents
+        return not rules.better or not may_lose_best(stratum, rules.better, rules.flipped, own, changes, contents)
 
     def maintain(self, number: int, stratum: Stratum, own: dict, changes: dict, max_bindings: float) -> dict[str, Change]:
         """Maintain a stratum by its delta rules, and return the changes of its relations.
@@ -129,8 +128,8 @@ class InDriver:
     # -- overdelete, rederive, insert
 
     def _overdelete(self, rules: DeleteRederive, own: dict, below: dict[str, Change], ticks: Ticks | None) -> dict[str, Block]:
-        """Return the suspects of the stratum's relations that have any. own: changes of explicit facts; below: those of
-        relations below."""
+        """Return the suspects of the stratum's relations that have any. own: changes of explicit facts; below: of relations
+        below."""
         deleted = {name: change.lost for name, change in own.items() if change.lost.size}
         if not deleted and not any(change.lost.size or name in rules.flipped for name, change in below.items()):
             return {}
@@ -139,9 +138,7 @@ class InDriver:
             suspected = rules.overdelete(deleted, below, given, ticks)
         return {name: block for name, block in suspected.items() if block.size}
 
-    def _derive(
-        self, number: int, rules: DeleteRederive, own: dict, below: dict[str, Change], suspected: dict[str, Block]
-    ) -> dict[str, Change]:
+    def _derive(self, number: int, rules: DeleteRederive, own: dict, below: dict, suspected: dict) -> dict[str, Change]:
         """Rederive suspects and insert new tuples. Return the changes of the stratum's relations. The parameters are those of
         `_overdelete`; suspected: its result."""
         if not suspected and not own and not any(change.born.size or name in rules.flipped for name, change in below.items()):
@@ -153,7 +150,7 @@ class InDriver:
         rest = {name: table_without(table, suspected[name]) if name in suspected else table for name, table in before.items()}
         clock = Clock(rules.kinds, ticks.next) if ticks else None
         for name, table in rest.items():
-            tables[name] = self._initial_table(rules, name, table, own.get(name), suspected.get(name))
+            tables[name] = self._new_table(rules, name, table, own.get(name), suspected.get(name))
             if clock:
                 tables[name] = clock.timed(name, tables[name])
         rules.insert(own, suspected)
@@ -182,9 +179,7 @@ class InDriver:
             self.relations.tables[name] = grown(table_without(table, change.lost), change.born)
         return {name: change}
 
-    def _initial_table(
-        self, rules: DeleteRederive, name: str, rest: Table, own: Change | None, suspected: Block | None
-    ) -> Table:
+    def _new_table(self, rules: DeleteRederive, name: str, rest: Table, own: Change | None, suspected: Block | None) -> Table:
         """Return the table of a relation from which insertion starts: `rest`, its tuples without suspects, with new explicit
         facts in `new`. If the relation has a reduction, so has the table, and explicit facts that a suspect had superseded are
         in `new` again. own: the change of its explicit facts."""

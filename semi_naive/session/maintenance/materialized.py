@@ -56,7 +56,6 @@ class State:
     closures: dict[int, Closure]
 
     def contents(self, name: str) -> Contents:
-        """Return the contents of a relation."""
         return self.spread.get(name) or self.tables[name]
 
     def copy(self) -> "State":
@@ -104,8 +103,8 @@ class MaterializedRelations:
             self.tables[name] = contents
 
     def is_materialized(self, number: int) -> bool:
-        """True if the relations of a stratum have tables, which are maintained: because they, or relations that depend on them,
-        are outputs or have been used."""
+        """True if the relations of a stratum are maintained: they, or relations that depend on them, are outputs or have been
+        used."""
         return self.tables.keys() >= set(self.run.strata[number].relations)
 
     def explicit(self, name: str) -> Table:
@@ -274,8 +273,8 @@ class MaterializedRelations:
     # -- files
 
     def sweep(self) -> None:
-        """Remove files that are not read any more from all hosts, if any were written since the last sweep. If no runs are on
-        the partitions, release Spark."""
+        """Remove files that are not read any more from all hosts, if any were written since the last sweep. Without any runs,
+        release Spark."""
         readers = list(self.readers)
         try:
             if not readers:

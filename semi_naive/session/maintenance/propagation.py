@@ -10,7 +10,7 @@ are skipped (`dependents`).
 Later strata read tables without the lost tuples, and with the new tuples as their delta.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterator, Set
 from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import cast
@@ -27,14 +27,14 @@ from semi_naive.session.maintenance.closures import differing, is_dense, may_cha
 from semi_naive.session.maintenance.implied import CountedClosure, Implied, is_worth_it
 from semi_naive.session.maintenance.in_driver import InDriver
 from semi_naive.session.maintenance.recomputation import MIN_BUDGET, Closure, Recomputation
-from semi_naive.session.maintenance.spread import AnyChange, SpreadChange, here
+from semi_naive.session.maintenance.spread import AllChanges, AnyChange, SpreadChange, here
 
+Method = Callable[[], AllChanges | None]
 MAX_CHANGED_FACTS = 0.5  # changed fraction of a relation above which its indexes are dropped, and rebuilt when needed
 
 
 class Propagation:
-    """The propagation of one transaction. net: the changes of explicit facts, by relation; changes: those of relations so
-    far."""
+    """The propagation of one transaction. net: the changes of explicit facts, by relation; changes: of relations so far."""
 
     def __init__(self, recomputation: Recomputation, in_driver: InDriver, across: AcrossPartitions, net: dict[str, Change]):
         self.recomputation, self.in_driver, self.across, self.net = recomputation, in_driver, across, net
@@ -64,7 +64,7 @@ class Propagation:
                         heappush(due, reader)
         return self.changes
 
-    def _maintain(self, number: int, stale: Set[int]) -> Mapping[str, AnyChange]:
+    def _maintain(self, number: int, stale: Set[int]) -> AllChanges:
         """Maintain a stratum, or the strata of a loop, and return the changes of its relations."""
         if number in self.run.looping:
             return self._change_loop(number, stale)
@@ -77,8 +77,7 @@ class Propagation:
         return changes
 
     def _change_loop(self, number: int, stale: Set[int]) -> dict[str, AnyChange]:
-        """Recompute the strata of a loop when its first stratum is due, if a relation of the loop has changed. Return their
-        changes."""
+        """Recompute a loop when its first stratum is due, if a relation of the loop has changed. Return its changes."""
         loop, relations = self.run.compiled.loops.get(number), self.relations
         strata = [self.run.strata[member] for member in loop.numbers] if loop else []
         involved = {name for member in strata for name in (*member.reads, *member.relations)}
@@ -95,7 +94,7 @@ class Propagation:
                 relations.merged[known] = relations.tables[known]
         return changes
 
-    def _change_stratum(self, number: int, stratum: Stratum, own: dict, stale: bool) -> Mapping[str, AnyChange]:
+    def _change_stratum(self, number: int, stratum: Stratum, own: dict, stale: bool) -> AllChanges:
         """Maintain a stratum by the first method that succeeds, or else recompute it, and return the changes of its relations.
         own: the changes of its explicit facts; stale: it must be recomputed."""
         relations = self.relations
@@ -117,12 +116,9 @@ class Propagation:
         pairs = relations.tables[closure.relation] if has_pairs else None
         return may_change_pairs(relations.tables[closure.edges], cast(Change, self.changes[closure.edges]), pairs)
 
-    def _methods(
-        self, number: int, stratum: Stratum, own: dict, closure: Closure | None
-    ) -> Iterator[Callable[[], Mapping[str, AnyChange] | None]]:
+    def _methods(self, number: int, stratum: Stratum, own: dict, closure: Closure | None) -> Iterator[Method]:
         """Yield the methods that may maintain a stratum, in the order in which they are tried. Each returns the changes of
-        relations, or None if it fails. own: the changes of its explicit facts; closure: the closure that the stratum computes,
-        if it is one."""
+        relations, or None if it fails. own: the changes of its explicit facts; closure: that of the stratum, if any."""
         relations = self.relations
         if self._is_spread(stratum):
             yield partial(self.across.changes_of_closure, number, own, self.changes)
@@ -143,12 +139,9 @@ class Propagation:
         changed = {name for name, change in self.changes.items() if isinstance(change, SpreadChange)}
         return bool((self.relations.spread.keys() | changed) & (stratum.reads | set(stratum.relations)))
 
-    def _by_rules(
-        self, place: InDriver | AcrossPartitions, number: int, stratum: Stratum, own: dict
-    ) -> Mapping[str, AnyChange] | None:
+    def _by_rules(self, place: InDriver | AcrossPartitions, number: int, stratum: Stratum, own: dict) -> AllChanges | None:
         """Maintain a stratum by delta rules, in this process or on the partitions (`place`), and return the changes of its
-        relations. If the stratum must be recomputed, return None and leave the relations unchanged. own: the changes of its
-        explicit facts."""
+        relations. Return None, without a change, if it must be recomputed. own: the changes of its explicit facts."""
         relations, recomputation = self.relations, self.recomputation
         budget, ticks = recomputation.budget(number), number in relations.ticks
         below = [self.changes[name] for name in stratum.reads & self.changes.keys()]
@@ -192,8 +185,8 @@ class Propagation:
         return {name: change}
 
     def _change_facts(self, own: dict[str, Change]) -> dict[str, Change]:
-        """Change relations without rules, and return their changes. Facts in the program's text remain. own: the changes of
-        facts of users."""
+        """Change relations without rules, and return their changes. Facts in the program's text remain. own: changes by
+        users."""
         changes = {}
         for name, change in own.items():
             table, written = self.relations.tables[name], self.relations.facts.written.get(name)

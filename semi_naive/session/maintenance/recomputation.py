@@ -25,9 +25,7 @@ from semi_naive.session.maintenance.materialized import CLOSURE_FACTOR, Material
 from semi_naive.session.maintenance.spread import AnyChange, Contents
 
 MIN_BUDGET = 10_000  # bindings that maintenance may always visit: 20 batches, about 1 ms
-# While expensive attempts exceed the budget, only this many of so many changes are tried. If all were tried, `small` of
-# bench.sessions would take 1.4 times as long.
-TRIED_OF_ROUND = 2
+TRIED_OF_ROUND = 2  # changes that are tried of each ROUND while expensive attempts fail; all: `small` of bench.sessions 1.4×
 ROUND = 6
 INSERTION_FACTOR = 5  # of the budget for insertions without recursion; without it 10 % in `triangles listed` takes 3.3×
 
@@ -136,16 +134,14 @@ class Recomputation:
         self.budgets.setdefault(number, Budget()).visited = max(work.bindings, tuples)
 
     def budget(self, number: int) -> Budget:
-        """Return the budget of a stratum. If the stratum was not computed in this process, its tuples and those that it reads
-        count as its bindings."""
+        """Return the budget of a stratum. If it was not computed in this process, count its tuples and those that it reads."""
         if number not in self.budgets:
             stratum = self.run.strata[number]
             self.budgets[number] = Budget(sum(map(self.database.count, stratum.reads | set(stratum.relations))))
         return self.budgets[number]
 
     def may_have_ticks(self, number: int) -> bool:
-        """True if ticks can guard the suspects of a stratum: not those of an equivalence, whose pairs all derive one
-        another."""
+        """True if ticks can guard the suspects of a stratum: not of an equivalence, whose pairs derive one another."""
         stratum, relations = self.run.strata[number], self.run.program.relations
         eqrel = any(relations[name].eqrel for name in stratum.relations)
         return stratum.recursive and number not in self.relations.closures and not eqrel and not is_stepwise(stratum, relations)
@@ -222,8 +218,7 @@ class Recomputation:
         return table is not None
 
     def may_be_implied(self, number: int, closure: Closure) -> bool:
-        """True if a closure may be represented by its edges: no other stratum reads its pairs, and the edges are in this
-        process."""
+        """True if a closure may be represented by its edges: no other stratum reads it, and its edges are in this process."""
         readers = self.relations.dependents.readers.get(closure.relation, set()) - {number}
         is_read = number in self.run.looping or any(map(self.relations.is_materialized, readers))
         return not is_read and closure.edges not in self.relations.spread and self.run.config.local_tuples != 0

@@ -4,7 +4,7 @@ Contents are a `Table` of this process, or immutable runs on the partitions (`On
 the partitions. A small difference is collected to this process; a large one stays on the partitions.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -53,6 +53,7 @@ class SpreadChange:
 
 
 AnyChange = Change | SpreadChange
+AllChanges = Mapping[str, AnyChange]  # the changes of relations, by name
 
 
 def here(change: AnyChange) -> Change:
@@ -62,8 +63,8 @@ def here(change: AnyChange) -> Change:
 
 def between(cluster: Cluster, name: str, before: Contents, after: Contents) -> AnyChange:
     """Return the change of a relation from one content to another. If all partitions are on this host, and few tuples are in
-    runs that only one of them has, this process compares them. Otherwise a job of one stage does, after another job if their
-    buckets differ."""
+    runs that only one of them has, this process compares them. Otherwise a job does, after another one if their buckets
+    differ."""
     if isinstance(before, Table) and isinstance(after, Table):
         return difference(before, after)
     like = next(each.relation.home for each in (after, before) if isinstance(each, OnPartitions))
@@ -76,7 +77,7 @@ def between(cluster: Cluster, name: str, before: Contents, after: Contents) -> A
     if len(blocks) == partitions:
         return Change(*(union_of_blocks([each[side] for each in blocks], len(like.order)) for side in SIDES))
     found.sort(key=lambda each: each.partition)
-    sides = {side: _side_of_differences(name, like, found, side) for side in SIDES}
+    sides = {side: _side_relation(name, like, found, side) for side in SIDES}
     signed = Signed(like.order, *(each.home.full for each in sides.values()))
     return SpreadChange(SignedInRuns(signed, cluster), **sides)
 
@@ -96,13 +97,11 @@ def _compared(before: PartitionedIndex, after: PartitionedIndex) -> Change | Non
     return Change(*(Block(block.packing, block.words.copy()) for block in (apart(born, lost), apart(lost, born))))
 
 
-def _side_of_differences(
-    name: str, like: PartitionedIndex, differences: list[PartitionDifference], side: str
-) -> PartitionedRelation:
+def _side_relation(name: str, like: PartitionedIndex, parts: list[PartitionDifference], side: str) -> PartitionedRelation:
     """Return the new ("born") or lost ("lost") tuples that a job has written, as a relation with the index of `like`.
-    differences: the results of the partitions, in their order."""
-    full: Parts = [getattr(each, side) for each in differences]
-    sizes = sum((each.sizes[side] for each in differences), np.zeros_like(like.sizes))
+    parts: the results of the partitions, in their order."""
+    full: Parts = [getattr(each, side) for each in parts]
+    sizes = sum((each.sizes[side] for each in parts), np.zeros_like(like.sizes))
     return PartitionedRelation(name, len(like.order), [PartitionedIndex(like.order, like.keys, like.map, full, sizes=sizes)])
 
 
@@ -154,8 +153,7 @@ def column_blocks(contents: Table | PartitionedRelation | Block) -> Iterator[Blo
 
 
 def index_of(cluster: Cluster, arity: int, keys: int = 1) -> PartitionedIndex:
-    """Return an empty index in the relation's own column order. keys: the number of leading columns that determine the
-    bucket."""
+    """Return an empty index in the relation's own column order. keys: the number of columns for the bucket."""
     return PartitionedIndex(own_order(arity), min(keys, arity), cluster.bucket_map())
 
 

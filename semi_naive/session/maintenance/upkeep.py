@@ -32,7 +32,7 @@ from semi_naive.session.maintenance.in_driver import InDriver
 from semi_naive.session.maintenance.materialized import MaterializedRelations, State
 from semi_naive.session.maintenance.propagation import Propagation
 from semi_naive.session.maintenance.recomputation import Recomputation, is_plain
-from semi_naive.session.maintenance.spread import AnyChange
+from semi_naive.session.maintenance.spread import AllChanges
 
 if TYPE_CHECKING:
     from semi_naive.session.durability.directory import Directory, LoggedTransaction
@@ -177,9 +177,7 @@ class Upkeep:
 
     # -- transactions
 
-    def apply(
-        self, net: dict[str, Change], collected: Collection[str] = (), stale: Set[int] = frozenset()
-    ) -> dict[str, AnyChange]:
+    def apply(self, net: dict[str, Change], collected: Collection[str] = (), stale: Set[int] = frozenset()) -> AllChanges:
         """Change explicit facts and all relations that depend on them, and return the changes of each relation. net: the
         changes of explicit facts. collected: relations whose changes are needed in this process. stale: strata that are
         recomputed in any case. After an error the caller restores the previous state (`restore_state`)."""
@@ -200,8 +198,7 @@ class Upkeep:
         return changes
 
     def restore_state(self, state: State) -> None:
-        """Restore the relations of a state, clear the caches that depend on them, and remove files that are not read any
-        more."""
+        """Restore the relations of a state, clear the caches that depend on them, and remove unread files."""
         relations = self.relations
         relations.restore(state.copy())
         relations.dependents.forget_values()
@@ -278,8 +275,8 @@ class Upkeep:
     # -- explain
 
     def explain_changes(self, name: str | None, check_known: Callable[[str], Any]) -> str:
-        """Format the rules that maintain all strata, or the stratum of one relation. check_known: raises an error for an
-        unknown relation."""
+        """Format the rules that maintain all strata, or the stratum of one relation. check_known: raises an error for unknown
+        ones."""
         strata = [(number, each) for number, each in enumerate(self.run.strata)
                   if each.rules and (name is None or name in each.relations)]  # fmt: skip
         if name is not None and not strata:

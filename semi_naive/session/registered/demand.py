@@ -86,8 +86,7 @@ class Demand:
         return name in self._registered or name in upkeep.relations.dependents.homes or self._session.registry.is_system(name)
 
     def _with_definitions(self, rules: Registered, shared: set[str]) -> Registered:
-        """Return rules together with those of all relations that they read, directly or not, except for the relations
-        `shared`."""
+        """Return rules together with those of all relations that they read, directly or not, except for `shared`."""
         program, reads, waiting = rules.checked, set(), set(rules.reads)
         while waiting:
             name = min(waiting)

@@ -41,7 +41,7 @@ def reasons(session: Any, name: str, given: dict, epoch: Any) -> Iterator["Why"]
 
 
 def _proofs_at(session: Any, rules: Registered, parameter_values: Table, epoch: Any) -> "Why":
-    """Evaluate rules over the relations of an epoch, and return the search for proofs in the result. parameter_values: one
+    """Evaluate rules over the relations of an epoch, and return the search for proofs in the result. parameter_values: 1
     tuple."""
     from semi_naive.provenance.why import Why
     from semi_naive.running.run import ProgramRun

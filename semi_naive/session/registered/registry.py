@@ -94,10 +94,8 @@ class Registry:
     def _register_unblocked(self) -> None:
         """Register the waiting rules whose missing relations are all registered now. Rules with other errors remain waiting;
         `check_waiting` raises their error."""
-        while unblocked := [
-            (name, rules) for name, rules in self.waiting.items() if rules.missing <= self.readable.keys() and not rules.error
-        ]:
-            name, rules = unblocked[0]
+        while ready := [name for name, each in self.waiting.items() if each.missing <= self.readable.keys() and not each.error]:
+            name, rules = ready[0], self.waiting[ready[0]]
             self._remove_waiting(name)
             try:
                 self._register_or_wait(name, rules.text)
@@ -128,7 +126,6 @@ class Registry:
         self._add(rules)
 
     def _add(self, rules: Registered) -> None:
-        """Add rules that have been checked."""
         self.rules[rules.name] = rules
         if not rules.parameters:
             self.readable[rules.name] = rules
@@ -148,9 +145,8 @@ class Registry:
         if readers:
             raise ValueError(f"{name} is read by {', '.join(readers)}: unregister what reads it first")
         if rules.users:
-            raise ValueError(
-                f"{name} is needed by {quantity(rules.users, 'subscription')}: cancel first, and end those that have a name"
-            )
+            users = quantity(rules.users, "subscription")
+            raise ValueError(f"{name} is needed by {users}: cancel first, and end those that have a name")
         self._session.log_event(False, "unregister", name)
         self._session.add_undo(partial(self._add, rules))
         self._drop(name)
@@ -169,8 +165,7 @@ class Registry:
         return self.rules[name].relation if name in self.rules else self._session.relations[self._session.check_known(name)]
 
     def with_registered_rules(self, program: Program, evaluated: Collection[str]) -> Program:
-        """Return a program together with the registered rules of the relations `evaluated`, as far as they have no
-        parameters."""
+        """Return a program together with the registered rules without parameters of the relations `evaluated`."""
         for rules in self.rules.values():
             if rules.name in evaluated and not rules.parameters:
                 own = {name: each for name, each in rules.checked.relations.items() if name not in program.relations}
@@ -303,8 +298,8 @@ class Registry:
 
     @contextlib.contextmanager
     def registered_body(self, text: str, check: Callable[[Registered], None] = lambda _: None):
-        """Register a rule for the answers to the body of a query until the block ends. Yield the name of the rule's relation.
-        check: see `register`."""
+        """Register a rule for the answers to the body of a query until the block ends. Yield its relation's name. check: see
+        `register`."""
         name = NAME
         while name in self.readable or name in self.rules:
             name += "_"

@@ -37,8 +37,7 @@ ALLOWED_PRAGMAS = ("inline-exclude", "legacy", "magic-transform", "magic-transfo
 
 @dataclass(frozen=True, eq=False)
 class Inlined:
-    """A relation of the session's program that is inlined: its declaration and clauses, which replace it in rules that read
-    it."""
+    """A relation of the session's program that is inlined: its declaration and clauses, which replace it in its readers."""
 
     statements: list
 
@@ -89,8 +88,7 @@ class Registered:
         return [] if self.text else [self.name]
 
     def compiled(self) -> Compiled:
-        """Return the rules after all passes. Relations that the passes add get unique names, which begin with the relation's
-        own name."""
+        """Return the rules after all passes. Relations that the passes add get unique names, with the relation's as prefix."""
         if self.precompiled:
             return self.precompiled
         inputs = {*self.reads, *self.inputs} & self.checked.relations.keys()
@@ -126,8 +124,8 @@ def is_inlined(relation: Readable) -> bool:
 
 
 def defining_statements(relation: Readable, reader: str) -> list:
-    """Return the statements that define a relation for the rules of another one, `reader`: its declaration, and also its
-    clauses if it is inlined."""
+    """Return the statements that define a relation for the rules of another one, `reader`: its declaration and, if inlined, its
+    clauses."""
     if isinstance(relation, Inlined):
         return relation.statements
     if isinstance(relation, Registered) and relation.inline_statements is not None:
@@ -224,22 +222,14 @@ def parameters_as_variables(rules: Registered, readable: ReadableByName, program
     return checked
 
 
-def _rebuild_clause(clause: syntax.Clause, change: Callable) -> syntax.Clause:
-    """Rebuild the heads and the bodies of a clause by `language.trees.rebuilt`."""
-    body, dominating = (None if part is None else rebuilt(part, change) for part in (clause.body, clause.dominating))
-    heads = tuple(rebuilt(head, change) for head in clause.heads)
-    return replace(clause, heads=heads, body=body, dominating=dominating)
-
-
 def _check_allowed(name: str, source: syntax.SourceProgram, declared: dict, readable: ReadableByName) -> None:
     """Raise ProgramError for statements that are not allowed, a missing declaration, and names that the session has already.
     declared: the declarations in the text, by relation; readable: the relations of the session."""
     problems = []
     if name not in declared:
         place = next((each.span for each in source.statements), syntax.NOWHERE)
-        problems.append(
-            Problem(f"These rules declare no relation {name}", place, f"write .decl {name}(attribute: type, …) first")
-        )
+        hint = f"write .decl {name}(attribute: type, …) first"
+        problems.append(Problem(f"These rules declare no relation {name}", place, hint))
     for each in declared.keys() & readable.keys():
         problems.append(Problem(f"The session has a relation {each} already", declared[each].span, "give it another name"))
     for each in source.statements:
@@ -367,15 +357,16 @@ class _RulesText:
             return self._rewrite_declaration(statement)
         if not isinstance(statement, syntax.Clause):
             return statement
-        needs_parameters = any(head.relation in self.dependent for head in statement.heads) or any(
-            map(_is_parameter, walk_all(statement.parts))
-        )
-        statement = _rebuild_clause(statement, self._rewrite_atom)
+        nodes = walk_all(statement.parts)
+        needs_parameters = any(head.relation in self.dependent for head in statement.heads) or any(map(_is_parameter, nodes))
+        bodies = (statement.body, statement.dominating)
+        body, dominating = (None if each is None else rebuilt(each, self._rewrite_atom) for each in bodies)
+        heads = tuple(rebuilt(head, self._rewrite_atom) for head in statement.heads)
+        statement = replace(statement, heads=heads, body=body, dominating=dominating)
         if not needs_parameters:
             return statement
         parameters = syntax.Atom(f"{self.name}.parameters", self.parameter_variables, span=statement.span)
-        body = syntax.And((parameters, statement.body)) if statement.body else parameters
-        return replace(statement, body=body, plan=None)
+        return replace(statement, body=syntax.And((parameters, body)) if body else parameters, plan=None)
 
     def _rewrite_declaration(self, declaration: syntax.RelationDecl) -> syntax.RelationDecl:
         """Rename a relation of the text, and add the parameters to its attributes and to the keys of its choices."""
@@ -411,8 +402,7 @@ def _is_parameter(node) -> bool:
 
 
 def inferred_types(names: list[str], statements: list) -> dict[str, str]:
-    """Infer the types of variables from declarations and clauses. Return them by variable, without those that are not
-    determined."""
+    """Infer the types of variables from declarations and clauses. Return the determined ones, by variable."""
     source = syntax.SourceProgram(statements, {})
     environment = TypeEnvironment(source)
     relations = declared_relations(source, environment, [])

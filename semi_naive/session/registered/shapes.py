@@ -105,8 +105,7 @@ class Shapes:
         return shape_of(name, text)
 
     def get(self, shape: TextShape, readable: Mapping[str, Any]) -> CheckedShape | None:
-        """Return the stored result for a shape, if the relations that it reads have not changed since. readable: the relations
-        of the session, by name."""
+        """Return the result for a shape, if the relations that it reads have not changed. readable: the session's relations."""
         checked = self.valid.get(shape.parts)
         if checked is None or any(readable.get(name) is not relation for name, relation in checked.reads.items()):
             return None

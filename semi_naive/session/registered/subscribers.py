@@ -104,13 +104,11 @@ class Subscribers:
         return with_key(here(change), key) if key else change
 
     def _contents_at(self, name: str, key: tuple[int, ...], epoch: int) -> Contents:
-        """Return the contents of a relation at an epoch. Raises ValueError if it was not evaluated then for the parameter
-        values `key`."""
+        """Return the contents of a relation at an epoch. Raises ValueError if it was not evaluated then for `key`."""
         retained = self._session.at(epoch)
         evaluated = name in retained.tables
         if evaluated and key:
-            asked = retained.tables[self._registry.rules[name].parameter_relation]
-            evaluated = rest_of_table(asked, key).count > 0
+            evaluated = rest_of_table(retained.tables[self._registry.rules[name].parameter_relation], key).count > 0
         if not evaluated:
             text = f"{name} was not evaluated{' for these parameters' if key else ''} at epoch {epoch}"
             raise ValueError(f"{text}: its first use was later, so name a later epoch")
@@ -182,7 +180,7 @@ class Subscribers:
 
     def acknowledge(self, called: str, epoch: int) -> None:
         """Discard the changes up to an epoch that are stored for a named subscription. called: its name. Raises ValueError for
-        an epoch after the last one."""
+        a future epoch."""
         self._session.check_process()
         if epoch > self._session.epoch:
             raise ValueError(f"there is no epoch {epoch} to acknowledge: the last one is {self._session.epoch}")
@@ -191,8 +189,7 @@ class Subscribers:
             self._session.log_event(False, "ack", called, epoch)
 
     def _lapse(self, called: str) -> None:
-        """Let a named subscription lapse, as too many tuples are stored for it: discard them, and release its relation. called:
-        its name."""
+        """Let a named subscription lapse, as too many tuples are stored: discard them, and release its relation."""
         log.warning("the subscription %r has lapsed: more than %s tuples wait for it", called, f"{self.max_waiting:,}")
         history = self.histories[called]
         history.lapse()

@@ -30,15 +30,14 @@ Callback = Callable[[Changes, int], None]
 
 @dataclass(frozen=True)
 class Granularity:
-    """When changes are delivered: after this number of epochs that change the relation, and of seconds since the last
-    delivery."""
+    """When changes are delivered: after this number of epochs that change the relation, and these seconds since the last
+    one."""
 
     epochs: int = 1
     seconds: float = 0.0
     background: bool = False  # calls are made in a thread of their own; they always are if `seconds` is set
 
     def __post_init__(self):
-        """Check the values."""
         if not isinstance(self.epochs, int) or isinstance(self.epochs, bool) or self.epochs < 1:
             raise ValueError(f"epochs is {self.epochs!r}: expected a whole number from 1, of epochs that are told together")
         if not isinstance(self.seconds, int | float) or not self.seconds >= 0:

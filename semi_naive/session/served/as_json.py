@@ -11,7 +11,7 @@ from semi_naive.ra.text.ids import UnknownId
 from semi_naive.running.results.answers import Answer
 from semi_naive.session.served.requests import BadRequest
 
-OPERATIONS_EXAMPLE = 'expected a list like [{"insert": "edge", "rows": [[1, 2]]}]'
+EXAMPLE = 'expected a list like [{"insert": "edge", "rows": [[1, 2]]}]'
 ROW_EXAMPLE = 'expected ?row= and a list like ["Ulm", 3]'
 OPERATIONS = ("insert", "delete", "upsert", "clear")
 MAX_TUPLES = 1_000_000  # of one answer
@@ -48,11 +48,11 @@ def parse_body(body: bytes, example: str, part: str = "body") -> Any:
 def operations(body: bytes) -> list[tuple]:
     """Parse the body of a transaction: return (operation, relation, rows, key) for each operation. Raises BadRequest, with an
     example, if the body has another form."""
-    requested = parse_body(body, OPERATIONS_EXAMPLE)
+    requested = parse_body(body, EXAMPLE)
     if isinstance(requested, dict) and "operations" in requested:
         requested = requested["operations"]
     if not isinstance(requested, list):
-        raise BadRequest(f"the body is {type(requested).__name__}; {OPERATIONS_EXAMPLE}")
+        raise BadRequest(f"the body is {type(requested).__name__}; {EXAMPLE}")
     return [_operation(number, each) for number, each in enumerate(requested)]
 
 
@@ -68,11 +68,10 @@ def _operation(number: int, operation: Any) -> tuple:
     """Check one operation, and return its (operation, relation, rows, key). number: its place, for messages."""
     names = [name for name in OPERATIONS if isinstance(operation, dict) and name in operation]
     if len(names) != 1 or not isinstance(operation[names[0]], str):
-        message = f"operation {number} names neither insert, delete, upsert nor clear, or several of them"
-        raise BadRequest(f"{message}; {OPERATIONS_EXAMPLE}")
+        raise BadRequest(f"operation {number} names neither insert, delete, upsert nor clear, or several of them; {EXAMPLE}")
     rows, key = operation.get("rows", []), operation.get("key", [])
     if not isinstance(rows, list):
-        raise BadRequest(f"the rows of operation {number} are no list; {OPERATIONS_EXAMPLE}")
+        raise BadRequest(f"the rows of operation {number} are no list; {EXAMPLE}")
     key = [key] if isinstance(key, str) else key
     if not isinstance(key, list) or not all(isinstance(name, str) for name in key):
         raise BadRequest(f'the key of operation {number} is no list of attributes, as in "key": ["x"]')
@@ -122,8 +121,8 @@ def _json_rows(rows: list) -> list[list]:
 
 
 def _json_value(value: Any, levels: int):
-    """Convert a value to JSON: records to lists; branches, infinities and NaN to text. Raises BadRequest if it is nested in
-    more than `levels` levels."""
+    """Convert a value to JSON: records to lists; branches, infinities and NaN to text. Raises BadRequest beyond `levels` nested
+    levels."""
     if isinstance(value, str | int | None):
         return value
     if isinstance(value, tuple | list):

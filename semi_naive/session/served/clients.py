@@ -52,7 +52,7 @@ class NotAllowed(PermissionError):
 
 @dataclass(frozen=True)
 class Client:
-    """The permissions of a client. In the methods "it" is the client, and registry is that of the session.
+    """The permissions of a client ("it" in the methods). registry: that of the session.
     reads, writes: the relations that it may read or change; None for all. parameters: the values that it may give to parameters
     of registered rules, by the name of the parameter; None for any value. rules: it may register rules."""
 

@@ -75,8 +75,7 @@ class Events(Response):
             self.stream.loop.run_in_executor(None, self.on_end)  # not awaited, as a server that ends would cancel it
 
     async def _next_message(self, ends: list[asyncio.Task]) -> str | None:
-        """Return the next message, or the progress if there is none for some time. None after one of the tasks `ends` is
-        done."""
+        """Return the next message, or the progress if there is none for some time. None when one of `ends` is done."""
         message = asyncio.ensure_future(self.stream.queue.get())
         try:
             done, _ = await asyncio.wait([message, *ends], timeout=PROGRESS_SECONDS, return_when=asyncio.FIRST_COMPLETED)
@@ -87,8 +86,8 @@ class Events(Response):
             message.cancel()
 
     def _progress(self) -> str:
-        """Return a message with the last epoch, after which a client that reconnects then begins. If changes are waiting,
-        return a comment."""
+        """Return a message with the last epoch, after which a client that reconnects then begins. Return a comment if changes
+        wait."""
         epoch = self.delivered_epoch()
         if epoch is None or not self.stream.queue.empty():
             return ": still here\n\n"

@@ -7,7 +7,7 @@ not read, 404 for unknown names and addresses, 413 for a body that is too large.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,8 +56,7 @@ STATUS = {
 
 
 class Authentication:
-    """Middleware that passes on requests of known clients to this host, and refuses all others. names: the names of the
-    host."""
+    """Middleware that passes on requests of known clients to this host, and refuses all others. names: those of the host."""
 
     def __init__(self, app: ASGIApp, clients: Clients, names: set[str]):
         self.app, self.clients, self.names = app, clients, {name.lower() for name in names}
@@ -109,15 +108,12 @@ class ClientRequest:
         return options
 
     def check_json(self) -> None:
-        """Raise BadRequest if the content type is not JSON. Pages of other sites can send forms, but browsers do not let them
-        send JSON."""
+        """Raise BadRequest if the content type is not JSON. Browsers let pages of other sites send forms, but no JSON."""
         if self.request.headers.get("content-type", "").split(";")[0].strip() != JSON:
             raise BadRequest(f"the body has the content type {JSON}")
 
 
-def request_handler(
-    method: Callable[[ClientRequest], Any], max_bytes: int, run_in_thread: Callable[..., Awaitable[Any]]
-) -> Callable:
+def request_handler(method: Callable[[ClientRequest], Any], max_bytes: int, run_in_thread: Callable) -> Callable:
     """Return the coroutine function that answers requests by a method of `Web`. max_bytes: the limit of the body.
     run_in_thread: see `Web.run_in_thread`."""
 

@@ -381,8 +381,7 @@ class Web:
         return {}
 
     def _subscription_name(self, request: ClientRequest) -> str:
-        """Return the name of the client's durable subscription in the session. Raises NotFound if it has none of the requested
-        name."""
+        """Return the name of the client's durable subscription in the session. Raises NotFound if there is none."""
         prefix, known = request.client.prefix, list(self.session.registry.subscribers.histories)
         if prefix + request.name not in known:
             own = sorted(each.removeprefix(prefix) for each in known if each.startswith(prefix))
@@ -392,8 +391,7 @@ class Web:
     # -- names and values
 
     def _check_readable(self, client: Client, name: str) -> str:
-        """Return the name of a relation. Raises NotAllowed if the client may read no part of it, and NotFound if it is
-        unknown."""
+        """Return the name of a relation. Raises NotAllowed if the client may read no part of it, NotFound if it is unknown."""
         registry = self.session.registry
         client.check_may_read(name, registry)
         registry.check_waiting(name)
@@ -420,8 +418,7 @@ class Web:
 
 
 def _relation_of_query(text: str) -> str | None:
-    """Return the relation of a query that is one atom; None for other texts, and for long ones, as this runs on the event
-    loop."""
+    """Return the relation of a query that is one atom; None for others, and long ones, as this runs on the event loop."""
     if len(text) > MAX_ATOM_CHARACTERS:
         return None
     try:
