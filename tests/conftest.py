@@ -130,7 +130,7 @@ def run(capsys, tmp_path, monkeypatch):
 @pytest.fixture
 def patient(monkeypatch):
     """Maintenance has no budget: a stratum is never computed anew because its maintenance takes too long."""
-    monkeypatch.setattr("semi_naive.session.maintenance.recomputation.FREE", math.inf)
+    monkeypatch.setattr("semi_naive.session.maintenance.recomputation.MIN_BUDGET", math.inf)
 
 
 @pytest.fixture

@@ -153,13 +153,13 @@ def sessions(spark) -> None:
     text, edges = LOOPS, {tuple(map(int, pair)) for pair in random_pairs(3, 400, 700)}
     gone = set(sorted(edges)[::90])
     with (
-        mock.patch.object(spread, "FEW", -2),
-        mock.patch.object(recomputation, "FREE", 1e9),
-        mock.patch.object(across_partitions, "SOME", 1e9),
+        mock.patch.object(spread, "MAX_COLLECTED_TUPLES", -2),
+        mock.patch.object(recomputation, "MIN_BUDGET", 1e9),
+        mock.patch.object(across_partitions, "MAX_CHANGED_TUPLES", 1e9),
         Program(text).session({"edge": edges}, spark=spark, config=PARTITIONED) as session,
     ):
         before = {name: session[name].to_set() for name in session}
-        with mock.patch.object(across_partitions, "MANY", -1):  # by its rules; what comes back is found by the edges
+        with mock.patch.object(across_partitions, "MAX_CHANGED_PAIRS", -1):  # by its rules
             changes = session.delete("edge", gone).changes["path"]
         with Program(text).run({"edge": edges - gone}) as fresh:
             expected = {name: fresh[name].to_set() for name in fresh}

@@ -200,8 +200,8 @@ def files_swapped(home: Path, rng: Random) -> Iterator[str]:
 @contextlib.contextmanager
 def snapshots(least: int) -> Iterator[None]:
     """Logs are so large before a snapshot is made; −1: at each transaction."""
-    before, directory.LEAST = directory.LEAST, least
+    before, directory.MIN_LOG_BYTES = directory.MIN_LOG_BYTES, least
     try:
         yield
     finally:
-        directory.LEAST = before
+        directory.MIN_LOG_BYTES = before

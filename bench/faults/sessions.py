@@ -184,9 +184,9 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def written(folder: Path, rng: Random, epochs: int, least: int = directory.LEAST) -> list[dict[str, set]]:
+def written(folder: Path, rng: Random, epochs: int, least: int = directory.MIN_LOG_BYTES) -> list[dict[str, set]]:
     """A directory of a session of some epochs; what it had after each."""
-    before, directory.LEAST = directory.LEAST, least
+    before, directory.MIN_LOG_BYTES = directory.MIN_LOG_BYTES, least
     try:
         watched = Watched(rng, folder)
         found = [expected(watched.edges)]
@@ -195,7 +195,7 @@ def written(folder: Path, rng: Random, epochs: int, least: int = directory.LEAST
             found.append(expected(watched.edges))
         watched.session.close()
     finally:
-        directory.LEAST = before
+        directory.MIN_LOG_BYTES = before
     return found
 
 

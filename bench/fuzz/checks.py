@@ -173,7 +173,7 @@ def ending(fails: Callable[[int], bool]) -> Iterator[Iterator[int]]:
         visit(work, bindings)
 
     with ExitStack() as stack:
-        stack.enter_context(patch("semi_naive.session.maintenance.recomputation.FREE", 10**15))
+        stack.enter_context(patch("semi_naive.session.maintenance.recomputation.MIN_BUDGET", 10**15))
         stack.enter_context(patch.object(Budget, "tries", lambda *_: True))
         stack.enter_context(patch.object(Work, "visit", visited))
         yield times
@@ -184,7 +184,7 @@ BUDGETS = 0, 1, 10, 30, 100, math.inf  # bindings
 
 def agrees_within(bindings: float, case: Case, **config) -> None:
     """Maintenance may visit so many bindings, and so few more that a small program exceeds them."""
-    with patch("semi_naive.session.maintenance.recomputation.FREE", bindings), patch("semi_naive.host.limits.CALL", 3):
+    with patch("semi_naive.session.maintenance.recomputation.MIN_BUDGET", bindings), patch("semi_naive.host.limits.CALL", 3):
         agrees(case, follow=1e-9, **config)
 
 

@@ -22,7 +22,7 @@ from semi_naive.provenance.why import Why
 from semi_naive.ra.expressions.arithmetic import EvaluationError
 from semi_naive.ra.ir import Kind, Var
 from semi_naive.running.results.python_values import nested_values
-from semi_naive.session.query import Query, atom_of, fact, query_of
+from semi_naive.session.query import Query, parse_atom, parse_fact, query_of
 
 DEFAULT_DEPTH = 4  # levels of a proof that are printed by default
 TUPLE = '<relation>("<string element1>", <number element2>, ...)'
@@ -206,11 +206,11 @@ class Prompt:
         atoms = _split_atoms(argument)
         if not atoms:
             raise Usage("query <relation1>(<element1>, <element2>, ...), <relation2>(<element1>, <element2>, ...), ...")
-        queries = [query_of(atom_of(text), self.why.program.relations, self.why.types, self.why.values) for text in atoms]
+        queries = [query_of(parse_atom(text), self.why.program.relations, self.why.types, self.why.values) for text in atoms]
         for text, query in zip(atoms, queries, strict=True):
-            if not query.named and not query.of(self.why.tables[query.relation.name]).shape[1]:
+            if not query.variables and not query.search(self.why.tables[query.relation.name]).shape[1]:
                 return self._print(f"false.\nTuple {text} does not exist")
-        if not any(query.named for query in queries):
+        if not any(query.variables for query in queries):
             return self._print("true.")
         found = False
         for solution in self._solutions(queries):
@@ -229,16 +229,16 @@ class Prompt:
         """Yield the values of variables that satisfy all queries, in the order of each relation's tuples."""
         answers: list[list[dict[str, Any]]] = []  # of each query
         for query in queries:
-            if not query.named:
-                answers.append([{}])
-                continue
-            columns = zip(query.of(self.why.tables[query.relation.name]), query.named.values(), strict=False)
-            values = [nested_values(column, type_, self.why.types, self.why.values) for column, type_ in columns]
-            answers.append([dict(zip(query.named, row, strict=True)) for row in zip(*values, strict=True)])
-        for combination in product(*answers):
-            solution: dict[str, Any] = {}
-            if all(solution.setdefault(name, value) == value for answer in combination for name, value in answer.items()):
-                yield solution
+            columns = query.search(self.why.tables[query.relation.name])
+            found = (nested_values(column, type_, self.why.types, self.why.values)
+                     for column, type_ in zip(columns, query.variables.values(), strict=False))  # fmt: skip
+            tables.append(
+                [dict(zip(query.variables, row, strict=True)) for row in zip(*found, strict=True)] if query.variables else [{}]
+            )
+        for rows in product(*tables):
+            together: dict[str, Any] = {}
+            if all(together.setdefault(name, value) == value for row in rows for name, value in row.items()):
+                yield together
 
     def _wants_more(self) -> bool:
         """True if the user asks for another solution."""
@@ -258,7 +258,7 @@ class Prompt:
         relation = self.why.program.relations.get(name)
         if relation is None:
             return None
-        _, row = fact(text)
+        _, row = parse_fact(text)
         if len(row) != relation.arity:
             raise ValueError(f"Relation {name} has arity {relation.arity}, but {len(row)} argument(s) were given")
         return name, row
@@ -309,10 +309,7 @@ def _value(text: str, variable: Var):
     """Return the value that the user gives a variable; a symbol may be in quotes."""
     if variable.kind != Kind.SYMBOL:
         return to_value(bits_of_text(text, variable.kind), variable.kind)
-    if not text.startswith('"'):
-        return text
-    _, (value,) = fact(f"v({text})")
-    return value
+    return parse_fact(f"v({text})")[1][0] if text.startswith('"') else text
 
 
 def _split_atoms(text: str) -> list[str]:

@@ -236,7 +236,7 @@ class Shell:
     def _relation_and_fact(self, text: str) -> tuple[str, list[tuple]]:
         """Parse `R v…`. Return (the relation, [the fact as Python values])."""
         name, text = _split_word(text)
-        relation = self.session.relations[self.session.known(name)]
+        relation = self.session.relations[self.session.check_known(name)]
         fields = [] if not relation.arity and text.strip() == "()" else _fields(text)
         if len(fields) != relation.arity:
             names = ", ".join(f"{attribute}: {type_.name}" for attribute, type_ in relation.attributes)

@@ -38,7 +38,7 @@ class _WholeSteps:
         self.of_facts = {f"{name}@given": name for name in self.columns if f"{name}@this" not in program.sums}
 
     def rewritten(self) -> ir.Program:
-        generated = {self.steps.begin, *self.columns}
+        generated = {self.steps.entries, *self.columns}
         rules = [rule for rule in self.program.rules if rule.head.relation not in generated and not self._reads_facts(rule)]
         sums = {}
         for name, (ops, heads) in self.program.sums.items():

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -23,12 +23,13 @@ from semi_naive.host.similar import UnknownName, unknown
 from semi_naive.ra.blocks.changes import Change
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Relation
+from semi_naive.ra.values.values import Values
 from semi_naive.session.contents import Changes, Epoch
-from semi_naive.session.durability.directory import Directory, Logged
-from semi_naive.session.maintenance.spread import AnyChange
-from semi_naive.session.maintenance.upkeep import Upkeep
+from semi_naive.session.durability.directory import Directory, LoggedTransaction
+from semi_naive.session.maintenance.spread import AllChanges
+from semi_naive.session.maintenance.upkeep import Structure, Upkeep
 from semi_naive.session.registered.registry import Registry
-from semi_naive.session.system import Past, System
+from semi_naive.session.system import EpochStatistics, System
 from semi_naive.session.transaction import Step, Transaction, Turn, Turns
 
 log = logging.getLogger("semi_naive")
@@ -52,20 +53,20 @@ class Committing:
     system: System
     _directory: Directory | None
 
-    def _begin_at(self, number: int, at: float) -> None:
-        """Make the relations, which are at their fixed point, the epoch of this number and time."""
-        self._epochs: tuple[Epoch, ...] = (self._epoch(number, at),)  # the last one, then the retained ones
+    def _start_at(self, number: int, epoch_time: float) -> None:
+        """Make the current relations, which are at their fixed point, the only epoch, with this number and time."""
+        self._epochs: tuple[Epoch, ...] = (self._current_epoch(number, epoch_time),)  # the last one, then the retained ones
         self.upkeep.relations.sweep()
         self._turns = Turns()
 
-    def _show(self, number: int, at: float) -> None:
-        """Make the relations as they are now the next epoch, and retain earlier ones."""
-        self._epochs = (self._epoch(number, at), *self._epochs[: self.retain])
+    def _append_epoch(self, number: int, epoch_time: float) -> None:
+        """Make the current relations the last epoch, and retain earlier ones."""
+        self._epochs = (self._current_epoch(number, epoch_time), *self._epochs[: self.retain])
 
-    def _epoch(self, number: int, at: float) -> Epoch:
-        """The relations as they are now."""
+    def _current_epoch(self, number: int, epoch_time: float) -> Epoch:
+        """Return the current relations as an epoch."""
         relations = self.upkeep.relations
-        return Epoch(number, at, relations.tables, relations.spread, self, dict(relations.facts.given))
+        return Epoch(number, epoch_time, relations.tables, relations.spread, self, dict(relations.facts.given))
 
     @property
     def _now(self) -> Epoch:
@@ -99,49 +100,50 @@ class Committing:
     # -- turns
 
     @property
-    def writes(self) -> bool:
+    def has_turn(self) -> bool:
         """True if this thread has a transaction open, or changes subscriptions or rules."""
-        return self._turns.open
+        return self._turns.is_mine
 
-    def begin(self, turn: Turn) -> None:
-        """Wait for a turn of this thread, and take it."""
+    def take_turn(self, turn: Turn) -> None:
+        """Wait until no other turn is open, and open this one for this thread."""
         self.check_open()
-        if self.writes:
+        if self.has_turn:
             raise ValueError("a transaction is open in this thread, or a subscription begins: let it end first")
-        self._turns.begin(turn)
+        self._turns.take(turn)
         self.check_open()
         turn.undo.append(partial(self.upkeep.values.back_to, self.upkeep.values.mark()))
 
-    def give_up(self, turn: Turn) -> None:
-        """Release a turn: the next one settles it."""
-        self._turns.give(turn)
+    def release_turn(self, turn: Turn) -> None:
+        """Let another turn begin, which settles this one first."""
+        self._turns.release(turn)
 
     @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """Run the block while no transaction is open, and none can begin. Its changes are undone if it fails."""
+    def in_turn(self) -> Iterator[None]:
+        """Run the block in a turn of its own: no transaction is open meanwhile. If the block fails, its changes are undone."""
         turn = Turn()
-        with self._turns.ending(turn):
-            self.begin(turn)
+        with self._turns.settling(turn):
+            self.take_turn(turn)
             yield
             self.registry.subscribers.release_cancelled()
-            turn.kept = True
+            turn.committed = True
 
-    def save(self) -> None:
-        """Let the open turn restore the registered rules and relations of now, if it fails."""
+    def add_savepoint(self) -> None:
+        """Let the open turn restore the current registered rules and relations if it fails."""
         turn = self._turns.last
-        if turn is not None and not turn.saved:
+        if turn is not None and not turn.has_savepoint:
             turn.undo.append(partial(self._restore, self.upkeep.saved(), self.registry.saved(), self.relations, self._epochs))
-            turn.saved = True
+            turn.has_savepoint = True
 
-    def undo(self, step: Step) -> None:
-        """Add a step that this thread's turn does if it fails."""
-        if self.writes and self._turns.last is not None:
+    def add_undo(self, step: Step) -> None:
+        """Add a step that this thread's turn takes if it fails. Without an open turn, do nothing."""
+        if self.has_turn and self._turns.last is not None:
             self._turns.last.undo.append(step)
 
-    def _restore(self, upkeep, registry, relations: dict[str, Relation], epochs: tuple[Epoch, ...]) -> None:
-        """Revert the registered rules, subscriptions and relations to a saved state."""
-        self.upkeep.restore(upkeep)
-        self.registry.restore(registry)
+    def _restore(self, rules: Structure, registrations: tuple, relations: dict, epochs: tuple[Epoch, ...]) -> None:
+        """Revert the registered rules, subscriptions and relations to a savepoint: the results of `Upkeep.saved` and
+        `Registry.saved`, `relations` and `_epochs`."""
+        self.upkeep.restore(rules)
+        self.registry.restore(registrations)
         self.relations, self._epochs = relations, epochs
 
     def limited(self):
@@ -149,97 +151,100 @@ class Committing:
         seconds, nbytes = self.config.query_seconds, self.config.query_bytes
         return contextlib.nullcontext() if seconds is None and nbytes is None else limits.within(seconds, nbytes)
 
-    def renew(self, name: str, relation: Relation | None) -> None:
-        """Update the last epoch after the relation of registered rules was added or dropped (None)."""
-        relations = dict(self.relations)  # readers may have the present one
+    def set_relation(self, name: str, relation: Relation | None) -> None:
+        """Update the last epoch after a relation was evaluated for the first time (`relation`), or dropped (None)."""
+        relations = dict(self.relations)  # a copy, as readers may use the current dictionary
         if relation is None:
             relations.pop(name, None)
         else:
             relations[name] = relation
         self.relations = relations
-        self._epochs = (self._epoch(self.epoch, self._now.time), *self._epochs[1:])
+        self._epochs = (self._current_epoch(self.epoch, self._now.time), *self._epochs[1:])
         self.upkeep.relations.sweep()
 
     # -- transactions
 
-    def end(self, turn: Turn, transaction: Transaction, failed: bool) -> None:
-        """Commit a transaction, or roll it back."""
+    def end_transaction(self, turn: Turn, transaction: Transaction, failed: bool) -> None:
+        """Commit a transaction, or roll it back if it has failed."""
         self.check_process()
-        with self._turns.ending(turn):
+        with self._turns.settling(turn):
             if not failed:
                 self._commit(turn, transaction)
         if self.registry.subscribers.leaving and not self.closed:  # subscriptions that callbacks cancelled
-            with self.alone():
+            with self.in_turn():
                 self.registry.subscribers.release_cancelled()
 
     def _commit(self, turn: Turn, transaction: Transaction) -> None:
-        """Commit a transaction in its turn: see the steps above."""
-        begun, at = time.perf_counter(), self.time_of(transaction.time)
+        """Commit a transaction in its turn: see the steps at the top of this module."""
+        began, epoch_time = time.perf_counter(), self.time_of(transaction.time)
         self.check_open()
-        net_changes = {name: pending.net() for name, pending in transaction.asked.items()}
+        net_changes = {name: pending.net() for name, pending in transaction.pending.items()}
         net = {name: change for name, (change, _) in net_changes.items() if change.size}
-        turn.undo.append(partial(self.upkeep.back_to, self.upkeep.relations.state()))
+        turn.undo.append(partial(self.upkeep.restore_state, self.upkeep.relations.state()))
         with self.limited():
-            number, changes = self.epoch + 1, self.upkeep.apply(net, self.registry.subscribers.followed())
-            past = self._past(number, at, net, changes, begun)
-            all_changes = self.system.follow(changes, past)
+            number, changes = self.epoch + 1, self.upkeep.apply(net, self.registry.subscribers.relations())
+            statistics = self._statistics(number, epoch_time, net, changes, began)
+            all_changes = self.system.update(changes, statistics)
         ignored = sum(ignored for _, ignored in net_changes.values())
-        watched_changes = {name: change for name, change in all_changes.items() if isinstance(change, Change)}
-        turn.owed += [
+        local_changes = {name: change for name, change in all_changes.items() if isinstance(change, Change)}
+        turn.after_commit += [
             self.upkeep.relations.sweep,
-            partial(self.registry.subscribers.deliver, watched_changes, number),
-            partial(self._publish, past, transaction, ignored, all_changes),
+            partial(self.registry.subscribers.deliver, local_changes, number),
+            partial(self._publish, statistics, transaction, ignored, all_changes),
         ]
-        with limits.lifted(), deferred():  # no limit may end it from here on
+        with limits.lifted(), deferred():  # no limit or signal may interrupt it from here on
             if self._directory:
-                kept = self.registry.subscribers.kept(watched_changes)
-                self._directory.append(Logged(number, at, net), self.upkeep.values, transaction.batch, kept, self.undo)
-            turn.kept = True
+                stored = self.registry.subscribers.changes_to_store(local_changes)
+                logged = LoggedTransaction(number, epoch_time, net)
+                self._directory.append(logged, self.upkeep.values, transaction.batch, stored, self.add_undo)
+            turn.committed = True
             self._turns.settle()
         if self._directory and self._directory.due and not self.closed:
             self._make_snapshot(self._directory)
 
     def time_of(self, given: float | None) -> float:
-        """The time of the next epoch: the given one, else the clock's. Raises ValueError if it is less than the last one's."""
+        """Return the time of the next epoch: the given one, else the clock's. Raises ValueError if it is before the last
+        epoch's."""
         last = self._now.time
         if given is not None and given < last:
-            raise ValueError(
-                f"the transaction's time is {given!r}, but that of epoch {self.epoch} is {last!r}: times never decrease"
-            )
+            message = f"the transaction's time is {given!r}, but that of epoch {self.epoch} is {last!r}"
+            raise ValueError(f"{message}: times never decrease")
         return max(time.time(), last) if given is None else given
 
-    def _past(self, number: int, at: float, net: dict, changes: dict[str, AnyChange], begun: float) -> Past:
-        """The statistics of an epoch. at: its time; net, changes: the changes of facts, and of all relations; begun: the time
-        when the commit began."""
+    def _statistics(self, number: int, epoch_time: float, net: dict, changes: AllChanges, began: float) -> EpochStatistics:
+        """Return the statistics of an epoch. net, changes: the changes of explicit facts, and of all relations. began: when the
+        commit began, by `time.perf_counter`."""
         facts, tuples = (sum(change.size for change in each.values()) for each in (net, changes))
-        counts = {name: (changes[name].born_count, changes[name].lost_count) for name in self._shown(changes)}
-        seconds, work = time.perf_counter() - begun, self.system.cost_of_rules(number)
-        return Past(number, at, seconds, facts, tuples, counts, work)
+        counts = {name: (changes[name].born_count, changes[name].lost_count) for name in self._reported(changes)}
+        seconds, work = time.perf_counter() - began, self.system.cost_of_rules(number)
+        return EpochStatistics(number, epoch_time, seconds, facts, tuples, counts, work)
 
-    def _shown(self, changes: dict[str, AnyChange]) -> list[str]:
-        """The changed relations that are outputs, or have subscribers, without the system relations."""
-        watched = self.registry.subscribers.watched()
-        names = dict.fromkeys([*self.outputs, *(name for name in changes if name in watched)])
+    def _reported(self, changes: AllChanges) -> list[str]:
+        """Return the changed relations for `Transaction.changes`: outputs, and those with subscribers, without system
+        relations."""
+        subscribed = self.registry.subscribers.subscribed_relations()
+        names = dict.fromkeys([*self.outputs, *(name for name in changes if name in subscribed)])
         return [name for name in names if name in changes and not self.registry.is_system(name)]
 
-    def _publish(self, past: Past, transaction: Transaction, ignored: int, changes: dict[str, AnyChange]) -> None:
-        """Show an epoch to readers, and record its statistics. changes: the changes of all relations."""
-        number = past.epoch
+    def _publish(self, statistics: EpochStatistics, transaction: Transaction, ignored: int, changes: AllChanges) -> None:
+        """Show a committed epoch to readers, set the attributes of its transaction, and record its statistics. Idempotent.
+        ignored: the number of operations that changed nothing. changes: those of all relations."""
+        number = statistics.epoch
         if self.epoch < number:
-            self._show(number, past.at)
+            self._append_epoch(number, statistics.at)
         self.batches |= dict([transaction.batch] if transaction.batch else [])
-        changed = {name: Changes(self, self.relations[name], changes[name]) for name in self._shown(changes)}
+        changed = {name: Changes(self, self.relations[name], changes[name]) for name in self._reported(changes)}
         transaction.epoch, transaction.ignored, transaction.changes = number, ignored, MappingProxyType(changed)
-        self.system.add(past)
+        self.system.add(statistics)
 
-    def note(self, sync: bool, *what, values=None) -> None:
-        """Record a change of registered rules or of a named subscription in the directory (`Directory.note`). values: the
-        symbols and records that the event has ids of."""
+    def log_event(self, sync: bool, *event, values: Values | None = None) -> None:
+        """Append a change of registered rules or of a named subscription to the log, if the session has a directory. sync,
+        event, values: see `Directory.append_event`."""
         if self._directory:
-            self._directory.note(self.epoch, values, self.undo, sync, *what)
+            self._directory.append_event(self.epoch, values, self.add_undo, sync, *event)
 
     def _make_snapshot(self, directory: Directory) -> None:
-        """Write a snapshot. The log has its contents as well, so a snapshot that fails loses nothing."""
+        """Write a snapshot. If it fails, nothing is lost, as the log has its contents, too."""
         try:
             directory.snapshot(self._epochs[-1], self.upkeep, self.batches, self.registry.registrations())
         except OSError:
@@ -247,23 +252,23 @@ class Committing:
 
     # -- the facts that transactions change
 
-    def known(self, name: str) -> str:
-        """The name of a relation. Raises KeyError if the session has none of this name."""
+    def check_known(self, name: str) -> str:
+        """Return the name of a relation. Raises KeyError if the session has no relation of this name."""
         if name not in self.relations:
             raise UnknownName(unknown("relation", name, self.relations))
         return name
 
-    def explicit(self, name: str) -> Table:
-        """The explicit facts of a relation. Raises ValueError if they cannot be changed."""
-        self.known(name)
+    def changeable_facts(self, name: str) -> Table:
+        """Return the explicit facts of a relation that users have inserted. Raises ValueError if they cannot be changed."""
+        self.check_known(name)
         if name not in self.changeable:
             advice = f"declare .input {name}, or name it among the facts that the session begins with: {{{name!r}: []}}"
             raise ValueError(f"facts of {name} cannot be changed, as it has no .input: {advice}")
         return self.upkeep.relations.facts.given[name]
 
-    def places(self, relation: str, key) -> tuple[int, ...]:
-        """The places of the attributes of a key."""
-        attributes = [attribute for attribute, _ in self.relations[self.known(relation)].attributes]
+    def key_places(self, relation: str, key: str | Iterable[str]) -> tuple[int, ...]:
+        """Return the places of a key's attributes in a relation. Raises ValueError for an attribute that it does not have."""
+        attributes = [attribute for attribute, _ in self.relations[self.check_known(relation)].attributes]
         names = [key] if isinstance(key, str) else list(key)
         for name in names:
             if name not in attributes:

@@ -19,27 +19,27 @@ from semi_naive.ra.values.values import Values
 from semi_naive.running.relations.database import Database
 from semi_naive.running.results.answers import Answer
 from semi_naive.session.facts import with_prefixes
-from semi_naive.session.maintenance.spread import AnyChange, Kept, SpreadChange
+from semi_naive.session.maintenance.spread import AnyChange, Contents, SpreadChange
 from semi_naive.tuples import Relations
 
 if TYPE_CHECKING:
     from semi_naive.provenance.proofs import Proof, WhyNot
     from semi_naive.provenance.why import Why
 
-BEFORE_ALL = -math.inf  # the time of the epoch before all transactions
+BEFORE_ALL = -math.inf  # the time of epoch 0, before all transactions
 DIFF = "diff"  # the column of a change: 1 for an inserted tuple, -1 for a deleted one
 SIGN = Type("number", Kind.NUMBER)
 
 
 class EpochDatabase(Database):
-    """Tables of this process and relations on the partitions, with the interface that an `Answer` reads."""
+    """A read-only `Database` of immutable contents, from which an `Answer` reads. spread: the relations on the partitions."""
 
     def __init__(self, relations: dict[str, Relation], tables: dict[str, Any], spread: dict[str, Any] | None = None):
         self.program, self.tables, self.on_partitions = Program({}, relations, []), tables, spread or {}
 
 
 class TablesOnDemand(dict):
-    """Tables by relation; each is made of its columns (arity, n) at its first use."""
+    """Tables by relation. Each is built at its first use from its columns (arity, n), which `columns_of[name]()` returns."""
 
     def __init__(self, columns_of: dict[str, Callable[[], np.ndarray]]):
         super().__init__()
@@ -52,9 +52,8 @@ class TablesOnDemand(dict):
 
 @dataclass(eq=False)
 class View:
-    """The part of a result that an `Answer` needs. session: has the symbols, the records and Spark. lasting: the answer can be
-    read after the session is closed. own: symbols and records in place of the session's.
-    """
+    """The interface of a `Result` that an `Answer` reads, for relations of a session.
+    lasting: the answer can be read after the session is closed. own: symbols and records in place of the session's."""
 
     relations: dict[str, Relation]
     database: EpochDatabase
@@ -105,9 +104,9 @@ class View:
 
 @dataclass(eq=False, repr=False)
 class Epoch(Relations):
-    """All relations as they were after one transaction. time: of the transaction. tables: share the blocks that have not
-    changed since. spread: the relations that were on the partitions. given: the explicit facts of relations that have rules,
-    too."""
+    """The relations of a session after one transaction.
+    time: that of the transaction. tables: the tables in this process; epochs share the blocks that did not change between them.
+    spread: the relations on the partitions. given: the explicit facts that users have inserted, by relation."""
 
     number: int
     time: float
@@ -117,38 +116,38 @@ class Epoch(Relations):
     given: dict = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Answer:
-        """The answer for a relation, as of a result. Later transactions do not change it."""
+        """Return a relation at this epoch, like `Result[name]`. Later transactions do not change it."""
         self.session.check_open()
         self.check(name)
         return Answer(cast(Any, self.view), name)
 
     def check(self, name: str) -> None:
-        """Raise KeyError for a relation that did not exist then."""
-        if self.session.known(name) not in self.tables:
+        """Raise KeyError for a relation that was not evaluated at this epoch."""
+        if self.session.check_known(name) not in self.tables:
             raise KeyError(f"{name!r} was not evaluated at epoch {self.number}: its first use was later")
 
     @property
     def relations(self) -> dict[str, Relation]:  # type: ignore[override]
-        """The relations that were evaluated then, by name."""
+        """The relations that were evaluated at this epoch, by name."""
         return {name: relation for name, relation in self.session.relations.items() if name in self.tables}
 
-    def kept(self, name: str) -> Kept:
-        """The table of a relation, or its place on the partitions."""
+    def contents(self, name: str) -> Contents:
+        """Return the tuples of a relation: its table, or its runs on the partitions."""
         return self.spread.get(name) or self.tables[name]
 
     def why(self, relation: str, row, **parameters) -> "Proof":
         """Return a proof of a tuple: see `Result.why`. Transactions record no proofs, so it is searched for now. parameters: of
         registered rules, which are evaluated for these values once more."""
-        with self.session.limited(), self._asked(relation, parameters) as why:
-            return why.why(relation, row)
+        with self.session.limited(), self._proofs(relation, parameters) as proofs:
+            return proofs.why(relation, row)
 
     def why_not(self, relation: str, row, **parameters) -> "WhyNot":
-        """The reason that a tuple was not there: see `Result.why_not`."""
-        with self.session.limited(), self._asked(relation, parameters) as why:
-            return why.why_not(relation, row)
+        """Explain why a relation did not contain a tuple: see `Result.why_not`."""
+        with self.session.limited(), self._proofs(relation, parameters) as proofs:
+            return proofs.why_not(relation, row)
 
-    def _asked(self, relation: str, given: dict) -> AbstractContextManager["Why"]:
-        """Return a context with the search for proofs in a relation, for given parameter values."""
+    def _proofs(self, relation: str, given: dict) -> AbstractContextManager["Why"]:
+        """Return a context with the search for proofs in a relation. given: the values of its parameters, by name."""
         self.session.check_open()
         rules = self.session.registry.rules.get(relation)
         if given or rules and rules.parameters:
@@ -166,8 +165,8 @@ class Epoch(Relations):
 
         spread = self.spread | {name: table for name, table in self.tables.items() if not table.is_spelt}
         tables = {name: table for name, table in self.tables.items() if name not in spread}
-        program = self.session.registry.with_rules(self.session.program.checked, tables.keys() | spread.keys())
-        return Why(program, tables, self.view.values, self.given, spread, self.session.alone)
+        program = self.session.registry.with_registered_rules(self.session.program.checked, tables.keys() | spread.keys())
+        return Why(program, tables, self.view.values, self.given, spread, self.session.in_turn)
 
     @property
     def view(self) -> View:
@@ -178,40 +177,37 @@ class Epoch(Relations):
 
 
 class Changes(Answer):
-    """The change of a relation by a transaction: its columns and `diff`, 1 of a tuple that was inserted, -1 of one that was
-    deleted; each tuple once. It is an `Answer`: an iterable of such tuples, with `to_pandas`, `to_arrow`, `write` and so on.
-    A large change of a relation on Spark's partitions stays there, and can be read as long as the session is open."""
+    """The change of a relation by a transaction, as an `Answer`: an iterable of tuples, with `to_pandas`, `to_arrow`, `write`
+    and so on. Its columns are those of the relation and `diff`: 1 for an inserted tuple, -1 for a deleted one. Each tuple
+    occurs once. A large change of a relation on Spark's partitions stays there, and can be read while the session is open."""
 
     def __init__(self, session, relation: Relation, change: AnyChange):
         """relation: without the column `diff`, which is appended here; change: in this process or on the partitions."""
         diff, names = DIFF, {name for name, _ in relation.attributes}
         while diff in names:
             diff += "_"
-        shown = replace(relation, attributes=(*relation.attributes, (diff, SIGN)))
+        relations = {relation.name: replace(relation, attributes=(*relation.attributes, (diff, SIGN)))}
         if isinstance(change, SpreadChange):
-            database = EpochDatabase({relation.name: shown}, {}, {relation.name: change.signed})
+            database = EpochDatabase(relations, {}, {relation.name: change.signed})
         else:
-            database = EpochDatabase({relation.name: shown}, TablesOnDemand({relation.name: lambda: _signed(change)}))
+            signed = lambda: np.concatenate([_with_sign(change.lost, -1), _with_sign(change.born, 1)], axis=1)  # noqa: E731
+            database = EpochDatabase(relations, TablesOnDemand({relation.name: signed}))
         lasting = isinstance(change, Change)
-        super().__init__(cast(Any, View({relation.name: shown}, database, session, lasting)), relation.name)
-        self.inserted, self.deleted, self._made_of = change.born_count, change.lost_count, (session, relation, change)
+        super().__init__(cast(Any, View(relations, database, session, lasting)), relation.name)
+        self.inserted, self.deleted, self._arguments = change.born_count, change.lost_count, (session, relation, change)
 
-    def beginning(self, keys: Collection[tuple[int, ...]]) -> "Changes":
-        """The changes of tuples that begin with one of the keys, values of 64 bits, of a relation in this process."""
-        session, relation, change = self._made_of
+    def with_keys(self, keys: Collection[tuple[int, ...]]) -> "Changes":
+        """Return the changes of the tuples that begin with one of the keys, of a relation in this process. keys: of one
+        length."""
+        session, relation, change = self._arguments
         assert isinstance(change, Change)
-        wanted = Block.of([np.array(column) for column in zip(*sorted(keys), strict=True)], len(keys))
-        return Changes(session, relation, Change(with_prefixes(change.born, wanted), with_prefixes(change.lost, wanted)))
+        prefixes = Block.of([np.array(column) for column in zip(*sorted(keys), strict=True)], len(keys))
+        return Changes(session, relation, Change(with_prefixes(change.born, prefixes), with_prefixes(change.lost, prefixes)))
 
     def __repr__(self) -> str:
         return f"<Changes of {self.name}: {self.inserted:,} inserted, {self.deleted:,} deleted>"
 
 
-def _signed(change: Change) -> np.ndarray:
-    """Columns (arity + 1, n): the deleted tuples, then the inserted ones."""
-    parts = [_with_sign(change.lost, -1), _with_sign(change.born, 1)]
-    return np.concatenate(parts, axis=1)
-
-
 def _with_sign(block: Block, sign: int) -> np.ndarray:
+    """Return the tuples of a block as columns (arity + 1, n), of which the last one is the sign."""
     return np.array([*block.columns(), np.full(block.size, sign)], np.int64).reshape(block.arity + 1, block.size)

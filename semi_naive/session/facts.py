@@ -21,19 +21,19 @@ from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.ir import Rule
 from semi_naive.running.run import ProgramRun
 
-MOST_WAITING = 4096  # tuples of operations above which they are made net, to bound their memory
+MAX_WAITING_TUPLES = 4096  # tuples of operations above which they are folded, to bound their memory
 
 
 @dataclass
 class PendingChange:
     """The net change that a transaction requests of one relation: the last operation on a tuple wins. explicit: the relation's
-    explicit facts before.
+    explicit facts before the transaction.
+    Operations wait in a list, as (True for inserts, columns), and are folded into `inserted` and `deleted` many at a time:
+    100 ns a tuple.
 
-    Operations wait as (True for inserts, columns), and many are made net at a time: 100 ns a tuple.
-
-    >>> asked = PendingChange(Table(1))
-    >>> asked.add(True, np.array([[1, 2]])); asked.add(False, np.array([[2, 3]]))
-    >>> change, ignored = asked.net()
+    >>> pending = PendingChange(Table(1))
+    >>> pending.add(True, np.array([[1, 2]])); pending.add(False, np.array([[2, 3]]))
+    >>> change, ignored = pending.net()
     >>> change.born.column(0).tolist(), change.lost.size, ignored
     ([1], 0, 2)
     """
@@ -44,58 +44,59 @@ class PendingChange:
     waiting: list[tuple[bool, np.ndarray]] = field(default_factory=list)
 
     def __post_init__(self):
-        self.arity, self.waited = self.explicit.arity, 0
+        self.arity, self.waiting_tuples = self.explicit.arity, 0
         self.inserted = self.deleted = empty(self.arity)
 
     def add(self, insert: bool, columns: np.ndarray) -> None:
         """Insert or delete tuples, given as columns (arity, n)."""
         self.waiting.append((insert, columns))
-        self.waited += columns.shape[1]
-        if self.waited > MOST_WAITING:
+        self.waiting_tuples += columns.shape[1]
+        if self.waiting_tuples > MAX_WAITING_TUPLES:
             self._fold()
 
     def clear(self) -> None:
-        """Delete all facts."""
-        self.waiting, self.waited, self.inserted = [], 0, empty(self.arity)
+        self.waiting, self.waiting_tuples, self.inserted = [], 0, empty(self.arity)
         self.deleted = union_of_blocks(self.explicit.blocks("all", tuple(range(self.arity))), self.arity)
 
     def replaced(self, columns: np.ndarray, key: tuple[int, ...]) -> Block:
-        """The facts that an upsert of columns replaces: they agree with one of them in the key, and are none of them."""
+        """Return the facts that an upsert of tuples, columns (arity, n), replaces: other facts with the same key as one of the
+        tuples. key: the places of its columns."""
         self._fold()
-        mine = Table(self.arity)
-        mine.insert_block(self.inserted)
-        mine.settle()
-        kept = block_minus(agreeing(self.explicit, columns, key), self.deleted)
-        return union_of_blocks([kept, agreeing(mine, columns, key)], self.arity)
+        inserted = Table(self.arity)
+        inserted.insert_block(self.inserted)
+        inserted.settle()
+        not_deleted = block_minus(same_key(self.explicit, columns, key), self.deleted)
+        return union_of_blocks([not_deleted, same_key(inserted, columns, key)], self.arity)
 
     def net(self) -> tuple[Change, int]:
-        """The change, and the number of net operations that change nothing."""
+        """Return the net change, and the number of operations that change nothing: such as deletes of absent facts."""
         self._fold()
-        known = membership(self.inserted, self.explicit)
-        there = membership(self.deleted, self.explicit)
-        change = Change(selected_tuples(self.inserted, ~known), selected_tuples(self.deleted, there))
+        inserts_present = membership(self.inserted, self.explicit)
+        deletes_present = membership(self.deleted, self.explicit)
+        change = Change(selected_tuples(self.inserted, ~inserts_present), selected_tuples(self.deleted, deletes_present))
         return change, self.inserted.size + self.deleted.size - change.size
 
     def _fold(self) -> None:
         """Add the waiting operations to the blocks `inserted` and `deleted`."""
         if not self.waiting:
             return
-        waiting = [each for each in self.waiting if each[1].shape[1]]
-        self.waiting, self.waited, born, lost = [], 0, empty(self.arity), empty(self.arity)
+        waiting = [(insert, columns) for insert, columns in self.waiting if columns.shape[1]]
+        self.waiting, self.waiting_tuples, born, lost = [], 0, empty(self.arity), empty(self.arity)
         if len({insert for insert, _ in waiting}) == 2:
             columns = np.concatenate([columns for _, columns in waiting], axis=1)
             inserts = np.concatenate([np.full(columns.shape[1], insert) for insert, columns in waiting])
-            last = last_of(columns)
-            born, lost = (block_of(columns[:, last & inserts]), block_of(columns[:, last & ~inserts]))
-        elif waiting:  # all insert, or all delete: of equal tuples any one will do
-            one = block_of(np.concatenate([columns for _, columns in waiting], axis=1))
-            born, lost = (one, lost) if waiting[0][0] else (born, one)
+            last = last_occurrences(columns)
+            born, lost = block_of(columns[:, last & inserts]), block_of(columns[:, last & ~inserts])
+        elif waiting:  # all insert, or all delete, so the order of equal tuples does not matter
+            block = block_of(np.concatenate([columns for _, columns in waiting], axis=1))
+            [inserts_all] = {insert for insert, _ in waiting}
+            born, lost = (block, lost) if inserts_all else (born, block)
         self.inserted = union_of_blocks([block_minus(self.inserted, lost), born], self.arity)
         self.deleted = union_of_blocks([block_minus(self.deleted, born), lost], self.arity)
 
 
 def columns_of(tuples: Block | Table) -> np.ndarray:
-    """All tuples as columns (arity, n); also of a nullary relation."""
+    """Return all tuples as columns (arity, n); those of a nullary relation have the shape (0, n)."""
     size = tuples.size if isinstance(tuples, Block) else tuples.count
     return np.array(tuples.columns(), np.int64).reshape(tuples.arity, size)
 
@@ -104,10 +105,10 @@ def block_of(columns: np.ndarray) -> Block:
     return Block.of(list(columns), columns.shape[1]) if columns.shape[1] else empty(len(columns))
 
 
-def last_of(columns: np.ndarray) -> np.ndarray:
+def last_occurrences(columns: np.ndarray) -> np.ndarray:
     """Return booleans (n,): True at the last occurrence of each tuple in columns (arity, n).
 
-    >>> last_of(np.array([[7, 5, 7]])).tolist()
+    >>> last_occurrences(np.array([[7, 5, 7]])).tolist()
     [False, True, True]
     """
     size = columns.shape[1]
@@ -119,18 +120,18 @@ def last_of(columns: np.ndarray) -> np.ndarray:
     return last
 
 
-def agreeing(table: Table, columns: np.ndarray, key: tuple[int, ...]) -> Block:
-    """Return the tuples of a settled table that agree with one of columns (arity, n) in the columns of a key, without those
-    tuples themselves. Builds an index by the key."""
-    wanted = block_of(columns[list(key)])
-    order = (*key, *(i for i in range(table.arity) if i not in key))
-    back = tuple(order.index(i) for i in range(table.arity))
-    found = [with_prefixes(block, wanted).reordered(back) for block in table.blocks("all", order)]
-    return block_minus(union_of_blocks(found, table.arity), block_of(columns))
+def same_key(table: Table, columns: np.ndarray, key: tuple[int, ...]) -> Block:
+    """Return the tuples of a settled table that have the same key as one of the tuples in columns (arity, n), without those
+    tuples themselves. key: the places of its columns. Builds an index by the key."""
+    keys = block_of(columns[list(key)])
+    order = (*key, *(place for place in range(table.arity) if place not in key))
+    own = tuple(order.index(place) for place in range(table.arity))  # restores the relation's own order
+    matching = [with_prefixes(block, keys).reordered(own) for block in table.blocks("all", order)]
+    return block_minus(union_of_blocks(matching, table.arity), block_of(columns))
 
 
 def with_prefixes(block: Block, keys: Block) -> Block:
-    """The tuples of a block that begin with one of some keys."""
+    """Return the tuples of a block whose first columns are one of the keys. keys: a block of fewer columns."""
     lows, highs = block.ranges(keys.columns(), keys.size)
     rows = np.concatenate([np.empty(0, np.int64), *map(np.arange, lows, highs)]).astype(np.int64)
     return Block(block.packing, np.ascontiguousarray(block.words[:, rows]))
@@ -150,15 +151,15 @@ class ExplicitFacts:
         return ExplicitFacts(dict(self.given), dict(self.written), dict(self.rules), set(self.base))
 
     def read_text(self, run: ProgramRun, rules: Iterable[Rule]) -> None:
-        """Add the facts among the rules of a program."""
-        facts: dict[str, list[Rule]] = {}
+        """Add the facts of a program's text. rules: the program's rules, of which facts are those without a body."""
+        by_relation: dict[str, list[Rule]] = {}
         for rule in filter(is_fact, rules):
-            facts.setdefault(rule.head.relation, []).append(rule)
-        for name, some in facts.items():
-            columns = run.constant_columns(name, some)
-            self.rules[name] = columns, some
+            by_relation.setdefault(rule.head.relation, []).append(rule)
+        for name, facts in by_relation.items():
+            columns = run.constant_columns(name, facts)
+            self.rules[name] = columns, facts
             self.written[name] = Table(len(columns))
-            self.written[name].insert(list(columns), len(some))
+            self.written[name].insert(list(columns), len(facts))
             self.written[name].settle()
 
     def change(self, name: str, change: Change) -> None:
@@ -167,40 +168,39 @@ class ExplicitFacts:
         self.given[name].settle()
 
     def forget(self, name: str) -> None:
-        """Discard a relation."""
         for facts in (self.given, self.written, self.rules):
             facts.pop(name, None)
         self.base.discard(name)
 
     def is_shared(self, name: str) -> bool:
-        """True if the table of a relation is that of its given facts."""
+        """True if a relation's table is the same object as the table of its facts of users, because it has no other tuples."""
         return name in self.base and name not in self.written
 
     def tables(self, name: str) -> Iterator[Table]:
-        """The tables with facts of a relation, up to two."""
+        """Yield the tables with facts of a relation: those of users, those in the program's text, or none."""
         for facts in (self.given, self.written):
             if name in facts and facts[name].count:
                 yield facts[name]
 
     def table(self, name: str, arity: int) -> Table:
-        """All explicit facts of a relation as one table."""
-        first, *others = [*self.tables(name)] or [Table(arity)]
-        if not others:
-            return first
-        both = snapshot(first)
-        for block in others[0].blocks("all", others[0].home):
+        """Return all explicit facts of a relation as one table."""
+        tables = list(self.tables(name))
+        if len(tables) < 2:
+            return tables[0] if tables else Table(arity)
+        of_users, in_text = tables
+        both = snapshot(of_users)
+        for block in in_text.blocks("all", in_text.home):
             both.insert_block(block)
         both.settle()
         return both
 
     def rule_of(self, name: str, tuples: np.ndarray) -> Rule | None:
-        """Return the first fact of the program's text that is among the columns (arity, n) of some tuples; None if there is
-        none."""
+        """Return the first fact of the program's text that is one of the tuples, columns (arity, n); None if no fact is."""
         if name not in self.rules or not tuples.shape[1]:
             return None
         (columns, rules), block = self.rules[name], Block.of(list(tuples), tuples.shape[1])
         for number, rule in enumerate(rules):
-            one = Block.of([column[number : number + 1] for column in columns], 1)
-            if not block_minus(one, block).size:
+            fact = Block.of([column[number : number + 1] for column in columns], 1)
+            if not block_minus(fact, block).size:
                 return rule
         return None

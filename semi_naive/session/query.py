@@ -1,4 +1,4 @@
-"""Evaluate a query. The answers are the distinct values of its variables.
+"""Answer queries. The answers are the distinct values of the variables of a query.
 
 A query of one atom, with constants, `_`, variables, and records or branches of these, searches the relation's tuples. Any other
 query is the body of a rule, which is evaluated (`registered.bodies`).
@@ -31,7 +31,7 @@ from semi_naive.running.results.answers import Answer
 from semi_naive.sandbox import NoFiles
 from semi_naive.session.contents import EpochDatabase, TablesOnDemand, View
 from semi_naive.session.facts import columns_of
-from semi_naive.session.maintenance.spread import Kept
+from semi_naive.session.maintenance.spread import Contents
 from semi_naive.session.registered.bodies import parse_query
 
 EXPECTS = 'an atom of a query has constants, _ and variables, as in path(1, y) or name(x, "Ann")'
@@ -39,7 +39,8 @@ EXPECTS = 'an atom of a query has constants, _ and variables, as in path(1, y) o
 
 @dataclass
 class QueryTerms:
-    """The terms of an atom, a record or a branch, by place: constants in 64 bits, variables, patterns. `_` is left out."""
+    """The terms of an atom, a record or a branch, by place: constants in 64 bits, names of variables, and patterns. `_` is left
+    out."""
 
     constants: dict[int, int] = field(default_factory=dict)
     variables: dict[int, str] = field(default_factory=dict)
@@ -48,80 +49,83 @@ class QueryTerms:
 
 @dataclass
 class RecordPattern:
-    """A record or branch with variables. width: its number of fields. tag: the number of the branch."""
+    """A record or branch with variables or `_`. width: its number of fields. tag: the number of a branch, or None."""
 
     terms: QueryTerms
     width: int
     tag: int | None
 
-    def opened(self, ids: np.ndarray, values) -> tuple[np.ndarray, np.ndarray]:
-        """Return (matches (n,), booleans: the ids of records of this form; fields (width, m), the columns of their fields)."""
-        fits = ids != NIL
+    def match(self, ids: np.ndarray, values) -> tuple[np.ndarray, np.ndarray]:
+        """Match n ids of records: return (booleans (n,): True for records of this kind; fields (width, m) of these m)."""
+        matches = ids != NIL
         if self.tag is None:
-            return fits, values.fields(ids[fits], self.width)
-        tags, payloads = branches.tags_and_payloads(ids[fits], values)
-        fits[fits] = tags == self.tag
-        return fits, branches.fields(payloads[tags == self.tag], self.width, values)
+            return matches, values.fields(ids[matches], self.width)
+        tags, payloads = branches.tags_and_payloads(ids[matches], values)
+        matches[matches] = tags == self.tag
+        return matches, branches.fields(payloads[tags == self.tag], self.width, values)
 
 
 @dataclass(frozen=True)
 class Query:
-    """A query `relation(terms)`. named: the attributes of the answers by variable, in the order of the text."""
+    """A query `relation(terms)`. variables: the types of its variables, in the order of the text."""
 
     relation: Relation
     terms: QueryTerms
-    named: dict[str, Type]
-    values: Any = field(compare=False, repr=False)  # of this process, or a worker's
+    variables: dict[str, Type]
+    values: Any = field(compare=False, repr=False)  # the symbols and records of this process, or those that a worker reads
 
     @property
-    def answer(self) -> Relation:
-        """The relation of the answers: an attribute for each variable."""
-        return Relation(self.relation.name, tuple(self.named.items()))
+    def answer_relation(self) -> Relation:
+        """The relation of the answers, with an attribute for each variable."""
+        return Relation(self.relation.name, tuple(self.variables.items()))
 
-    def on_partitions(self, spread: OnPartitions) -> np.ndarray:
-        """The answers from a relation on the partitions. A task of each reads its runs; this process does, if it sees them."""
+    def search_partitions(self, spread: OnPartitions) -> np.ndarray:
+        """Return the answers from a relation on the partitions, as `search` does. If all runs are on this host, this process
+        reads them; otherwise a task on each partition reads its runs."""
         if spread.cluster.local:
-            task = QueryRuns(self, spread.relation)
+            task = SearchRuns(self, spread.relation)
             parts = list(unless_lost(part for partition in range(spread.pieces) for part in task(partition, ())))
         else:
             values = spread.cluster.share_values(self.values) if self.terms.patterns else None
-            parts = spread.cluster.jobs.job(QueryRuns(replace(self, values=values), spread.relation))
+            parts = spread.cluster.jobs.job(SearchRuns(replace(self, values=values), spread.relation))
         columns = np.concatenate(parts, axis=1)
         if not len(columns):
             return columns[:, :1]
         return np.array(Block.of(list(columns), columns.shape[1]).columns(), np.int64)
 
-    def of(self, table: Any) -> np.ndarray:
-        """The answers as columns. It searches an index that begins with constants, or passes over all tuples without one."""
+    def search(self, table: Any) -> np.ndarray:
+        """Return the distinct answers from a table, as columns (number of variables, n). Search an index that begins with
+        constants of the query; if there is none, read all tuples."""
         columns, size = self._candidates(table)
-        first: dict[str, int] = {}
+        column_of: dict[str, int] = {}  # the first column of each variable
         waiting = [(self.terms, 0)]  # (terms, the column of their first place)
         while waiting:
             terms, begin = waiting.pop()
-            rows = np.ones(size, np.bool_)
+            matches = np.ones(size, np.bool_)
             for place, value in terms.constants.items():
-                rows &= columns[begin + place] == value
+                matches &= columns[begin + place] == value
             for place, name in terms.variables.items():
-                rows &= columns[begin + place] == columns[first.setdefault(name, begin + place)]
-            columns, size = [column[rows] for column in columns], int(np.count_nonzero(rows))
+                matches &= columns[begin + place] == columns[column_of.setdefault(name, begin + place)]
+            columns, size = [column[matches] for column in columns], int(np.count_nonzero(matches))
             for place, pattern in terms.patterns.items():
-                fits, fields = pattern.opened(columns[begin + place], self.values)
-                columns, size = [column[fits] for column in columns], int(np.count_nonzero(fits))
+                matches, fields = pattern.match(columns[begin + place], self.values)
+                columns, size = [column[matches] for column in columns], int(np.count_nonzero(matches))
                 waiting.append((pattern.terms, len(columns)))
                 columns += list(fields)
-        found = [np.ascontiguousarray(columns[first[name]]) for name in self.named]
-        if not found:
+        answers = [np.ascontiguousarray(columns[column_of[name]]) for name in self.variables]
+        if not answers:
             return np.empty((0, min(1, size)), np.int64)
-        return np.array(Block.of(found, size, snug(bounds_of(found))).columns(), np.int64)
+        return np.array(Block.of(answers, size, snug(bounds_of(answers))).columns(), np.int64)
 
     def _candidates(self, table: Any) -> tuple[list[np.ndarray], int]:
-        """Return (columns in the relation's own order, their length): a superset of the matching tuples, found by an index on
-        constants if there is one."""
+        """Return (columns in the relation's own order, their length) of a superset of the matching tuples: those that an index
+        finds by constants, or all tuples if no index begins with a constant."""
         if not table.is_spelt and self.terms.constants:
-            columns = table.beside(*next(iter(self.terms.constants.items())))
+            place, value = next(iter(self.terms.constants.items()))
+            columns = table.pairs_with(place, value)
             return list(columns), columns.shape[1]
-        order = max(list(table.full), key=self._bound)
-        keys = [np.array([self.terms.constants[place]]) for place in order[: self._bound(order)]]
+        order = max(list(table.full), key=self._constant_prefix)
+        keys = [np.array([self.terms.constants[place]]) for place in order[: self._constant_prefix(order)]]
         parts = []
         for block in table.blocks("all", order):
             low, high = (int(ends[0]) for ends in block.ranges(keys, 1))
@@ -132,53 +136,51 @@ class Query:
             return [np.empty(0, np.int64)] * table.arity, table.count if not table.arity else 0
         return columns, columns[0].size
 
-    def _bound(self, order: tuple[int, ...]) -> int:
-        """The number of columns at the beginning of an order that are constants."""
+    def _constant_prefix(self, order: tuple[int, ...]) -> int:
+        """Return the number of columns at the beginning of an order for which the query has constants."""
         return next((number for number, place in enumerate(order) if place not in self.terms.constants), len(order))
 
 
 def query_of(atom: syntax.Atom, relations: dict[str, Relation], types: dict, values: Values) -> Query:
-    """Check an atom as a query of one of the relations. BadInput for a constant that is not of its attribute's type."""
+    """Convert an atom to a query of one of the relations. Raises BadInput for an unknown relation, a wrong number of terms, or
+    a constant that is not of its attribute's type. types: those of the program, by name."""
     if atom.relation not in relations:
         raise BadInput(unknown("relation", atom.relation, relations))
     relation = relations[atom.relation]
     if len(atom.args) != relation.arity:
         raise BadInput(f"{relation.name} has {relation.arity} attributes, and the query has {len(atom.args)}", hint=EXPECTS)
-    reading = _Reading(relation, BUILT_IN | types, Known(values), {})
-    return Query(relation, reading.terms(atom.args, relation.attributes), reading.named, values)
+    reader = _TermReader(relation, BUILT_IN | types, Known(values), {})
+    return Query(relation, reader.terms(atom.args, relation.attributes), reader.variables, values)
 
 
 @dataclass
-class _Reading:
-    """Reads the terms of one query. named: the variables read so far, with the type of the attribute where each first
+class _TermReader:
+    """Converts the terms of one query. variables: the variables so far, with the type of the attribute where each first
     occurred.
-    """
+    known: the symbols and records of the session, to which none are added."""
 
     relation: Relation
     types: dict
     known: Known
-    named: dict[str, Type]
+    variables: dict[str, Type]
 
-    def terms(self, args: tuple, attributes) -> QueryTerms:
-        """The terms at the places of attributes, (name, type)."""
-        made = QueryTerms()
+    def terms(self, args: tuple, attributes: tuple[tuple[str, Type], ...]) -> QueryTerms:
+        """Convert the terms of an atom, or the fields of a record. attributes: the (name, type) of each term."""
+        terms = QueryTerms()
         for place, (term, (name, type_)) in enumerate(zip(args, attributes, strict=True)):
             if isinstance(term, syntax.Variable):
-                made.variables[place] = term.name
-                self.named.setdefault(term.name, type_)
+                terms.variables[place] = term.name
+                self.variables.setdefault(term.name, type_)
             elif any(isinstance(each, (syntax.Variable, syntax.Underscore)) for each in walk(term)):
                 if not isinstance(term, syntax.Underscore):
-                    made.patterns[place] = self.pattern(term, name, type_)
+                    terms.patterns[place] = self._pattern(term, name, type_)
             else:
-                made.constants[place] = self.bits(term, name, type_)
-        return made
+                value = _python_value(term)
+                terms.constants[place] = bits_of_value(value, (name, type_), self.relation.name, self.types, self.known)
+        return terms
 
-    def bits(self, term, name: str, type_: Type) -> int:
-        return bits_of_value(_value(term), (name, type_), self.relation.name, self.types, self.known)
-
-    def pattern(self, term, name: str, type_: Type) -> RecordPattern:
-        """Return a term with variables, which is a record or a branch of a type, as a pattern. name: the attribute, for
-        errors."""
+    def _pattern(self, term, name: str, type_: Type) -> RecordPattern:
+        """Convert a record or a branch with variables. name, type_: those of the attribute. Raises BadInput for other terms."""
         tag, fields = None, type_.fields
         if isinstance(term, syntax.BranchInit):
             tag = next((number for number, each in enumerate(type_.branches) if each.name == term.name), None)
@@ -188,22 +190,22 @@ class _Reading:
         if len(fields) != len(term.args) or (tag is None) == bool(type_.branches):
             message = f"{name} is a {type_.name}, and this is none"
             raise BadInput(message, f"{self.relation.name}.{name}", hint=f"expected {type_description(type_)}")
-        inner = [(field, self.types[of]) for field, of in fields]
-        return RecordPattern(self.terms(term.args, inner), len(fields), tag)
+        attributes = tuple((field_name, self.types[type_name]) for field_name, type_name in fields)
+        return RecordPattern(self.terms(term.args, attributes), len(fields), tag)
 
 
-def fact(text: str) -> tuple[str, tuple]:
-    """The relation and the values of an atom of constants.
+def parse_fact(text: str) -> tuple[str, tuple]:
+    """Parse an atom of constants: return (relation, Python values).
 
-    >>> fact('name([1, nil], "Ann")')
+    >>> parse_fact('name([1, nil], "Ann")')
     ('name', ((1, None), 'Ann'))
     """
-    atom = atom_of(text)
-    return atom.relation, tuple(map(_value, atom.args))
+    atom = parse_atom(text)
+    return atom.relation, tuple(map(_python_value, atom.args))
 
 
-def atom_of(text: str) -> syntax.Atom:
-    """Parse an atom. ProgramError or BadInput for any other text."""
+def parse_atom(text: str) -> syntax.Atom:
+    """Parse an atom. Raises ProgramError or BadInput for any other text."""
     statements = parse(f"{text.strip().removesuffix('.')}.", "<query>", sandbox=NoFiles()).statements
     atoms = statements[0].heads if len(statements) == 1 and isinstance(statements[0], syntax.Clause) else ()
     if len(atoms) != 1 or statements[0].body is not None:
@@ -211,103 +213,99 @@ def atom_of(text: str) -> syntax.Atom:
     return atoms[0]
 
 
-def _value(term):
-    """The Python value of a constant."""
+def _python_value(term):
+    """Return the Python value of a constant. Raises BadInput for other terms."""
     if isinstance(term, syntax.Number | syntax.String):
         return term.value
     if isinstance(term, syntax.Nil):
         return None
     if isinstance(term, syntax.RecordInit):
-        return tuple(map(_value, term.args))
+        return tuple(map(_python_value, term.args))
     if isinstance(term, syntax.BranchInit):
-        return Branch(term.name, *map(_value, term.args))
+        return Branch(term.name, *map(_python_value, term.args))
     raise BadInput("a query computes nothing", "<query>", hint=EXPECTS)
 
 
 @dataclass
-class QueryRuns:
-    """A task that answers from its partition's runs of a relation."""
+class SearchRuns:
+    """The task of a partition that yields the answers to a query from the partition's runs of a relation."""
 
-    asking: Query
+    query: Query
     relation: PartitionedRelation
 
     def __call__(self, partition, records):
-        yield self.asking.of(_Runs(self.relation, partition))
+        yield self.query.search(_RunsAsTable(self.relation, partition))
 
 
 @dataclass
-class _Runs:
-    """A partition's runs (sorted blocks) of a relation, in one order, with the interface of a table."""
+class _RunsAsTable:
+    """A partition's runs (sorted blocks) of a relation, in one order, with the attributes of a table that `Query` reads."""
 
     relation: PartitionedRelation
     partition: int
     is_spelt = True
 
-    @property
-    def arity(self) -> int:
-        return self.relation.arity
-
-    @property
-    def full(self) -> tuple:
-        return (self.relation.home.order,)
+    def __post_init__(self):
+        self.arity, self.full = self.relation.arity, (self.relation.home.order,)
 
     def blocks(self, part: str, order) -> list[Block]:
         return list(blocks_of(self.relation, self.partition, order))
 
 
 def answers(session: Any, text: str, parameters: dict) -> Answer:
-    """The answers to a query: see `Session.query`."""
-    asked = parse_query(text)
-    if isinstance(asked, syntax.Atom):
-        return answers_to_atom(session, asked, text, parameters)
-    with session.limited(), session.alone(), session.registry.body(text) as name:
+    """Answer a query: see `Session.query`."""
+    query = parse_query(text)
+    if isinstance(query, syntax.Atom):
+        return answers_to_atom(session, query, text, parameters)
+    with session.limited(), session.in_turn(), session.registry.registered_body(text) as name:
         return answers_to_rules(session, name, parameters)
 
 
 def answers_to_rules(session: Any, name: str, parameters: dict) -> Answer:
-    """All tuples of a relation of registered rules, in an open turn."""
-    with session.registry.answer(name, parameters) as (relation, table):
+    """Return all tuples of a relation of registered rules. A turn must be open."""
+    with session.registry.contents_of(name, parameters) as (relation, table):
         return answer_of(session, relation, partial(columns_of, table))
 
 
 def answers_to_atom(session: Any, atom: syntax.Atom, text: str, parameters: dict, owner: str | None = None) -> Answer:
-    """The answers to a query of one atom. text: the query as written; owner: see `System.table`. Of a relation that is not
-    evaluated, only those tuples are computed for which the constants ask."""
+    """Answer a query of one atom. If the relation is not evaluated, only the tuples that the constants ask for are computed, if
+    its rules permit that. text: the query as written; owner: see `System.table`."""
     session.check_open()
     session.registry.check_waiting(atom.relation)
     name, types, values = atom.relation, session.upkeep.program.types, session.upkeep.values
     with session.limited():
         if session.is_there(name):
-            asked = query_of(atom, session.relations, types, values)
-            session.registry.key(name, parameters)
-            return _answer_query(session, asked, session.at(session.epoch).kept(name))
-        with session.alone():
+            query = query_of(atom, session.relations, types, values)
+            session.registry.check_given(name, parameters)
+            return _search(session, query, session.at(session.epoch).contents(name))
+        with session.in_turn():
             if not parameters and session.registry.answers_on_demand(name):
-                asked = query_of(atom, {name: session.registry.relation(name)}, types, values)
-                if asked.terms.constants:
-                    with session.registry.body(text) as body, session.registry.answer(body, {}) as (_, table):
-                        return answer_of(session, asked.answer, partial(columns_of, table))
-            with session.registry.answer(name, parameters, owner) as (relation, table):
-                return _answer_query(session, query_of(atom, {name: relation}, types, values), table)
+                query = query_of(atom, {name: session.registry.relation(name)}, types, values)
+                if query.terms.constants:
+                    with session.registry.registered_body(text) as body, session.registry.contents_of(body, {}) as (_, table):
+                        return answer_of(session, query.answer_relation, partial(columns_of, table))
+            with session.registry.contents_of(name, parameters, owner) as (relation, table):
+                return _search(session, query_of(atom, {name: relation}, types, values), table)
 
 
-def everything(session: Any, name: str, parameters: dict, owner: str | None = None) -> Answer:
-    """All tuples of a relation now; registered rules are evaluated for this if no subscriber needs them."""
+def all_tuples(session: Any, name: str, parameters: dict, owner: str | None = None) -> Answer:
+    """Return all tuples of a relation at the last epoch. Rules are evaluated for this if needed. owner: see `System.table`."""
     session.registry.check_waiting(name)
     if session.is_there(name):
-        session.registry.key(name, parameters)
+        session.registry.check_given(name, parameters)
         return session[name]
-    with session.limited(), session.alone(), session.registry.answer(name, parameters, owner) as (relation, table):
+    with session.limited(), session.in_turn(), session.registry.contents_of(name, parameters, owner) as (relation, table):
         return answer_of(session, relation, partial(columns_of, table))
 
 
 def answer_of(session: Any, relation: Relation, columns: Callable[[], np.ndarray], values: Values | None = None) -> Answer:
-    """Return an answer of tuples that the session does not store. columns: makes their columns (arity, n). values: the symbols
-    and records that these have ids of, if not the session's."""
-    held = EpochDatabase({relation.name: relation}, TablesOnDemand({relation.name: columns}))
-    return Answer(cast(Any, View({relation.name: relation}, held, session, own=values)), relation.name)
+    """Return an answer of tuples that the session does not store. columns: returns them as columns (arity, n), when they are
+    first read. values: the symbols and records whose ids they contain, if not the session's."""
+    relations = {relation.name: relation}
+    database = EpochDatabase(relations, TablesOnDemand({relation.name: columns}))
+    return Answer(cast(Any, View(relations, database, session, own=values)), relation.name)
 
 
-def _answer_query(session: Any, asked: Query, kept: Kept) -> Answer:
-    columns = asked.on_partitions(kept) if isinstance(kept, OnPartitions) else asked.of(kept)
-    return answer_of(session, asked.answer, lambda: columns)
+def _search(session: Any, query: Query, contents: Contents) -> Answer:
+    columns = query.search_partitions(contents) if isinstance(contents, OnPartitions) else query.search(contents)
+    return answer_of(session, query.answer_relation, lambda: columns)

@@ -79,9 +79,9 @@ class Session(Committing, Relations):
         compiled = program.compile(facts if isinstance(facts, dict) else None, once=False)
         self.program, self.outputs = program, program.outputs
         self.changeable = _changeable(program, facts, compiled.program.relations)
-        found = {n: r for n, r in program.relations.items() if n in compiled.program.relations and "@" not in n}
-        self.relations: dict[str, Relation] = found
-        self.declared = dict(self.relations)  # the relations of the program, without those of registered rules
+        kept = compiled.program.relations  # inlined relations are missing
+        self.declared = {name: each for name, each in program.relations.items() if name in kept and "@" not in name}
+        self.relations = dict(self.declared)  # with those of registered rules that are evaluated
         self.registry = Registry(self)
         self.system = System(self)
         self.batches: dict[str, int] = {}  # the number of the last committed batch of each stream
@@ -90,38 +90,39 @@ class Session(Committing, Relations):
         self._directory: Directory | None = None
         self.upkeep = Upkeep(program, compiled, self.config, spark, values=Values(None if path is None else SymbolTable()))
         try:
-            self._begin(facts, path, sync_seconds)
+            self._open(facts, path, sync_seconds)
             self.system.work.extend(self.system.cost_of_rules(self.epoch))
             if self._directory:
-                self._take_up(self._directory)
+                self._restore_registrations(self._directory)
         except BaseException:
             self._release(failed=True)
             raise
 
-    def _begin(self, facts, path, sync_seconds: float) -> None:
-        """Compute the outputs, or restore what the directory has: the first epoch that is retained, then the later ones."""
+    def _open(self, facts, path, sync_seconds: float) -> None:
+        """Compute the outputs from `facts`, or, if the directory at `path` has a session, restore its retained epochs."""
         self._directory = None if path is None else Directory(path, sync_seconds)
         if self._directory is None or self._directory.manifest is None:
             self.upkeep.begin(facts, self.changeable, self.outputs)
-            self._begin_at(0, BEFORE_ALL)
+            self._start_at(0, BEFORE_ALL)
             if self._directory:
-                self._directory.snapshot(self._now, self.upkeep, {})
+                self._directory.snapshot(self._now, self.upkeep, {}, self.registry.registrations())
             return
-        (first, *later), self.derived_anew = self.upkeep.take_up(self._directory, self.changeable, self.outputs, self.retain)
+        (first, *later), self.derived_anew = self.upkeep.load(self._directory, self.changeable, self.outputs, self.retain)
         self.batches = dict(self._directory.batches)
         if self.derived_anew:
             log.warning("%s: derived anew, as the rules have changed: %s", path, ", ".join(self.derived_anew))
-        self._begin_at(first.epoch, BEFORE_ALL if first.time is None else first.time)
-        for made in later:
-            self.upkeep.apply(made.net)
-            self._show(made.epoch, self._now.time if made.time is None else made.time)
+        self._start_at(first.epoch, BEFORE_ALL if first.time is None else first.time)
+        for transaction in later:
+            self.upkeep.apply(transaction.net)
+            self._append_epoch(transaction.epoch, self._now.time if transaction.time is None else transaction.time)
             self.upkeep.relations.sweep()
 
-    def _take_up(self, directory: Directory) -> None:
-        """Restore the registered rules and the named subscriptions of the directory."""
-        with self.alone():
-            self.registry.take_up(directory.registered, self.derived_anew)
-        if not directory.fits:
+    def _restore_registrations(self, directory: Directory) -> None:
+        """Restore the registered rules and the named subscriptions of the directory. If rules of the program have changed since
+        the directory was written, write a snapshot."""
+        with self.in_turn():
+            self.registry.load(directory.registrations, self.derived_anew)
+        if not directory.rules_unchanged:
             directory.snapshot(self._epochs[-1], self.upkeep, self.batches, self.registry.registrations())
 
     # -- reading
@@ -129,38 +130,38 @@ class Session(Committing, Relations):
     def __getitem__(self, name: str) -> Answer:
         """Return a relation at the last epoch, in the form of a result of `Program.run`. Later transactions do not change it.
         Names such as sys.epoch are system relations (`semi_naive.session.system`). A relation that is no output, and on which
-        none depends, is evaluated when it is read for the first time, in a turn of its own."""
+        no output depends, is evaluated when it is read for the first time, in a turn of its own."""
         self.check_process()
         if self.registry.is_system(name):
             values = Values()  # a reader has no turn, so it must not number symbols of the session
             return answer_of(self, RELATIONS[name], partial(columns_of, self.system.table(name, values=values)), values)
-        self._evaluate(name)
+        self._evaluate_unused(name)
         return self._now[name]
 
     def _is_unused(self, name: str) -> bool:
-        """True for a relation of the program that is not evaluated: nothing has used it so far."""
+        """True for a relation of the program that is not evaluated, because it has not been used."""
         return name in self.declared and name not in self._now.tables
 
-    def _evaluate(self, name: str) -> None:
-        """Evaluate a relation of the program at its first use."""
+    def _evaluate_unused(self, name: str) -> None:
+        """Evaluate a relation of the program at its first use; do nothing later."""
         if self._is_unused(name):
-            with self.limited(), self.alone():
-                self.registry.need(name, ())
+            with self.limited(), self.in_turn():
+                self.registry.acquire(name, ())
 
     def at(self, epoch: int | None = None, *, time: Time | None = None) -> Epoch:
-        """Return the relations at an epoch, the last one or one of the `retain` before it: of this number, or the last one of a
-        time that is not later than `time` (see `transaction`). Raises ValueError for others."""
+        """Return the relations at a retained epoch: that of the number `epoch`, or the last one whose time is not after `time`
+        (see `transaction`). The last epoch and the `retain` epochs before it are retained. Raises ValueError for others."""
         self.check_open()
         if (epoch is None) == (time is None):
             raise ValueError("at takes the number of an epoch, or a time: s.at(41), s.at(time=…)")
         epochs = self._epochs
-        if time is not None:
-            wanted = checked_time(time)
-            epoch = next((state.number for state in epochs if state.time <= wanted), epochs[-1].number - 1)
-        for state in epochs:
-            if state.number == epoch:
-                return state
         first = epochs[-1].number
+        if time is not None:
+            latest = checked_time(time)
+            epoch = next((retained.number for retained in epochs if retained.time <= latest), first - 1)
+        for retained in epochs:
+            if retained.number == epoch:
+                return retained
         if not isinstance(epoch, int) or epoch > self.epoch:
             raise ValueError(f"there is no epoch {epoch!r}: the last one is {self.epoch}")
         kept = f"epochs {first} to {self.epoch} are kept" if first < self.epoch else f"only epoch {first} is kept"
@@ -170,9 +171,9 @@ class Session(Committing, Relations):
         """Return the change of a relation from one retained epoch to a later retained one. since=-1 stands for an empty
         relation. parameters: of registered rules, which must have been evaluated for these values at both epochs."""
         self.check_open()
-        self._evaluate(relation)
-        with self.alone() if parameters else nullcontext():  # their values may be new symbols
-            key = self.registry.key(relation, parameters) if parameters else ()
+        self._evaluate_unused(relation)
+        with self.in_turn() if parameters else nullcontext():  # parameter values may be new symbols
+            key = self.registry.parameter_key(relation, parameters) if parameters else ()
             change = self.registry.subscribers.between(relation, key, since, until)
         return Changes(self, without_parameters(self.registry.relation(relation), len(key)), change)
 
@@ -187,7 +188,7 @@ class Session(Committing, Relations):
         return answers(self, body, parameters)
 
     def is_there(self, name: str) -> bool:
-        """True if a query of the relation only reads it, without an evaluation of rules or a wait for a transaction."""
+        """True if the relation is evaluated, so that a query of it evaluates no rules and does not wait for a transaction."""
         if self.registry.is_system(name) or self._is_unused(name):
             return False
         rules = self.registry.rules.get(name)
@@ -196,12 +197,12 @@ class Session(Committing, Relations):
     def why(self, relation: str, row: Iterable[Any], **parameters: Any) -> Proof:
         """Return a proof of least height for a tuple of the last epoch, like `Result.why`. `at(epoch).why` does so for an
         earlier epoch. parameters: of registered rules."""
-        self._evaluate(relation)
+        self._evaluate_unused(relation)
         return self._now.why(relation, row, **parameters)
 
     def why_not(self, relation: str, row: Iterable[Any], **parameters: Any) -> WhyNot:
-        """Explain why a tuple is not in a relation now, like `Result.why_not`."""
-        self._evaluate(relation)
+        """Explain why a tuple is not in a relation at the last epoch, like `Result.why_not`."""
+        self._evaluate_unused(relation)
         return self._now.why_not(relation, row, **parameters)
 
     def explain(self, name: str | None = None, changes: bool = False) -> str:
@@ -209,24 +210,25 @@ class Session(Committing, Relations):
         `Program.explain`. changes: format the rules that maintain all strata, or that of one relation, when facts change."""
         self.check_process()
         if changes:
-            return self.upkeep.explain_changes(name, self.known)
+            return self.upkeep.explain_changes(name, self.check_known)
         if name not in self.registry.rules:
             if name is not None:
-                self.known(name)
-            return self.program.explain({each: table for each, table in self._now.tables.items() if each in self.changeable})
+                self.check_known(name)
+            tables = {each: table for each, table in self._now.tables.items() if each in self.changeable}
+            return self.program.explain(tables)
         rules = self.registry.rules[name]
-        tables: dict = {each: self._now.kept(each) for each in rules.reads & self._now.tables.keys()}
+        tables = {each: self._now.contents(each) for each in rules.reads & self._now.tables.keys()}
         if rules.parameters:
             kinds = [type_.kind for _, type_ in rules.relation.attributes[: len(rules.parameters)]]
-            tables[rules.asked] = [tuple(EXAMPLES.get(kind, 0) for kind in kinds)]  # one tuple of parameter values
+            tables[rules.parameter_relation] = [tuple(EXAMPLES.get(kind, 0) for kind in kinds)]  # one tuple of parameter values
         wanted = replace(rules.checked, directives=[FileDirective("output", name)])
         return type(self.program).from_checked(wanted, name).explain(tables)
 
     # -- transactions
 
     def transaction(self, time: Time | None = None) -> Transaction:
-        """Return a transaction, for a `with` block. time: its time for `at`, a datetime or a number in any unit; by default
-        seconds since 1970. Times of later transactions are not less."""
+        """Return a transaction, for a `with` block. time: the time of its epoch for `at`, a datetime or a number in any unit;
+        by default the seconds since 1970. Times must not decrease."""
         self.check_open()
         return Transaction(self, None if time is None else checked_time(time))
 
@@ -274,7 +276,7 @@ class Session(Committing, Relations):
         """
         self.check_open()
         when = Granularity(epochs, seconds, background)
-        with self.limited(), self.alone():
+        with self.limited(), self.in_turn():
             return self.registry.subscribers.subscribe(relation, callback, parameters, when, snapshot, since, name)
 
     def sink(
@@ -295,7 +297,7 @@ class Session(Committing, Relations):
 
     def end_subscription(self, name: str) -> None:
         """Discard a named subscription and the changes stored for it. Raises KeyError if there is none."""
-        with self.alone():
+        with self.in_turn():
             self.registry.subscribers.end(name)
 
     def register(self, name: str, rules: str) -> None:
@@ -307,12 +309,12 @@ class Session(Committing, Relations):
         Raises ProgramError with all errors. Takes 0.8 ms for a rule; 0.04 ms if only name and constants differ from others.
         """
         self.check_open()
-        with self.limited(), self.alone():
+        with self.limited(), self.in_turn():
             self.registry.register(name, rules)
 
     def unregister(self, name: str) -> None:
         """Remove registered rules. Raises ValueError if they have subscriptions, or if other rules read them."""
-        with self.alone():
+        with self.in_turn():
             self.registry.unregister(name)
 
     # -- the end
@@ -321,11 +323,11 @@ class Session(Committing, Relations):
         """Close the session: end its subscriptions, and release its files, Spark and the directory. Its relations cannot be
         read any more. In a fork nothing is closed."""
         if not self.closed and not self.is_foreign:
-            with afterwards(self._end):
-                self._turns.clear()
+            with afterwards(self._end_session):
+                self._turns.settle_interrupted()
 
-    def _end(self) -> None:
-        """Close the session: cancel subscriptions, and release the relations."""
+    def _end_session(self) -> None:
+        """Stop the subscriptions, and release the resources of the session."""
         self.closed = True
         self.registry.subscribers.close()
         self._release()
@@ -350,13 +352,13 @@ class Session(Committing, Relations):
         return f"<Session of {self.program.name}: epoch {self._now.number}, {quantity(len(self), 'relation')}>"
 
 
-def _changeable(program, facts, kept: dict) -> set[str]:
+def _changeable(program, facts, compiled: dict[str, Relation]) -> set[str]:
     """Return the relations whose facts may change: relations with an .input, and relations that `facts` names. Raises BadInput
-    for names of other relations. kept: the relations that have tuples after compilation."""
+    for other names. compiled: the relations of the compiled program, in which inlined ones are missing."""
     named = set(facts) if isinstance(facts, dict) else set()
     for name in named - program.relations.keys():
         raise BadInput(f"facts: {unknown('relation', name, program.relations)}")
-    for name in named - kept.keys():
+    for name in named - compiled.keys():
         raise BadInput(f"facts for {name!r}: it is inlined, so it has no tuples", hint=f"take `inline` from its .decl {name}")
     return named | set(program.inputs)
 

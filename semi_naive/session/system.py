@@ -12,9 +12,9 @@ are read, and are not in the log.
                                                           that it made, and the new tuples among them
 
 Göbel 2019, "Optimising Distributed Dataflows in Interactive Environments", has the log of a dataflow as a source of data like
-others. Here a reader gets the tuples as they are at that moment. For registered rules and subscriptions a system relation is
-a relation whose facts the session changes itself, at the end of each transaction and in the same epoch; system relations say
-nothing about each other.
+others. Here a reader gets the current tuples. For registered rules and subscriptions a system relation is a relation whose
+facts the session changes itself, at the end of each transaction and in the same epoch. System relations do not describe each
+other.
 """
 
 from collections import deque
@@ -32,44 +32,35 @@ from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Relation
 from semi_naive.ra.values.values import Values
 from semi_naive.running.relations.on_partitions import OnPartitions
-from semi_naive.session.maintenance.spread import AnyChange, Kept, here
+from semi_naive.session.maintenance.spread import AllChanges, Contents, here
 from semi_naive.session.registered.subscriptions import added
 
-MOST = 1000  # the largest number of epochs in sys.epoch
-MOST_WORK = 10_000  # the largest number of tuples in sys.work
+MAX_EPOCHS = 1000  # the largest number of tuples in sys.epoch
+MAX_WORK_TUPLES = 10_000  # the largest number of tuples in sys.work
 
 
-def _relation(name: str, /, **attributes: str) -> Relation:
-    return Relation(name, tuple((attribute, BUILT_IN[type_]) for attribute, type_ in attributes.items()))
+def _relation(name: str, attributes: str) -> Relation:
+    pairs = (attribute.split(":") for attribute in attributes.split())
+    return Relation(name, tuple((attribute, BUILT_IN[type_]) for attribute, type_ in pairs))
 
 
-RELATIONS = {
-    each.name: each
-    for each in (
-        _relation("sys.epoch", epoch="number", at="float", seconds="float", facts="number", tuples="number"),
-        _relation("sys.rule", relation="symbol", rule="symbol", stratum="number"),
-        _relation("sys.index", relation="symbol", attributes="symbol", tuples="number", bytes="number"),
-        _relation("sys.memory", relation="symbol", tuples="number", bytes="number"),
-        _relation("sys.subscription", relation="symbol", name="symbol", parameters="symbol", calls="number"),
-        _relation(
-            "sys.work",
-            epoch="number",
-            relation="symbol",
-            rule="symbol",
-            runs="number",
-            seconds="float",
-            made="number",
-            tuples="number",
-        ),
-    )
+_ATTRIBUTES = {
+    "sys.epoch": "epoch:number at:float seconds:float facts:number tuples:number",
+    "sys.rule": "relation:symbol rule:symbol stratum:number",
+    "sys.index": "relation:symbol attributes:symbol tuples:number bytes:number",
+    "sys.memory": "relation:symbol tuples:number bytes:number",
+    "sys.subscription": "relation:symbol name:symbol parameters:symbol calls:number",
+    "sys.work": "epoch:number relation:symbol rule:symbol runs:number seconds:float made:number tuples:number",
 }
+RELATIONS = {name: _relation(name, attributes) for name, attributes in _ATTRIBUTES.items()}
 
 
 @dataclass(frozen=True)
-class Past:
-    """Statistics of an epoch. at: seconds since 1970; seconds: the duration of its evaluation; facts, tuples: the numbers of
-    changed facts, and of changed tuples of all relations; changes: (new tuples, lost tuples) of outputs and of relations with
-    subscribers; work: the tuples of sys.work."""
+class EpochStatistics:
+    """Statistics of an epoch.
+    at: its time, by default in seconds since 1970; seconds: the duration of its evaluation; facts, tuples: the numbers of
+    changed facts, and of changed tuples of all relations; changes: the numbers (new tuples, lost tuples) of outputs and of
+    relations with subscribers; work: the tuples of sys.work."""
 
     epoch: int
     at: float
@@ -85,62 +76,59 @@ class System:
 
     def __init__(self, session: Any):
         self._session = session
-        self.epochs: deque[Past] = deque(maxlen=MOST)
-        self.work: deque[tuple] = deque(maxlen=MOST_WORK)  # the tuples of sys.work
+        self.epochs: deque[EpochStatistics] = deque(maxlen=MAX_EPOCHS)
+        self.work: deque[tuple] = deque(maxlen=MAX_WORK_TUPLES)  # the tuples of sys.work
 
-    def table(self, name: str, owner: str | None = None, values: Values | None = None, ending: Past | None = None) -> Table:
-        """The current tuples of a system relation. owner: a client of a server, which gets only its own rows of
-        sys.subscription. values: they number the symbols; by default the session's do, for which a turn must be open. ending:
-        the epoch that is being committed, as if it had been."""
-        past = [ending] if ending else []
+    def table(
+        self, name: str, owner: str | None = None, values: Values | None = None, committing: EpochStatistics | None = None
+    ) -> Table:
+        """Return the current tuples of a system relation. owner: a client of a server, which gets only its own rows of
+        sys.subscription. values: number the symbols; by default the session's do, for which a turn must be open. committing:
+        the epoch that is being committed, which counts as committed here."""
+        epochs = [*list(self.epochs), *([committing] if committing else ())][-MAX_EPOCHS:]
         rows = {
-            "sys.epoch": lambda: [(each.epoch, each.at, each.seconds, each.facts, each.tuples) for each in self._epochs(past)],
-            "sys.work": lambda: [*list(self.work), *(row for each in past for row in each.work)][-MOST_WORK:],
-            "sys.rule": self._rule,
-            "sys.index": self._index,
+            "sys.epoch": lambda: [(each.epoch, each.at, each.seconds, each.facts, each.tuples) for each in epochs],
+            "sys.work": lambda: [*list(self.work), *(committing.work if committing else ())][-MAX_WORK_TUPLES:],
+            "sys.rule": self._rules,
+            "sys.index": self._indexes,
             "sys.memory": self._memory,
-            "sys.subscription": lambda: self._subscription(owner),
+            "sys.subscription": lambda: self._subscriptions(owner),
         }[name]()
         upkeep = self._session.upkeep
-        numbered = upkeep.values if values is None else values
-        return columns_table(np.asarray(as_columns(list(rows), RELATIONS[name], upkeep.program.types, numbered)))
+        values = upkeep.values if values is None else values
+        return columns_table(np.asarray(as_columns(list(rows), RELATIONS[name], upkeep.program.types, values)))
 
-    def _epochs(self, past: list[Past]) -> list[Past]:
-        return [*list(self.epochs), *past][-MOST:]
-
-    def add(self, past: Past) -> None:
-        """Add an epoch that has been committed, unless it is there."""
-        if not self.epochs or self.epochs[-1].epoch < past.epoch:
-            self.work.extend(past.work)
-            self.epochs.append(past)
+    def add(self, statistics: EpochStatistics) -> None:
+        """Add an epoch that has been committed, unless it was added before."""
+        if not self.epochs or self.epochs[-1].epoch < statistics.epoch:
+            self.work.extend(statistics.work)
+            self.epochs.append(statistics)
 
     def cost_of_rules(self, epoch: int) -> list[tuple]:
         """Return the tuples of sys.work for the rules that have run since the last call."""
         return [(epoch, *rule, *costs) for rule, costs in self._session.upkeep.run.profile.spent().items()]
 
-    def follow(self, changes: dict[str, AnyChange], ending: Past) -> dict[str, AnyChange]:
-        """Change the system relations that rules or subscribers read to their state after an epoch, and the relations that
-        depend on them. ending: the epoch; changes: the changes of relations in it. Return all changes."""
+    def update(self, changes: AllChanges, committing: EpochStatistics) -> AllChanges:
+        """Update the system relations that rules or subscribers read, and the relations that depend on them, to their state
+        after the epoch `committing`. Return all changes of the epoch. changes: those of other relations."""
         upkeep, registry, net = self._session.upkeep, self._session.registry, {}
-        for name in registry.sources_in_use():
-            change = difference(upkeep.relations.table(name), self.table(name, ending=ending))
+        for name in registry.system_relations_in_use():
+            change = difference(upkeep.relations.table(name), self.table(name, committing=committing))
             if change.size:
                 net[name] = change
         if not net:
             return changes
-        later = upkeep.apply(net, registry.subscribers.followed())
-        both = {name: added(here(changes[name]), here(later[name])) for name in changes.keys() & later.keys()}
-        return {**changes, **later, **both}
+        more = upkeep.apply(net, registry.subscribers.relations())
+        both = {name: added(here(changes[name]), here(more[name])) for name in changes.keys() & more.keys()}
+        return {**changes, **more, **both}
 
-    def _rule(self) -> Iterable[tuple]:
-        """Yield the tuples of sys.rule."""
+    def _rules(self) -> Iterable[tuple]:
         for number, stratum in enumerate(self._session.upkeep.run.strata):
             for rule in stratum.rules:
                 yield rule.head.relation, str(rule), number
 
-    def _index(self) -> Iterable[tuple]:
-        """Yield the tuples of sys.index."""
-        for name, table in self._kept():
+    def _indexes(self) -> Iterable[tuple]:
+        for name, table in self._contents():
             names = [attribute for attribute, _ in self._session.upkeep.program.relations[name].attributes]
             if isinstance(table, OnPartitions):
                 yield name, ", ".join(names[place] for place in table.relation.home.order), table.count, table.relation.bytes
@@ -151,19 +139,18 @@ class System:
                 yield name, ", ".join(names[place] for place in order), size, sum(block.nbytes for block in blocks)
 
     def _memory(self) -> Iterable[tuple]:
-        for name, kept in self._kept():
-            yield name, kept.count, 0 if isinstance(kept, OnPartitions) else kept.nbytes
+        for name, contents in self._contents():
+            yield name, contents.count, 0 if isinstance(contents, OnPartitions) else contents.nbytes
 
-    def _kept(self) -> Iterable[tuple[str, Kept]]:
-        """Yield the relations that are in memory or on the partitions, without the system relations."""
+    def _contents(self) -> Iterable[tuple[str, Contents]]:
+        """Yield (name, contents) of all relations that are evaluated, without system relations."""
         upkeep = self._session.upkeep
         for name in list(upkeep.relations.tables):
             if upkeep.program.relations.get(name) not in (None, RELATIONS.get(name)):
-                yield name, upkeep.relations.kept(name)
+                yield name, upkeep.relations.contents(name)
 
-    def _subscription(self, owner: str | None = None) -> Iterable[tuple]:
-        """Yield the tuples of sys.subscription. owner: only the subscriptions of this client, without its prefix of their
-        names."""
+    def _subscriptions(self, owner: str | None) -> Iterable[tuple]:
+        """Yield the tuples of sys.subscription. owner: only those of this client, without its prefix of their names."""
         for subscription in self._session.registry.subscribers.active:
             if owner is None or subscription.owner == owner:
                 yield (

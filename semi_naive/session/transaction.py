@@ -2,13 +2,14 @@
 
 A transaction collects its operations until it commits.
 
-1. `Turns.begin` waits for the turn, and settles an interrupted one before.
+1. `Turns.take` waits until no turn is open, and settles an interrupted one.
 2. Before the turn changes anything, it adds a step to `undo` that reverts the change.
-3. `kept = True` is the commit point. Readers see nothing before.
-4. The work after it, such as calls of subscribers, is in `owed`, as steps too.
-5. `Turns.ending` settles the turn by its steps of one kind, and lets another turn begin.
+3. `committed = True` is the commit point. Readers see nothing before.
+4. The work after it, such as calls of subscribers, is in `after_commit`, as steps too.
+5. `Turns.settling` settles the turn: it takes the steps of `after_commit` if the turn is committed, else those of `undo`. Then
+   another turn can begin.
 
-Steps are idempotent. An interrupted step is done again: at once, by the next turn, or when the session is closed.
+Steps are idempotent. An interrupted step is taken again: at once, by the next turn, or when the session is closed.
 """
 
 from __future__ import annotations
@@ -33,26 +34,26 @@ from semi_naive.host.interrupts import afterwards, deferred
 from semi_naive.io import as_columns
 from semi_naive.io.errors import BadInput
 from semi_naive.ra.blocks.table import Table
-from semi_naive.session.facts import PendingChange, agreeing, columns_of, last_of
+from semi_naive.session.facts import PendingChange, columns_of, last_occurrences, same_key
 
 Step = Callable[[], object]
-MOST_TIME = (1 << 63) - 1  # the greatest time of a transaction, as a log stores it
+MAX_TIME = (1 << 63) - 1  # the greatest time of a transaction, as a log stores it
 
 
 @dataclass(eq=False)
 class Turn:
-    """One change of a session. undo, owed: steps to revert it and to finish it, done from the last to the first."""
+    """One change of a session. undo, after_commit: steps that revert it or finish it, taken from the last to the first."""
 
     undo: list[Step] = field(default_factory=list)
-    owed: list[Step] = field(default_factory=list)
-    kept: bool = False
-    saved: bool = False  # `undo` restores the registered rules
+    after_commit: list[Step] = field(default_factory=list)
+    committed: bool = False
+    has_savepoint: bool = False  # `undo` restores the registered rules
     token: list[bool] = field(default_factory=list)  # the session's only token, while the turn is open
     thread: int | None = None
 
 
 class Turns:
-    """The turns of one session. A token in a queue is taken for each turn."""
+    """The turns of one session. The open turn has the only token; it is in a queue while no turn is open."""
 
     def __init__(self) -> None:
         self._free: SimpleQueue[bool] = SimpleQueue()
@@ -60,14 +61,14 @@ class Turns:
         self.last: Turn | None = None  # the last turn, until it is settled
 
     @property
-    def open(self) -> bool:
-        """True if this thread has the turn."""
+    def is_mine(self) -> bool:
+        """True if this thread has the open turn."""
         last = self.last
         return last is not None and bool(last.token) and last.thread == get_ident()
 
-    def begin(self, turn: Turn, wait: bool = True) -> None:
-        """Wait for the turn. Raises queue.Empty if another one is open and `wait` is false, and LimitExceeded if the evaluation
-        that waits must end."""
+    def take(self, turn: Turn, wait: bool = True) -> None:
+        """Open a turn, once no other one is open. Raises queue.Empty if another one is open and `wait` is false, and
+        LimitExceeded if the evaluation that waits exceeds its limits."""
         while not turn.token:
             get = partial(self._free.get, wait, limits.WAITING_CHECK_SECONDS if limits.are_set() else None)
             try:
@@ -80,37 +81,38 @@ class Turns:
         self.last, turn.thread = turn, get_ident()
 
     def settle(self) -> None:
-        """Undo the last turn, or if it is committed, do the steps that it owes."""
+        """Take the steps of the last turn: those after its commit if it is committed, else those that undo it."""
         if self.last is None:
             return
         with deferred():
-            steps = self.last.owed if self.last.kept else self.last.undo
-            if self.last.kept:
-                self.last.undo.clear()  # its steps hold the session's earlier state
+            steps = self.last.after_commit if self.last.committed else self.last.undo
+            if self.last.committed:
+                self.last.undo.clear()  # its steps refer to the session's earlier state, which can be released
             while steps:
                 steps[-1]()
                 steps.pop()
             self.last = None
 
-    def give(self, turn: Turn) -> None:
-        """Release the token: the next turn settles this one."""
+    def release(self, turn: Turn) -> None:
+        """Put the token back, so that another turn can begin, which settles this one first."""
         turn.token[:] = filter(None, map(self._free.put, turn.token))  # `put` returns None
 
     @contextlib.contextmanager
-    def ending(self, turn: Turn) -> Iterator[None]:
-        """Settle the turn when the block ends, and release its token."""
-        with afterwards(partial(self.give, turn)), afterwards(partial(self._end, turn)):
+    def settling(self, turn: Turn) -> Iterator[None]:
+        """Settle a turn when the block ends, if it is open, and release its token."""
+
+        def settle_if_open() -> None:
+            if turn.token:
+                self.settle()
+
+        with afterwards(partial(self.release, turn)), afterwards(settle_if_open):
             yield
 
-    def _end(self, turn: Turn) -> None:
-        if turn.token:
-            self.settle()
-
-    def clear(self) -> None:
-        """Settle an interrupted turn, if none is open."""
+    def settle_interrupted(self) -> None:
+        """Settle an interrupted turn, unless a turn is open."""
         turn = Turn()
-        with contextlib.suppress(Empty), self.ending(turn):
-            self.begin(turn, wait=False)
+        with contextlib.suppress(Empty), self.settling(turn):
+            self.take(turn, wait=False)
 
 
 if TYPE_CHECKING:
@@ -121,36 +123,37 @@ Time = datetime | float
 
 
 def checked_time(time: Time) -> float:
-    """A time as a number; of a datetime, seconds since 1970. Raises ValueError for anything else."""
-    found = time.timestamp() if isinstance(time, datetime) else time
-    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found) or abs(found) > MOST_TIME:
+    """Return a time as a number: that of a datetime is in seconds since 1970. Raises ValueError for other values."""
+    number = time.timestamp() if isinstance(time, datetime) else time
+    is_number = isinstance(number, int | float) and not isinstance(number, bool)
+    if not is_number or not math.isfinite(number) or abs(number) > MAX_TIME:
         raise ValueError(f"the time is {time!r}: expected a datetime or a number of up to 63 bits")
-    return found
+    return number
 
 
 OVER = "this transaction is over: begin another one with session.transaction()"
 
 
 class _Exit:
-    """The descriptor of a transaction's `__exit__`. A `with` statement looks it up when it begins and releases it when it ends.
-    If an interrupt arrives before the first line of `_exit`, releasing it rolls the transaction back.
-    """
+    """The descriptor of a transaction's `__exit__`.
+    A `with` statement gets the method when it begins and drops it when it ends. If an interrupt arrives before the first line
+    of `_exit`, dropping the method releases the turn, and the next turn rolls the transaction back."""
 
     def __get__(self, transaction: Transaction | None, owner=None):
-        """Return `__exit__` of a transaction, whose release rolls it back if it is still open."""
+        """Return `__exit__` of a transaction; when the `with` statement drops it, the turn is released if it is still open."""
         if transaction is None:
             return _exit
-        leave, known = partial(_exit, transaction), weakref.proxy(transaction)
+        exit_method, proxy = partial(_exit, transaction), weakref.proxy(transaction)
         if not transaction._open:
-            transaction._with = weakref.ref(leave, lambda _: known._give_up())
-        return leave
+            transaction._exit_ref = weakref.ref(exit_method, lambda _: proxy._session.release_turn(proxy._turn))
+        return exit_method
 
 
 def _exit(transaction: Transaction, kind, error, trace) -> None:
     """End a transaction at the end of its `with` block: commit it, or roll it back after an exception."""
     if transaction._open and not (error is not None and transaction._session.is_foreign):
-        transaction._session.end(transaction._turn, transaction, error is not None)
-    transaction._with = None
+        transaction._session.end_transaction(transaction._turn, transaction, error is not None)
+    transaction._exit_ref = None
 
 
 class Transaction:
@@ -166,10 +169,10 @@ class Transaction:
     """
 
     def __init__(self, session: Any, time: float | None = None):
-        """The transaction opens when the session's turn begins."""
+        """Create a transaction that is not open yet. time: that of its epoch, for `Session.at`."""
         self._session, self._turn, self.time = session, Turn(), time
-        self._with: weakref.ref | None = None
-        self.asked: dict[str, PendingChange] = {}
+        self._exit_ref: weakref.ref | None = None  # see `_Exit`
+        self.pending: dict[str, PendingChange] = {}  # by relation
         self.batch: tuple[str, int] | None = None  # (stream name, batch id) when a streaming sink commits
         self.epoch: int | None = None
         self.ignored = 0
@@ -177,26 +180,26 @@ class Transaction:
 
     def insert(self, relation: str, rows: Any) -> None:
         """Insert facts."""
-        asked, columns = self._pending(relation), self._columns(relation, rows)
-        asked.add(True, columns)
+        pending, columns = self._pending(relation), self._columns(relation, rows)
+        pending.add(True, columns)
 
     def delete(self, relation: str, rows: Any) -> None:
         """Delete facts. A tuple that rules derive as well remains. Raises BadInput for facts in the program's text."""
-        asked, columns = self._pending(relation), self._columns(relation, rows)
+        pending, columns = self._pending(relation), self._columns(relation, rows)
         self._check_deletable(relation, columns)
-        asked.add(False, columns)
+        pending.add(False, columns)
 
     def upsert(self, relation: str, rows: Any, key: Iterable[str]) -> None:
         """Insert facts, and delete the other facts with the same values in the attributes `key`. Of several rows with the same
         key, the last one is inserted."""
-        asked, places = self._pending(relation), self._session.places(relation, key)
+        pending, places = self._pending(relation), self._session.key_places(relation, key)
         columns = self._columns(relation, rows)
-        columns = np.ascontiguousarray(columns[:, last_of(columns[list(places)])])
-        replaced, written = asked.replaced(columns, places), self._session.upkeep.relations.facts.written.get(relation)
+        columns = np.ascontiguousarray(columns[:, last_occurrences(columns[list(places)])])
+        replaced, written = pending.replaced(columns, places), self._session.upkeep.relations.facts.written.get(relation)
         if written is not None:
-            self._check_deletable(relation, columns_of(agreeing(written, columns, places)))
-        asked.add(False, columns_of(replaced))
-        asked.add(True, columns)
+            self._check_deletable(relation, columns_of(same_key(written, columns, places)))
+        pending.add(False, columns_of(replaced))
+        pending.add(True, columns)
 
     def clear(self, relation: str) -> None:
         """Delete all facts of the relation, except for those in the program's text."""
@@ -208,12 +211,12 @@ class Transaction:
         """Begin, as a `with` block does. Waits while another thread has a transaction open."""
         turn = Turn()
         try:
-            self._session.begin(turn)
+            self._session.take_turn(turn)
             self._session.time_of(self.time)
             self._turn = turn
             return self
         except BaseException:
-            self._session.give_up(turn)
+            self._session.release_turn(turn)
             raise
 
     def commit(self) -> None:
@@ -228,14 +231,11 @@ class Transaction:
     def _open(self) -> bool:
         return bool(self._turn.token)
 
-    def _give_up(self) -> None:
-        self._session.give_up(self._turn)
-
     def _end(self, failed: bool) -> None:
         """End an open transaction. Raises ValueError if it has ended."""
         if not self._open:
             raise ValueError(OVER)
-        self._session.end(self._turn, self, failed)
+        self._session.end_transaction(self._turn, self, failed)
 
     __enter__, __exit__ = begin, _Exit()
 
@@ -246,9 +246,9 @@ class Transaction:
         self._session.check_process()
         if not self._open:
             raise ValueError(OVER if self.epoch is not None else "a transaction begins with a with statement")
-        if relation not in self.asked:
-            self.asked[relation] = PendingChange(self._session.explicit(relation))
-        return self.asked[relation]
+        if relation not in self.pending:
+            self.pending[relation] = PendingChange(self._session.changeable_facts(relation))
+        return self.pending[relation]
 
     def _columns(self, relation: str, rows: Any) -> np.ndarray:
         """Read rows as columns (arity, n) in 64 bits."""
@@ -258,7 +258,7 @@ class Transaction:
         return as_columns(rows, upkeep.program.relations[relation], upkeep.program.types, upkeep.values)
 
     def _check_deletable(self, relation: str, columns: np.ndarray) -> None:
-        """Raise BadInput if one of some tuples, columns (arity, n), is a fact in the program's text."""
+        """Raise BadInput if one of the tuples, given as columns (arity, n), is a fact in the program's text."""
         rule = self._session.upkeep.relations.facts.rule_of(relation, columns)
         if rule is not None:
             place = f"line {rule.span.line} of {rule.span.file}" if rule.span else "the program"
@@ -267,4 +267,4 @@ class Transaction:
 
     def __repr__(self) -> str:
         state = "open" if self._open else "over" if self.epoch is None else f"epoch {self.epoch}"
-        return f"<transaction, {state}: {', '.join(self.asked) or 'nothing asked'}>"
+        return f"<transaction, {state}: {', '.join(self.pending) or 'nothing asked'}>"

@@ -30,11 +30,11 @@ def contents(session, epochs) -> dict:
     return {e: {name: session.at(e)[name].to_set() for name in ("edge", "path", "degree")} for e in epochs}
 
 
-@pytest.mark.parametrize("least", [directory.LEAST, 0], ids=["log", "snapshots"])
+@pytest.mark.parametrize("least", [directory.MIN_LOG_BYTES, 0], ids=["log", "snapshots"])
 @pytest.mark.parametrize("retain", [0, 1, 4])
 def test_retained_epochs_are_there_again(tmp_path, monkeypatch, retain, least):
     """From the log, and from a snapshot that is written after each transaction."""
-    monkeypatch.setattr(directory, "LEAST", least)
+    monkeypatch.setattr(directory, "MIN_LOG_BYTES", least)
     rng, path, program = random.Random(f"{retain} {least}"), tmp_path / "state", Program(TEXT)
     for _ in range(4):
         with program.session({"edge": [("a", "b")]}, path=path, retain=retain) as session:

@@ -213,7 +213,7 @@ def test_a_stream_goes_on_after_an_epoch(session):
 
 
 def test_a_stream_without_changes_tells_its_progress(session, monkeypatch):
-    monkeypatch.setattr("semi_naive.session.served.events.ALIVE", 0.05)
+    monkeypatch.setattr("semi_naive.session.served.events.PROGRESS_SECONDS", 0.05)
     session.register("far", ".decl far(x: number)\nfar(x) :- edge(x, _), x > 100.")
     with served(session) as call:
         with call.events("/changes/far") as told, call.events("/changes/edge?epochs=3") as summed:
@@ -376,10 +376,10 @@ def test_records_are_lists_at_any_depth():
 
 
 def test_bodies_and_answers_have_limits(session, monkeypatch, capfd):
-    monkeypatch.setattr("semi_naive.session.served.web.MOST_OF_BODY", {"POST": 200, "PUT": 3000})
-    monkeypatch.setattr("semi_naive.session.served.web.MOST_OF_RULES", 2000)
-    monkeypatch.setattr("semi_naive.session.served.as_json.MOST_TUPLES", 5)
-    monkeypatch.setattr("semi_naive.session.served.as_json.MOST_CHARACTERS", 100)
+    monkeypatch.setattr("semi_naive.session.served.web.MAX_BODY_BYTES", {"POST": 200, "PUT": 3000})
+    monkeypatch.setattr("semi_naive.session.served.web.MAX_RULES_BYTES", 2000)
+    monkeypatch.setattr("semi_naive.session.served.as_json.MAX_TUPLES", 5)
+    monkeypatch.setattr("semi_naive.session.served.as_json.MAX_CHARACTERS", 100)
     with served(session) as call:
         long = b".decl r(x: number) // " + b"x" * 2500
         for path, body, method in (

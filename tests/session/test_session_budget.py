@@ -18,7 +18,7 @@ EDGES = [(i, i + 1) for i in range(50)]
 @pytest.fixture
 def free(monkeypatch):
     """Set the bindings that every stratum may visit."""
-    return lambda bindings: monkeypatch.setattr("semi_naive.session.maintenance.recomputation.FREE", bindings)
+    return lambda bindings: monkeypatch.setattr("semi_naive.session.maintenance.recomputation.MIN_BUDGET", bindings)
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_the_part_is_one_of_what_was_counted_when_the_stratum_was_computed_last(
         assert before == allowed.visited / 2 > 0
         session.insert("edge", [(20, 21)])
         assert allowed.bindings(0.5) == before  # it has been followed
-        session.upkeep.recomputation.recompute(number, {"path": session.upkeep.relations.kept("path")})
+        session.upkeep.recomputation.recompute(number, {"path": session.upkeep.relations.contents("path")})
         assert allowed.bindings(0.5) == allowed.visited / 2 > before
 
 

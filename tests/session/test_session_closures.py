@@ -13,8 +13,8 @@ pytestmark = pytest.mark.usefixtures("patient")
 @pytest.fixture
 def by_rules(monkeypatch):
     """How often a stratum has followed by its rules."""
-    times, follow = [], InDriver.follow
-    monkeypatch.setattr(InDriver, "follow", lambda self, *given: times.append(1) or follow(self, *given))
+    times, follow = [], InDriver.maintain
+    monkeypatch.setattr(InDriver, "maintain", lambda self, *given: times.append(1) or follow(self, *given))
     return times
 
 

@@ -61,9 +61,10 @@ triangle(x, y, z) :- edge(x, y), edge(y, z), edge(x, z).
 def test_what_tells_its_own_derivation_is_not_derived_again(monkeypatch):
     again, rederivable = [], DeleteRederive._rederivable
 
-    def told(self, suspected, own):
-        again.append({name: block.size for name, block in suspected.items() if name in own or name not in self.single})
-        return rederivable(self, suspected, own)
+    def told(self, suspected, changed_facts):
+        chosen = {name: block for name, block in suspected.items() if name in changed_facts or name not in self.single}
+        again.append({name: block.size for name, block in chosen.items()})
+        return rederivable(self, suspected, changed_facts)
 
     monkeypatch.setattr(DeleteRederive, "_rederivable", told)
     facts = {"edge": [(1, 2), (2, 3), (1, 3), (3, 3)], "triangle": [(1, 3, 3), (7, 8, 9)]}

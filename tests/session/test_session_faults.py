@@ -123,7 +123,7 @@ def test_a_log_of_another_directory_or_snapshot_is_refused(state, copied, tmp_pa
         Program(PATHS).session(path=copied)
     shutil.rmtree(copied)
     shutil.copytree(state[0], copied)
-    monkeypatch.setattr(durable, "LEAST", -1)
+    monkeypatch.setattr(durable, "MIN_LOG_BYTES", -1)
     Watched(Random(1), copied, edges=state[1][-1]["edge"]).commit({("7", "8")}, set())
     later = log_of(copied).read_bytes()
     shutil.rmtree(copied)
@@ -147,7 +147,7 @@ def test_a_session_goes_on_from_the_snapshot_that_the_manifest_names(tmp_path, m
     watched = Watched(Random(1), tmp_path / "s")
     watched._use()
     with monkeypatch.context() as patched:
-        patched.setattr(durable, "LEAST", -1)
+        patched.setattr(durable, "MIN_LOG_BYTES", -1)
 
         def failing(*given, save=private.save_checked):
             if named:
@@ -181,7 +181,7 @@ def test_what_is_acknowledged_in_the_midst_of_a_transaction_leaves_no_symbols_of
 @pytest.mark.parametrize("kept", [False, True])
 def test_an_interrupt_at_any_line_leaves_a_session_as_before_or_after(tmp_path, monkeypatch, kind, kept):
     """In its use, closed, and opened again: nothing is lost, and nothing is told twice."""
-    monkeypatch.setattr(durable, "LEAST", -1 if kept else 1 << 20)
+    monkeypatch.setattr(durable, "MIN_LOG_BYTES", -1 if kept else 1 << 20)
     watched = Watched(Random(3), tmp_path / "s" if kept else None, retain=1)
     work = getattr(watched, kind)
     with Line(None, of_sessions) as counted:

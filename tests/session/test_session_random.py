@@ -349,7 +349,7 @@ def test_closures_of_which_many_edges_change_at_once(no_rules, room, fewer, alon
 @pytest.fixture
 def no_rules(monkeypatch):
     """A stratum that would follow by its rules, or be computed anew in a transaction, fails."""
-    monkeypatch.setattr(InDriver, "follow", None)
+    monkeypatch.setattr(InDriver, "maintain", None)
     monkeypatch.setattr(Recomputation, "recompute", None)
     return monkeypatch
 

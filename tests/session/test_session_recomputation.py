@@ -230,6 +230,6 @@ def test_the_machine_looks_at_a_budget_as_soon_as_it_may_be_exceeded(machine, mo
         session.delete("edge", edges[20:21])
         assert session["reach"].count() == 21
         assert set(slices) == {SLICE_INSTRUCTIONS}
-        monkeypatch.setattr("semi_naive.session.maintenance.recomputation.FREE", 1000)
+        monkeypatch.setattr("semi_naive.session.maintenance.recomputation.MIN_BUDGET", 1000)
         session.delete("edge", edges[10:11])
         assert slices[-1] <= 1001

@@ -40,7 +40,7 @@ def test_reopened_at_any_time_it_is_what_it_was(case, random, tmp_path_factory):
     path = tmp_path_factory.mktemp("state")
     session = Program.from_checked(case.checked).session(facts, path=path / "0")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(durable, "LEAST", random.choice([0, 1 << 20]))
+        patched.setattr(durable, "MIN_LOG_BYTES", random.choice([0, 1 << 20]))
         for number, step in enumerate(case.steps, 1):
             commit(session, case, facts, step)
             if random.randrange(2):
@@ -94,7 +94,7 @@ COMMITS = """
 import sys
 from semi_naive import Program
 from semi_naive.session.durability import directory as durable
-durable.LEAST = int(sys.argv[2])
+durable.MIN_LOG_BYTES = int(sys.argv[2])
 with Program(sys.stdin.read()).session(path=sys.argv[1]) as session:
     while True:
         number = session.epoch
@@ -211,7 +211,7 @@ def test_an_interrupt_between_log_and_publication_takes_the_record_back(tmp_path
 
 
 def test_a_snapshot_that_cannot_be_written_loses_nothing(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(durable, "LEAST", 0)
+    monkeypatch.setattr(durable, "MIN_LOG_BYTES", 0)
     with Program(PATHS).session({"edge": [(0, 1)]}, path=tmp_path / "s") as session:
         with monkeypatch.context() as patched:
             patched.setattr(durable, "store", lambda *given: (_ for _ in ()).throw(OSError(28, "No space left on device")))
@@ -227,14 +227,14 @@ def test_what_has_not_changed_is_not_written_again(tmp_path, monkeypatch):
     facts = {"edge": [(0, 1)], "other": np.arange(2000).reshape(-1, 2)}
     with Program(text).session(facts, path=tmp_path / "s") as session:
         [before] = (tmp_path / "s").rglob("*-other")
-        monkeypatch.setattr(durable, "LEAST", 0)
+        monkeypatch.setattr(durable, "MIN_LOG_BYTES", 0)
         session.insert("edge", np.arange(1000).reshape(-1, 2))
         assert log_of(tmp_path / "s").name.startswith("log-1-")
         assert [before] == list((tmp_path / "s").rglob("*-other"))
 
 
 def test_blocks_of_which_tuples_are_gone_are_written_without_them(tmp_path, monkeypatch, thin):
-    monkeypatch.setattr(durable, "LEAST", 0)
+    monkeypatch.setattr(durable, "MIN_LOG_BYTES", 0)
     edges = {(number, number + 1) for number in range(50)}
     with Program(PATHS).session({"edge": edges}, path=tmp_path / "s") as session:
         session.delete("edge", [(7, 8), (30, 31)])
@@ -390,7 +390,7 @@ LINKS = (
 @pytest.mark.parametrize("least", [0, 1 << 20])
 def test_registered_rules_and_names_are_there_after_reopening(tmp_path, monkeypatch, least):
     """Whatever was not acknowledged is told to who subscribes by the name in the next process, also after a kill."""
-    monkeypatch.setattr(durable, "LEAST", least)
+    monkeypatch.setattr(durable, "MIN_LOG_BYTES", least)
     program, told = Program(LINKS), []
 
     def tell(changes, epoch):

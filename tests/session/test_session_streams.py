@@ -54,7 +54,7 @@ def test_a_stream_of_files_becomes_transactions_and_goes_on_after_both_have_ende
 
 @pytest.mark.parametrize("least", [0, 1 << 20])
 def test_a_batch_that_is_delivered_twice_counts_once(frames, tmp_path, monkeypatch, least):
-    monkeypatch.setattr(durable, "LEAST", least)
+    monkeypatch.setattr(durable, "MIN_LOG_BYTES", least)
     first = changes(frames, ("insert", 1, 2), ("insert", 2, 3))
     with Program(PATHS).session(path=tmp_path / "s") as session:
         sink = session.sink("edge", op="_change_type", query="roads")

@@ -68,20 +68,20 @@ BUDGETS = 0, 1, 100, inf  # bindings
 @pytest.fixture
 def by_rules(monkeypatch):
     """What changes of a closure is found by its rules."""
-    monkeypatch.setattr(across_partitions, "MANY", -1)
+    monkeypatch.setattr(across_partitions, "MAX_CHANGED_PAIRS", -1)
 
 
 @pytest.fixture
 def nothing_here(monkeypatch):
     """However little has changed, it stays on the partitions."""
-    monkeypatch.setattr(spread, "FEW", -2)
+    monkeypatch.setattr(spread, "MAX_COLLECTED_TUPLES", -2)
 
 
 @random_cases(50)
 def test_any_transactions_leave_what_a_fresh_run_makes(case, random, here):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spread, "FEW", random.choice(FEWEST))
-        patch.setattr(recomputation, "FREE", random.choice(BUDGETS))
+        patch.setattr(spread, "MAX_COLLECTED_TUPLES", random.choice(FEWEST))
+        patch.setattr(recomputation, "MIN_BUDGET", random.choice(BUDGETS))
         agrees(case, spark=here, replicate_bytes=random.choice(SMALL), follow=1e-9, **SPREAD)
 
 
@@ -101,9 +101,9 @@ def test_graphs_whose_edges_come_and_go(here, step, edges, data, few, replicated
     program = Program(PATHS.replace(LINEAR, step))
     config = SPREAD | {"replicate_bytes": replicated, "run_ahead": ahead, "follow": 1e-9}
     with pytest.MonkeyPatch.context() as patch, program.session({"edge": edges}, spark=here, **config) as session:
-        patch.setattr(spread, "FEW", few)
-        patch.setattr(recomputation, "FREE", bindings)
-        patch.setattr(across_partitions, "MANY", 1000 if closed else -1)
+        patch.setattr(spread, "MAX_COLLECTED_TUPLES", few)
+        patch.setattr(recomputation, "MIN_BUDGET", bindings)
+        patch.setattr(across_partitions, "MAX_CHANGED_PAIRS", 1000 if closed else -1)
         for _ in range(4):
             before = {name: session[name].to_set() for name in program.outputs}
             with session.transaction() as transaction:
@@ -123,9 +123,9 @@ def test_negation_aggregates_and_best_values_follow(here, anew, edges, data, few
     program, facts = Program(ABOVE), {"edge": edges, "weak": set(), "near": {(3, 1)}}
     config = SPREAD | {"replicate_bytes": replicated, "follow": 1e-9}
     with pytest.MonkeyPatch.context() as patch, program.session(facts, spark=here, **config) as session:
-        patch.setattr(spread, "FEW", few)
-        patch.setattr(recomputation, "FREE", bindings)
-        patch.setattr(across_partitions, "MANY", -1)
+        patch.setattr(spread, "MAX_COLLECTED_TUPLES", few)
+        patch.setattr(recomputation, "MIN_BUDGET", bindings)
+        patch.setattr(across_partitions, "MAX_CHANGED_PAIRS", -1)
         with program.session(facts) as other:
             for _ in range(3):
                 before, name = {name: session[name].to_set() for name in program.outputs}, data.draw(st.sampled_from([*facts]))
@@ -211,7 +211,7 @@ def test_a_stratum_goes_on_from_its_runs(here, anew, nothing_here, by_rules):
 
 def test_a_closure_is_followed_without_a_look_at_its_pairs(here, anew, monkeypatch):
     """What has changed of it is found by its edges, which are here, and then taken out and put in."""
-    monkeypatch.setattr(across_partitions.AcrossPartitions, "_go_on", None)
+    monkeypatch.setattr(across_partitions.AcrossPartitions, "_maintain", None)
     with Program(PATHS).session({"edge": EDGES}, spark=here, **SPREAD) as session:
         for number in range(12):  # more than there may be runs before some are merged
             change = session.transaction()
@@ -226,12 +226,12 @@ def test_a_closure_is_followed_without_a_look_at_its_pairs(here, anew, monkeypat
 
 
 def test_a_stratum_that_exceeds_its_budget_on_partitions_is_computed_anew(here, anew, monkeypatch, by_rules):
-    tried, go_on = [], across_partitions.AcrossPartitions._go_on
+    tried, go_on = [], across_partitions.AcrossPartitions._maintain
     monkeypatch.setattr(
-        across_partitions.AcrossPartitions, "_go_on", lambda upkeep, *rest: tried.append(rest) or go_on(upkeep, *rest)
+        across_partitions.AcrossPartitions, "_maintain", lambda upkeep, *rest: tried.append(rest) or go_on(upkeep, *rest)
     )
     with Program(PATHS).session({"edge": EDGES}, spark=here, follow=0.1, **SPREAD) as session:
-        monkeypatch.setattr("semi_naive.session.maintenance.recomputation.FREE", 0)
+        monkeypatch.setattr("semi_naive.session.maintenance.recomputation.MIN_BUDGET", 0)
         session.insert("edge", [(100, 101)])
         assert len(tried) == 1 and not anew
         session.delete("edge", [(5, 38)])  # suspects more paths than that
@@ -280,7 +280,7 @@ def test_a_value_that_is_best(here):
 
 @pytest.mark.parametrize("closed", [True, False])
 def test_runs_that_are_lost_are_derived_anew(here, caplog, monkeypatch, closed):
-    monkeypatch.setattr(across_partitions, "MANY", 1000 if closed else -1)
+    monkeypatch.setattr(across_partitions, "MAX_CHANGED_PAIRS", 1000 if closed else -1)
     with Program(LOOPS).session({"edge": EDGES}, spark=here, **SPREAD) as session:
         for change in (session.delete, session.insert):
             before = run(session["edge"].to_set())["path"]

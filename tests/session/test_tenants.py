@@ -188,7 +188,7 @@ def until(true):
 
 
 def test_a_durable_subscription_that_nobody_acknowledges_lapses(tokens, tmp_path, monkeypatch):
-    monkeypatch.setattr("semi_naive.session.served.web.MOST_WAITING", 3)
+    monkeypatch.setattr("semi_naive.session.served.web.MAX_WAITING_TUPLES", 3)
     with tenants(tokens, path=tmp_path / "s") as (session, calls):
         ann, operator = calls["ann"], calls["operator"]
         operator("/rules/near", NEAR.encode(), "PUT")

@@ -16,7 +16,6 @@ import os
 import struct
 import threading
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -27,8 +26,10 @@ from semi_naive.host.interrupts import locked
 
 log = logging.getLogger("semi_naive")
 
-PREAMBLE, LOG = struct.Struct("<8s16s16sI"), b"snlog\x00\x00\x02"
-HEADER, RECORD, END = struct.Struct("<8sQQII"), b"snrecord", b"snended\n"  # END has no zero byte: see `_unfinished`
+PREAMBLE = struct.Struct("<8s16s16sI")
+LOG = b"snlog\x00\x00\x02"  # the first bytes of a preamble
+HEADER = struct.Struct("<8sQQII")  # of a record
+RECORD, END = b"snrecord", b"snended\n"  # the first and the last bytes of a record; see `_is_unfinished` why END has no zero
 INDEX = struct.Struct("<I")  # the size in bytes of the index that begins a body
 SECTOR = 512  # bytes that a disk writes at once, or not at all
 
@@ -56,61 +57,61 @@ class Identity:
 
 
 class Log:
-    """A file to which records are appended. every: seconds after which it is forced to the disk; 0: with each record. Records
-    in between are lost if the machine stops, but not if the process is killed.
-    """
+    """A file to which records are appended.
+    sync_seconds: seconds after which it is forced to the disk; 0: with each record. Records in between are lost if the machine
+    stops, but not if the process is killed."""
 
-    def __init__(self, path: str | os.PathLike, identity: Identity, size: int, every: float = 0.0):
-        """size: the bytes of whole records in the file."""
-        self.path, self.identity, self.every = os.fspath(path), identity, every
+    def __init__(self, path: str | os.PathLike, identity: Identity, size: int, sync_seconds: float = 0.0):
+        """size: the bytes of the preamble and of all whole records in the file."""
+        self.path, self.identity, self.sync_seconds = os.fspath(path), identity, sync_seconds
         self._file = private.opener(self.path, os.O_RDWR)
-        self.size = size  # bytes of whole records
-        self._torn = os.fstat(self._file).st_size > size  # there may be bytes after them
+        self.size = size
+        self._torn = os.fstat(self._file).st_size > size  # there may be bytes after the whole records
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
         self._unsynced = False
-        self._failure = ""  # the error after which it accepts no more records
+        self._failure = ""  # the error after which the log accepts no more records
 
     @classmethod
-    def new(cls, path: str | os.PathLike, identity: Identity, every: float = 0.0) -> "Log":
+    def new(cls, path: str | os.PathLike, identity: Identity, sync_seconds: float = 0.0) -> "Log":
         """Create an empty log, and force it to the disk."""
         with private.open_replacing(path, synced=True) as file:
             file.write(identity.preamble)
-        return cls(path, identity, PREAMBLE.size, every)
+        return cls(path, identity, PREAMBLE.size, sync_seconds)
 
     def append(self, epoch: int, arrays: dict[str, np.ndarray], sync: bool = True) -> None:
-        """Append a record atomically. If it cannot be written, OSError is raised and the log is unchanged; if that cannot be
-        ensured, it accepts no more records. sync: force the record to the disk now, if `every` is 0."""
-        body = packed(arrays)
-        head = HEADER.pack(RECORD, epoch, len(body), zlib.crc32(body), 0)[:-4]
-        record = head + zlib.crc32(head, self.identity.seed).to_bytes(4, "little") + body + END
+        """Append a record atomically. If it cannot be written, OSError is raised, and the part that was written is removed; if
+        that fails, too, the log accepts no more records. sync: force the record to the disk now, if `sync_seconds` is 0."""
+        body = pack_arrays(arrays)
+        header = HEADER.pack(RECORD, epoch, len(body), zlib.crc32(body), 0)[:-4]  # without its own checksum
+        record = header + zlib.crc32(header, self.identity.seed).to_bytes(4, "little") + body + END
         with locked(self._lock):
-            self._cut()
+            self._cut_torn_record()
             if self._failure:
                 raise OSError(f"{self.path} takes no more records, as it could not be written: {self._failure}")
             try:
                 self._torn = True
                 _write(self._file, record, self.size)
                 self._unsynced = True
-                if sync and not self.every:
+                if sync and not self.sync_seconds:
                     os.fsync(self._file)
                     self._unsynced = False
             except BaseException as error:
-                self._cut()
+                self._cut_torn_record()
                 if isinstance(error, OSError):
                     raise OSError(error.errno, f"a transaction could not be written: {error.strerror}", self.path) from error
                 raise
             self.size, self._torn = self.size + len(record), False
-            if self.every:
+            if self.sync_seconds:
                 self._sync_later()
 
-    def back_to(self, size: int) -> None:
-        """Remove the records after a size of the log."""
+    def truncate(self, size: int) -> None:
+        """Truncate the log to a size in bytes, at the end of a record."""
         with locked(self._lock):
             self._torn, self.size = self._torn or size < self.size, size
-            self._cut()
+            self._cut_torn_record()
 
-    def _cut(self) -> None:
+    def _cut_torn_record(self) -> None:
         """Truncate the file to its whole records, if there may be more bytes. After a failure no records are accepted."""
         if self._torn and not self._failure:
             try:
@@ -121,9 +122,9 @@ class Log:
                 self._failure = str(error.strerror)
 
     def _sync_later(self) -> None:
-        """Call `sync` in `every` seconds, unless such a call is waiting."""
+        """Call `sync` in `sync_seconds`, unless such a call is waiting."""
         if self._timer is None or not self._timer.is_alive():
-            self._timer = threading.Timer(self.every, self.sync)
+            self._timer = threading.Timer(self.sync_seconds, self.sync)
             self._timer.daemon = True
             self._timer.start()
 
@@ -144,7 +145,7 @@ class Log:
             if self._timer is not None:
                 self._timer.cancel()
             if self._file >= 0:
-                self._cut()
+                self._cut_torn_record()
                 self.sync()
         finally:
             file, self._file = self._file, -1
@@ -153,22 +154,22 @@ class Log:
 
 
 def records(path: str | os.PathLike, identity: Identity) -> tuple[list[tuple[int, dict[str, np.ndarray]]], int]:
-    """Read the records of a log, as (epoch, arrays), and return them with the byte at which the last one ends. An unfinished
-    record may follow, which the caller must truncate. Raises LogDamaged for other damage. The file is not changed."""
+    """Read a log: return its records as (epoch, arrays by name), and the byte at which the last one ends. An unfinished record
+    may follow, which the caller must truncate. Raises LogDamaged for other damage. The file is not changed."""
     with open(path, "rb") as file:
-        found, size = [], os.fstat(file.fileno()).st_size
+        logged, size = [], os.fstat(file.fileno()).st_size
         _check_preamble(path, file.read(PREAMBLE.size), identity)
         while (begin := file.tell()) < size:
-            record = _record(file, size, identity.seed)
+            record = _read_record(file, size, identity.seed)
             if record is None:
                 file.seek(begin)
-                if not _unfinished(file.read(), begin, identity.seed):
+                if not _is_unfinished(file.read(), begin, identity.seed):
                     raise LogDamaged(f"{path} is damaged at byte {begin:,}: there is neither a record nor an unfinished one")
                 message = "%s: the last %s bytes are no whole record, so they have not been committed"
                 log.warning(message, path, f"{size - begin:,}")
                 break
-            found.append(record)
-        return found, begin
+            logged.append(record)
+        return logged, begin
 
 
 def _check_preamble(path, preamble: bytes, identity: Identity) -> None:
@@ -181,54 +182,63 @@ def _check_preamble(path, preamble: bytes, identity: Identity) -> None:
         or zlib.crc32(preamble[:-4]).to_bytes(4, "little") != preamble[-4:]
     ):
         raise LogDamaged(f"{path} is damaged at byte 0: no log begins there")
-    other = "snapshot of this directory" if PREAMBLE.unpack(preamble)[1].hex() == identity.directory else "directory"
+    _, directory, _, _ = PREAMBLE.unpack(preamble)
+    other = "snapshot of this directory" if directory.hex() == identity.directory else "directory"
     raise LogDamaged(f"{path} is the log of another {other}")
 
 
-def _record(file: BinaryIO, size: int, seed: int) -> tuple[int, dict[str, np.ndarray]] | None:
-    """Read the next record of a file of `size` bytes; None if it is unfinished or damaged."""
-    head = _header(file.read(HEADER.size), seed)
-    if head is None or head[1] + len(END) > size - file.tell():
+def _read_record(file: BinaryIO, size: int, seed: int) -> tuple[int, dict[str, np.ndarray]] | None:
+    """Read the next record of a file of `size` bytes, as (epoch, arrays by name); None if it is unfinished or damaged."""
+    header = _unpack_header(file.read(HEADER.size), seed)
+    if header is None:
         return None
-    epoch, length, checksum = head
+    epoch, length, checksum = header
+    if length + len(END) > size - file.tell():
+        return None
     body, end = file.read(length), file.read(len(END))
     return (epoch, unpack_arrays(body)) if end == END and zlib.crc32(body) == checksum else None
 
 
-def _header(head: bytes, seed: int) -> tuple[int, int, int] | None:
-    """Unpack a record's header: (epoch, bytes of the body, checksum of the body). None if it is too short or damaged."""
-    if len(head) < HEADER.size:
+def _unpack_header(header: bytes, seed: int) -> tuple[int, int, int] | None:
+    """Return (epoch, bytes of the body, checksum of the body) of a record's header; None if it is too short or damaged."""
+    if len(header) < HEADER.size:
         return None
-    mark, *fields, checksum = HEADER.unpack(head)
-    return tuple(fields) if mark == RECORD and checksum == zlib.crc32(head[:-4], seed) else None
+    mark, epoch, length, body_checksum, checksum = HEADER.unpack(header)
+    if mark != RECORD or checksum != zlib.crc32(header[:-4], seed):
+        return None
+    return epoch, length, body_checksum
 
 
-def _unfinished(rest: bytes, begin: int, seed: int) -> bool:
+def _is_unfinished(rest: bytes, begin: int, seed: int) -> bool:
     """True if the rest of a log, from byte `begin` on, can be the result of one unfinished write: the beginning of a record,
     possibly with zeros in place of some sectors. No whole record may follow it."""
     written = rest.rstrip(b"\0")
     if not written:
         return True
-    sectors = len(written) + -(begin + len(written)) % SECTOR
-    written = rest[:sectors]
+    written = rest[: len(written) + -(begin + len(written)) % SECTOR]  # up to the end of the last sector with other bytes
     if len(written) < HEADER.size:
         return RECORD.startswith(written[: len(RECORD)])
-    header = _header(written[: HEADER.size], seed)
-    return header is not None and HEADER.size + header[1] + len(END) > len(written) and not any(_following(written, seed))
+    header = _unpack_header(written[: HEADER.size], seed)
+    if header is None:
+        return False
+    _, length, _ = header
+    return HEADER.size + length + len(END) > len(written) and not _has_later_header(written, seed)
 
 
-def _following(rest: bytes, seed: int) -> Iterator[bool]:
-    """Search for record marks after the first byte: yield for each True if it begins a valid header."""
+def _has_later_header(rest: bytes, seed: int) -> bool:
+    """True if a valid header of a record begins after the first byte."""
     place = rest.find(RECORD, 1)
     while place >= 0:
-        yield _header(rest[place : place + HEADER.size], seed) is not None
+        if _unpack_header(rest[place : place + HEADER.size], seed) is not None:
+            return True
         place = rest.find(RECORD, place + 1)
+    return False
 
 
-def packed(arrays: dict[str, np.ndarray]) -> bytes:
-    """Arrays with names, as bytes.
+def pack_arrays(arrays: dict[str, np.ndarray]) -> bytes:
+    """Convert arrays with names to bytes.
 
-    >>> unpack_arrays(packed({"edge": np.array([[1, 2]]), "text": np.frombuffer(b"ab", np.uint8)}))
+    >>> unpack_arrays(pack_arrays({"edge": np.array([[1, 2]]), "text": np.frombuffer(b"ab", np.uint8)}))
     {'edge': array([[1, 2]]), 'text': array([97, 98], dtype=uint8)}
     """
     index = json.dumps([[name, array.dtype.str, array.shape] for name, array in arrays.items()]).encode()
@@ -236,8 +246,9 @@ def packed(arrays: dict[str, np.ndarray]) -> bytes:
 
 
 def unpack_arrays(data: bytes) -> dict[str, np.ndarray]:
-    """Restore the arrays from the bytes that `packed` has made."""
-    begin = INDEX.size + INDEX.unpack_from(data)[0]
+    """Restore the arrays from the bytes that `pack_arrays` has made."""
+    (index_size,) = INDEX.unpack_from(data)
+    begin = INDEX.size + index_size
     arrays = {}
     for name, kind, shape in json.loads(data[INDEX.size : begin]):
         count = int(np.prod(shape, dtype=np.int64))
@@ -247,8 +258,8 @@ def unpack_arrays(data: bytes) -> dict[str, np.ndarray]:
 
 
 def _write(file: int, data: bytes, begin: int) -> None:
-    """Write all bytes at a place of a file, in several calls if one writes only a part."""
+    """Write all bytes from the position `begin` of a file on, in several calls if one writes only a part."""
     view = memoryview(data)
     while view:
-        done = os.pwrite(file, view, begin)
-        view, begin = view[done:], begin + done
+        written = os.pwrite(file, view, begin)
+        view, begin = view[written:], begin + written

@@ -22,14 +22,13 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass
 class Registrations:
-    """The registered rules and named subscriptions of a session. rules: the text of the rules by relation; names: the history
-    of each named subscription.
-    """
+    """The registered rules and named subscriptions of a session. rules: the text of the rules by relation; names: the named
+    subscriptions."""
 
     rules: dict[str, str] = field(default_factory=dict)
     names: dict[str, History] = field(default_factory=dict)
 
-    def happened(self, what: str, name: str, *more: Any) -> None:
+    def apply_event(self, what: str, name: str, *more: Any) -> None:
         """Apply an event: one of ("register", relation, text), ("unregister", relation), ("subscribe", name, relation, key,
         epoch), ("ack", name, epoch), ("lapse", name), ("end", name)."""
         match what:
@@ -47,10 +46,10 @@ class Registrations:
             case "end":
                 self.names.pop(name, None)
 
-    def take_up(self, epoch: int, arrays: Arrays) -> bool:
+    def apply_record(self, epoch: int, arrays: Arrays) -> bool:
         """Apply a record of the log. Return True if it is an event, and False if it is a transaction."""
         if is_event(arrays):
-            self.happened(*json.loads(arrays[EVENT].tobytes()))
+            self.apply_event(*json.loads(arrays[EVENT].tobytes()))
             return True
         for name, history in self.names.items():
             if f"{CHANGES}+{name}" in arrays:
@@ -59,20 +58,20 @@ class Registrations:
         return False
 
 
-def event(*what: Any) -> Arrays:
-    """The arrays that represent an event in the log."""
-    return {EVENT: np.frombuffer(json.dumps(what).encode(), np.uint8)}
+def event_as_arrays(*event: Any) -> Arrays:
+    """Return the arrays that represent an event (`Registrations.apply_event`) in the log."""
+    return {EVENT: np.frombuffer(json.dumps(event).encode(), np.uint8)}
 
 
 def is_event(arrays: Arrays) -> bool:
-    """True for a record of the log that is an event, and no transaction."""
+    """True if a record of the log is an event, False if it is a transaction."""
     return EVENT in arrays
 
 
-def changes_as_arrays(kept: dict[str, Change]) -> Arrays:
-    """Return the arrays that represent the changes for named subscriptions in the record of a transaction."""
+def changes_as_arrays(changes: dict[str, Change]) -> Arrays:
+    """Return the arrays that represent the changes for named subscriptions, by name, in the record of a transaction."""
     return {
         f"{CHANGES}{sign}{name}": columns_of(block)
-        for name, change in kept.items()
+        for name, change in changes.items()
         for sign, block in (("+", change.born), ("-", change.lost))
     }

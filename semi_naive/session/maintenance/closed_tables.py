@@ -1,7 +1,7 @@
 """Relations with a reduction that a session maintains: the best value of each key, or the classes of an equivalence.
 
-Inserted tuples are reduced as in a run (`ra.reduce`). A suspect is overdeleted with its key, or with its class. Then rules and
-explicit facts insert the tuples of these keys or classes again. Between transactions the table has no reduction.
+Inserted tuples are reduced as in a run (`ra.reduce`). A suspect is overdeleted with all tuples of its key, or of its class.
+Then rules and explicit facts insert the tuples of these keys or classes again. Between transactions the table has no reduction.
 """
 
 import numpy as np
@@ -15,29 +15,31 @@ from semi_naive.ra.reduce.of_relation import closing
 from semi_naive.session.facts import with_prefixes
 
 
-def is_closed(relation: Relation) -> bool:
-    """True if a relation has such a reduction."""
+def has_reduction(relation: Relation) -> bool:
+    """True if a relation keeps the best value of each key, or is an equivalence."""
     return relation.eqrel or relation.lattice is not None
 
 
-def closed(relation: Relation, table: Table) -> Table:
-    """Return a settled table with the relation's reduction. It shares the blocks; the classes of an equivalence take a pass."""
-    found = snapshot(table)
-    found.reduction = closing(relation)
-    if isinstance(found.reduction, Classes) and table.count:
-        found.reduction.unite(table.columns())
-    return found
+def with_reduction(relation: Relation, table: Table) -> Table:
+    """Return a settled table with the relation's reduction. It shares the blocks of `table`, whose tuples are read for the
+    classes of an equivalence only."""
+    reduced = snapshot(table)
+    reduced.reduction = closing(relation)
+    if isinstance(reduced.reduction, Classes) and table.count:
+        reduced.reduction.unite(table.columns())
+    return reduced
 
 
-def reached(relation: Relation, block: Block, table: Table) -> Block:
-    """The suspects of a relation if some heads are suspects: the best values among them, or all pairs of their classes.
+def suspected(relation: Relation, block: Block, table: Table) -> Block:
+    """Return the suspects of a relation if the derivations of the tuples of a block are lost: those of these tuples that are
+    best values, or all pairs of their classes. table: the tuples of the relation.
 
     >>> pairs = {(x, y) for group in ((1, 2), (3, 4)) for x in group for y in group}
     >>> table = Table(2)
     >>> table.insert([np.array(column) for column in zip(*pairs)], 8), table.settle()
     (8, None)
     >>> eq = Relation("eq", (), frozenset(["eqrel"]))
-    >>> [column.tolist() for column in reached(eq, Block.of([np.array([1]), np.array([2])], 1), table).columns()]
+    >>> [column.tolist() for column in suspected(eq, Block.of([np.array([1]), np.array([2])], 1), table).columns()]
     [[1, 1, 2, 2], [1, 2, 1, 2]]
     """
     if not relation.eqrel:
@@ -50,8 +52,8 @@ def reached(relation: Relation, block: Block, table: Table) -> Block:
 
 
 def explicit_again(relation: Relation, facts: Table, gone: Block | None) -> list[Block]:
-    """Return the explicit facts to insert again after a relation has lost tuples: those with the keys of the lost ones or, for
-    an equivalence, all. gone: the lost tuples, if any."""
+    """Return the explicit facts to insert again after overdeletion: those with the keys of the overdeleted tuples (`gone`); all
+    of an equivalence."""
     blocks = facts.blocks("all", own_order(facts.arity))
     if relation.eqrel or gone is None:
         return blocks if relation.eqrel else []

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from math import inf
 
 import numpy as np
 
@@ -31,85 +32,87 @@ MAX_SEARCHES = 3  # changed edges up to which each is searched for, in a graph w
 MAX_WORK_WORDS = 20_000_000  # words of rows that may be read: 50 ms
 MAX_STRIP_WORDS = 4_000_000  # words of rows in memory at a time
 MAX_SINGLE_THREAD_WORDS = 200_000  # words of rows up to which one thread is faster than several
-TURN_RATIO = 32  # ratio of reached nodes to reaching nodes from which rows have a bit for each reaching node instead
+TURN_RATIO = 32  # targets for each source from which rows have a bit for each source instead of each target
 PIECES_PER_THREAD = 4  # ranges of nodes for each thread, as nodes differ in their number of pairs
 DENSE_RATIO = 100  # pairs for each edge above which rules are too slow: an edge has too many consequences
 
 
 def is_dense(edges: Table, pairs: Table) -> bool:
-    """True if components are tried before the rules of a closure."""
+    """True if the components of a closure are tried before its delta rules."""
     return edges.count <= MAX_QUICK_EDGES or pairs.count > DENSE_RATIO * edges.count
 
 
-def felt(edges: Table, change: Change, pairs: Table | None) -> bool:
-    """True if a pair of the closure may be born or lost. edges: the edges now, the new ones as the delta; change: their change;
-    pairs: the closure before, if its pairs are in this process. Searches for each lost edge, and without pairs for each new
-    one, unless they are too many."""
+def may_change_pairs(edges: Table, change: Change, pairs: Table | None) -> bool:
+    """True if a change of edges may change the closure. edges: the edges after it, the new ones as the delta; pairs: the
+    closure before it, if its pairs are in this process. Unless there are too many, a path is searched for in place of each lost
+    edge and, without pairs, of each new one."""
     if pairs is not None and not membership(change.born, pairs).all():
         return True
-    return missed(edges, change.lost) or pairs is None and missed(edges, change.born, "full")
+    return lacks_path(edges, change.lost) or pairs is None and lacks_path(edges, change.born, "full")
 
 
 def changed(
-    edges: Table, change: Change, pairs: int, packing: Packing | None = None, cores: int = 1, most: float = float("inf")
+    edges: Table, change: Change, pairs: int, packing: Packing | None = None, cores: int = 1, max_pairs: float = inf
 ) -> Change | None:
-    """Return the change of a closure, found by `differing`. None if that takes longer than reading all pairs, or if more than
-    `most` pairs change."""
+    """Return the change of a closure by `differing`, whose parameters these are. None if it takes longer than to read all
+    pairs, or if more than max_pairs pairs change."""
     difference = differing(edges.blocks("all", (0, 1)), change, pairs, packing, cores)
-    return difference.found(most, most)[2] if difference else None
+    return difference.compute(max_pairs, max_pairs)[2] if difference else None
 
 
 def differing(
     edges: list[Block], change: Change, pairs: float, packing: Packing | None = None, cores: int = 1
 ) -> "PairDifference | None":
-    """The difference of a closure before and after a change of its edges. edges: the edges now; pairs: the number of pairs
-    before; packing: theirs. None if it takes longer to find than to read all pairs that there may be. 200 ns an edge."""
+    """Return the difference of a closure before and after a change of its edges. edges: the edges after it; pairs: the number
+    of pairs before it; packing: that of the pairs. None if that takes longer than to read all pairs. 200 ns an edge."""
     columns = [block.columns() for block in (*edges, change.lost)]
-    found = graph.intern(np.stack([np.concatenate(column) for column in zip(*columns, strict=True)], axis=1))
-    indptr, targets = graph.adjacency(found)
-    moments = np.full(targets.size, BEFORE | AFTER)
-    born, lost = (_places(found, block) for block in (change.born, change.lost))
+    dense = graph.intern(np.stack([np.concatenate(column) for column in zip(*columns, strict=True)], axis=1))
+    indptr, targets = graph.adjacency(dense)
+    moments = np.full(targets.size, BEFORE | AFTER)  # when each edge exists
+    born, lost = (_places(dense, block) for block in (change.born, change.lost))
     moments[born], moments[lost] = AFTER, BEFORE
-    both = [(moment, *graph.components_at_moment(indptr, targets, moments, moment)) for moment in (BEFORE, AFTER)]
-    felt = _ends_that_matter(found, born, both[0][1]), _ends_that_matter(found, lost, both[1][1])
-    starts, ends = (np.concatenate(part) for part in zip(*felt, strict=True))
-    onward = _onward(indptr, targets, ends)
-    sources, backward, places = graph.turned(indptr, targets)
-    back = _onward(sources, backward, starts)
-    packing, of_node, of_bit = _words(found.values, packing)
-    if turned := TURN_RATIO * back.size < onward.size:  # the pairs are found in another order, and sorted
-        both = [(moment, count - 1 - of, count) for moment, of, count in both]
-        graphs, nodes, of_node, of_bit = (sources, backward, moments[places]), back, of_bit, of_node
+    components = [(moment, *graph.components_at_moment(indptr, targets, moments, moment)) for moment in (BEFORE, AFTER)]
+    (_, component_before, _), (_, component_after, _) = components
+    born_sources, born_targets = _ends_of_connecting(dense, born, component_before)
+    lost_sources, lost_targets = _ends_of_connecting(dense, lost, component_after)
+    # The changed pairs begin with a node that reaches a connecting edge, and end with one that is reached from such an edge.
+    reached = _reachable(indptr, targets, np.concatenate([born_targets, lost_targets]))
+    sources_indptr, sources, places = graph.turned(indptr, targets)
+    reaching = _reachable(sources_indptr, sources, np.concatenate([born_sources, lost_sources]))
+    packing, of_node, of_bit = _words(dense.values, packing)
+    if turned := TURN_RATIO * reaching.size < reached.size:  # the pairs are found in another order, and sorted
+        components = [(moment, count - 1 - component, count) for moment, component, count in components]
+        graphs, nodes, of_node, of_bit = (sources_indptr, sources, moments[places]), reaching, of_bit, of_node
     else:
-        graphs, nodes = (indptr, targets, moments), onward
-    work = -(-nodes.size // 64) * (found.words.size + found.domain)
-    if work > max(MAX_WORK_WORDS, pairs) and work > _estimated(indptr, targets):
+        graphs, nodes = (indptr, targets, moments), reached
+    work = -(-nodes.size // 64) * (dense.words.size + dense.domain)
+    if work > max(MAX_WORK_WORDS, pairs) and work > _estimated_pairs(indptr, targets):
         return None
-    return PairDifference(graphs, both, nodes, packing, of_node, of_bit, turned, cores)
+    return PairDifference(graphs, components, nodes, packing, of_node, of_bit, turned, cores)
 
 
-def _estimated(indptr: np.ndarray, targets: np.ndarray) -> int:
-    """Estimate the pairs of the closure of a graph, by the nodes that a sample of its nodes reaches."""
+def _estimated_pairs(indptr: np.ndarray, targets: np.ndarray) -> int:
+    """Estimate the number of pairs of a graph's closure by the nodes that a sample of its nodes reaches."""
     nodes = indptr.size - 1
-    drawn = np.sort(np.random.default_rng(0).choice(nodes, min(nodes, bitset_bfs.LANES), replace=False))
+    sample = np.sort(np.random.default_rng(0).choice(nodes, min(nodes, bitset_bfs.LANES), replace=False))
     words, lists = [np.zeros(nodes, np.uint64) for _ in range(3)], [np.empty(nodes, np.int64) for _ in range(3)]
     levels = np.zeros(nodes + 1, np.int64)
-    bitset_bfs.reach(drawn, indptr, targets, indptr, targets, *words, *lists, levels, nodes + 1)
-    return int(levels.sum()) * nodes // max(1, drawn.size)
+    bitset_bfs.reach(sample, indptr, targets, indptr, targets, *words, *lists, levels, nodes + 1)
+    return int(levels.sum()) * nodes // max(1, sample.size)
 
 
 @dataclass
 class PairDifference:
     """The pairs of a closure that exist at exactly one of two moments, before or after a change. They are computed by rows of
-    bits at each request: 2 ns for each 64 nodes of a row, and 5 ns a pair.
-
-    A row belongs to any node, and has a bit for each of `nodes`. A pair is the word (lanes,) of_node | of_bit.
-    both: (moment, component of each node, number of components) of the two moments.
-    turned: words are found in another order than that of the relation, and have to be sorted.
-    """
+    bits at each call of `compute`: 2 ns for each 64 nodes of a row, and 5 ns a pair.
+    There is a row for each node of the graph, with a bit for each of `nodes`.
+    graphs: the graph in compressed sparse rows: (index, neighbours, moments at which each edge exists).
+    components: (moment, component of each node, number of components) of the two moments.
+    of_node, of_bit: the words (lanes, n) of each node as first and as second value; a pair is of_node | of_bit.
+    turned: True if rows belong to second values; then the words must be sorted."""
 
     graphs: tuple[np.ndarray, np.ndarray, np.ndarray]
-    both: list[tuple[int, np.ndarray, int]]
+    components: list[tuple[int, np.ndarray, int]]
     nodes: np.ndarray
     packing: Packing
     of_node: np.ndarray
@@ -118,66 +121,66 @@ class PairDifference:
     cores: int
 
     def __post_init__(self):
-        """Divide the rows among threads."""
+        """Divide the nodes into ranges, in which threads compare rows."""
         domain = self.graphs[0].size - 1
         self.of_bit = np.ascontiguousarray(self.of_bit[:, self.nodes])
         self.cores = 1 if -(-self.nodes.size // 64) * domain < MAX_SINGLE_THREAD_WORDS else self.cores
         pieces = np.linspace(0, domain, (1 if self.cores == 1 else PIECES_PER_THREAD * self.cores) + 1).astype(np.int64)
-        self.parts = list(pairwise(pieces.tolist()))
+        self.ranges = list(pairwise(pieces.tolist()))
 
-    def found(self, few: float = float("inf"), most: float = float("inf"), expected: int = 0) -> tuple[int, int, Change | None]:
-        """The number of new pairs, that of lost pairs, and the pairs themselves unless they are more than `few`. Counting stops
-        beyond `most`. expected: the number of pairs, if known; rows may take a quarter of it in words."""
+    def compute(self, max_pairs: float = inf, max_count: float = inf, expected: int = 0) -> tuple[int, int, Change | None]:
+        """Return (number of new pairs, number of lost pairs, the pairs, or None if there are more than max_pairs). Counting
+        stops beyond max_count. expected: the number of pairs, if it is known; a quarter of it in words may be used for rows."""
         came = went = 0
-        strips: tuple[list, list] | None = [], []
+        words_of_strips: tuple[list, list] | None = [], []
         for width, rows, begin in self._strips(max(MAX_STRIP_WORDS, expected // 4)):
-            sides = rows[::-1], rows
+            sides = rows[::-1], rows  # new pairs are in the rows after the change only, lost ones in those before it
             sizes = [self._surplus_sizes(side, width) for side in sides]
             came, went = came + sum(sizes[0]), went + sum(sizes[1])
-            strips = None if came + went > few else strips
-            if strips is not None:
+            words_of_strips = None if came + went > max_pairs else words_of_strips
+            if words_of_strips is not None:
                 strip = np.ascontiguousarray(self.of_bit[:, begin : begin + 64 * width])
-                for found, side, size in zip(strips, sides, sizes, strict=True):
-                    found.append(self._surplus(side, size, width, strip))
-            if came + went > most:
+                for words, side, size in zip(words_of_strips, sides, sizes, strict=True):
+                    words.append(self._surplus(side, size, width, strip))
+            if came + went > max_count:
                 break
-        return came, went, self._change(*strips) if strips is not None else None
+        return came, went, self._change(*words_of_strips) if words_of_strips is not None else None
 
     def _change(self, gained: list[np.ndarray], lost: list[np.ndarray]) -> Change:
-        """Return the change that consists of arrays of sorted words, gained and lost."""
+        """Return the change with the pairs of arrays of words, gained and lost, each sorted."""
         merged = [merge_all(words, self.of_node.shape[0]) for words in (gained, lost)]
         if self.turned:
             merged = [sort_unique(words) for words in merged]
         return Change(*(Block(self.packing, words) for words in merged))
 
-    def _strips(self, room: int) -> Iterator[tuple[int, list[tuple[np.ndarray, np.ndarray]], int]]:
-        """Yield (words of a row, (component of each node, rows) before and after, the first node) for consecutive strips of
-        `nodes`, whose rows have up to `room` words."""
+    def _strips(self, max_words: int) -> Iterator[tuple[int, list[tuple[np.ndarray, np.ndarray]], int]]:
+        """Yield consecutive strips of rows with up to max_words words together, as (words of a row, [(component of each node,
+        row of each component) before and after the change], the place in `nodes` of the first bit)."""
         domain = self.graphs[0].size - 1
         bits = np.full(domain, -1)
         bits[self.nodes] = np.arange(self.nodes.size)
-        width = max(1, min(-(-self.nodes.size // 64), room // max(1, domain)))
+        width = max(1, min(-(-self.nodes.size // 64), max_words // max(1, domain)))
         for begin in range(0, self.nodes.size, 64 * width):
             reach = lambda one, begin=begin: graph.mark_reached(*self.graphs, *one, bits - begin, width)  # noqa: E731
-            found = in_threads(reach, self.both, self.cores)
-            yield width, [(one[1], rows) for one, rows in zip(self.both, found, strict=True)], begin
+            rows = in_threads(reach, self.components, self.cores)
+            yield width, [(component, row) for (_, component, _), row in zip(self.components, rows, strict=True)], begin
 
     def _surplus_sizes(self, rows, width: int) -> list[int]:
-        """Return for each range of nodes the number of bits that are in the first rows but not in the others. rows: for each of
-        the two (component of each node, row of each component); width: the words of a row."""
+        """Return for each range of nodes the number of bits that the first rows have and the second ones have not. rows: as
+        yielded by `_strips`; width: the words of a row."""
         (component, bits), (other_component, other_bits) = rows
         size = lambda part: graph.surplus_size(component, bits, other_component, other_bits, width, *part)  # noqa: E731
-        return list(in_threads(size, self.parts, self.cores))
+        return list(in_threads(size, self.ranges, self.cores))
 
     def _surplus(self, rows, sizes: list[int], width: int, strip: np.ndarray) -> np.ndarray:
-        """Return the pairs (lanes, n) of the bits that one side of `rows` has and the other has not. sizes: their number in
-        each part; width: the words of a row; strip: the words of the bits' nodes."""
+        """Return the words (lanes, n) of the pairs whose bits the first rows have and the second ones have not. rows, width:
+        see `_surplus_sizes`; sizes: its result; strip: the words of the nodes that the bits stand for."""
         (component, bits), (other_component, other_bits) = rows
         begins = [0, *accumulate(sizes)]
         words = np.empty((self.of_node.shape[0], begins[-1]), np.uint64)
         fill = lambda part: graph.surplus(  # noqa: E731
             component, bits, other_component, other_bits, width, *part[0], self.of_node, strip, words, part[1])  # fmt: skip
-        deque(in_threads(fill, zip(self.parts, begins, strict=False), self.cores), 0)
+        deque(in_threads(fill, zip(self.ranges, begins, strict=False), self.cores), 0)
         return words
 
 
@@ -187,17 +190,17 @@ def _places(dense: graph.Dense, block: Block) -> np.ndarray:
     return np.searchsorted(dense.words, x << graph.HALF | y)
 
 
-def _ends_that_matter(dense: graph.Dense, places: np.ndarray, component: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (sources, targets) of edges that exist at one moment only, without edges whose ends are in one component at the
-    other moment."""
-    x, y = dense.sources[places].astype(np.int64), dense.targets[places].astype(np.int64)
-    # One node is a component of its own, on a cycle or not: an edge from it to itself does matter.
-    matters = (component[x] != component[y]) | (x == y)
-    return x[matters], y[matters]
+def _ends_of_connecting(dense: graph.Dense, places: np.ndarray, component: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (sources, targets) of the edges at `places`, which exist at one moment only, without those whose ends are in one
+    component at the other moment: these change no pair. component: the component of each node at the other moment."""
+    sources, targets = dense.sources[places].astype(np.int64), dense.targets[places].astype(np.int64)
+    # A node is a component of its own, on a cycle or not, so an edge from a node to itself may change a pair.
+    connecting = (component[sources] != component[targets]) | (sources == targets)
+    return sources[connecting], targets[connecting]
 
 
-def _onward(indptr: np.ndarray, targets: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return some nodes and all nodes that they reach at either moment, ascending."""
+def _reachable(indptr: np.ndarray, targets: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Return the nodes `starts` and all nodes that they reach, by edges of either moment, ascending."""
     reached = np.zeros(indptr.size - 1, np.bool_)
     reached[starts] = True
     queue = np.empty(reached.size, np.int64)
@@ -208,44 +211,42 @@ def _onward(indptr: np.ndarray, targets: np.ndarray, starts: np.ndarray) -> np.n
 
 
 def _words(values: np.ndarray, known: Packing | None) -> tuple[Packing, np.ndarray, np.ndarray]:
-    """Return (packing of pairs, words with each value in the first place, words with each value in the second place). The known
-    packing is used if it fits."""
+    """Return (packing of pairs, words with each value in the first place, words with each value in the second place), both
+    (lanes, n). The known packing is used if it fits."""
     bounds = bounds_of([values]) * 2
     packing = known if known and fits(bounds, known) else roomy(bounds)
-    least = [np.full(values.size, low) for low, _ in packing.bounds]
-    return (
-        packing,
-        pack_columns([values, least[1]], packing, values.size),
-        pack_columns([least[0], values], packing, values.size),
-    )
+    first, second = (np.full(values.size, low) for low, _ in packing.bounds)  # the values that are packed as zeros
+    size = values.size
+    return packing, pack_columns([values, second], packing, size), pack_columns([first, values], packing, size)
 
 
-def missed(edges: Table, some: Block, part: str = "all") -> bool:
-    """True if some edges have ends that the edges, or a part of them, do not connect, or if it takes too long to know. A
-    breadth-first search for each, in an index of the edges.
+def lacks_path(edges: Table, wanted: Block, part: str = "all") -> bool:
+    """True if a pair of nodes in `wanted` is not connected by a path of edges, or if it takes too long to decide. Makes a
+    breadth-first search for each pair, in an index of the edges. part: the part of the edges that is searched.
 
     >>> edges = Table(2)
     >>> edges.insert([np.array([1, 2]), np.array([2, 3])], 2), edges.settle()
     (2, None)
-    >>> [missed(edges, Block.of([np.array([x]), np.array([y])], 1)) for x, y in ((1, 3), (3, 1))]
+    >>> [lacks_path(edges, Block.of([np.array([x]), np.array([y])], 1)) for x, y in ((1, 3), (3, 1))]
     [False, True]
     """
-    quick = some.size > MAX_SEARCHES and edges.count <= MAX_QUICK_EDGES  # components are quicker than so many searches
-    if quick or some.size * edges.count > MAX_SEARCHED_EDGES:
+    components_are_faster = wanted.size > MAX_SEARCHES and edges.count <= MAX_QUICK_EDGES
+    if components_are_faster or wanted.size * edges.count > MAX_SEARCHED_EDGES:
         return True
     blocks = edges.blocks(part, (0, 1))
-    return not all(_connected(blocks, x, y) for x, y in zip(*(column.tolist() for column in some.columns()), strict=True))
+    starts, ends = (column.tolist() for column in wanted.columns())
+    return not all(_connected(blocks, start, end) for start, end in zip(starts, ends, strict=True))
 
 
 def _connected(blocks: list[Block], start: int, end: int) -> bool:
-    """True if a node is reached from another one within MAX_SEARCH_DEPTH steps, by a search over the blocks of edges."""
+    """True if a breadth-first search from `start`, over blocks of edges, reaches `end` within MAX_SEARCH_DEPTH steps."""
     frontier = np.array([start])
     seen = np.empty(0, np.int64)
     for _ in range(MAX_SEARCH_DEPTH):
-        ends = np.concatenate([np.empty(0, np.int64), *(_ends(block, frontier) for block in blocks)])
-        if (ends == end).any():
+        targets = np.concatenate([np.empty(0, np.int64), *(_targets(block, frontier) for block in blocks)])
+        if (targets == end).any():
             return True
-        reached = distinct(ends)
+        reached = distinct(targets)
         frontier = reached[search(reached, seen) < 0]
         if not frontier.size:
             return False
@@ -253,8 +254,8 @@ def _connected(blocks: list[Block], start: int, end: int) -> bool:
     return False
 
 
-def _ends(block: Block, starts: np.ndarray) -> np.ndarray:
-    """The targets of the edges that begin at some nodes."""
-    lows, highs = block.ranges([starts], starts.size)
+def _targets(block: Block, sources: np.ndarray) -> np.ndarray:
+    """Return the targets of the edges that begin at the given nodes."""
+    lows, highs = block.ranges([sources], sources.size)
     _, positions, _, _ = kernels.expand_some(lows, highs, 0, 0, int((highs - lows).sum()))
     return block.column(1, positions)

@@ -28,7 +28,9 @@ MIN_TUPLES_TO_SHARE = 64  # changed tuples from which several cores are used
 
 @dataclass
 class Counts:
-    """The counts of the aggregates of one stratum, and the plans that maintain them. local: the evaluation of the stratum."""
+    """The counts of the aggregates of one stratum, and the plans that maintain them.
+    local: the evaluation of the stratum. bodies: the planned bodies, by the key that `_plan` gets.
+    The methods pass bindings on as *parts*: (columns of the aggregate's outer variables, weights)."""
 
     local: Any
     counted: list[CountedAggregate]
@@ -37,109 +39,102 @@ class Counts:
     @property
     def missing(self) -> list[CountedAggregate]:
         """The aggregates whose counts are unknown."""
-        return [one for one in self.counted if one.relation not in self.local.database.tables]
+        return [each for each in self.counted if each.relation not in self.local.database.tables]
 
     def whole(self, aggregate: CountedAggregate) -> Table:
-        """Count the bindings of an aggregate's body in the current tables."""
+        """Count the bindings of an aggregate's body in the current tables. Return the table of its counts."""
         table = Table(len(aggregate.outer) + 1)
-        rows, amounts = self._summed(
-            aggregate, self._made(aggregate, [(aggregate.body, {}, None, (aggregate.relation, "whole"))])
-        )
-        table.insert_block(_block(rows, amounts, amounts != 0))
+        parts = self._evaluate(aggregate, [(aggregate.body, {}, None, (aggregate.relation, "whole"))])
+        groups, sums = self._sum(aggregate, parts)
+        table.insert_block(_block(groups, sums, sums != 0))
         table.settle()
         return table
 
     def changed(self, aggregate: CountedAggregate, below: dict[str, Change], gained: bool) -> list:
-        """Evaluate the bindings that the body of an aggregate has gained or, if not `gained`, lost. Return parts for `_summed`.
-
-        below: the changes of relations that it reads. The caller has set the delta of each to its new, or to its lost, tuples.
-        """
+        """Evaluate the bindings that the body of an aggregate has gained or, if not `gained`, lost. Return their parts. below:
+        the changes of relations that it reads. The caller has set the delta of each to its new, or to its lost, tuples."""
         tables, wanted = self.local.database.tables, []
         own, other = ("born", "lost") if gained else ("lost", "born")
-        nots = [negation for negation in aggregate.body if isinstance(negation, Not) and negation.atom.relation in below]
-        for number, negation in enumerate(nots):
+        negations = [each for each in aggregate.body if isinstance(each, Not) and each.atom.relation in below]
+        for number, negation in enumerate(negations):
             block = getattr(below[negation.atom.relation], other)
-            for name, tuples in (
-                (_aside(aggregate, number), block),
-                (_flipping(aggregate, number), _projected(block, negation.atom)),
-            ):
+            temporary = {_aside(aggregate, number): block, _flipping(aggregate, number): _projected(block, negation.atom)}
+            for name, tuples in temporary.items():
                 self.local.indexes.arities[name] = tuples.arity
                 tables[name] = Table(tuples.arity)
                 tables[name].set_delta(tuples)
         try:
             rule = Rule(aggregate.atom, aggregate.body)
-            unchanged = tuple(Not(replace(negation.atom, relation=_aside(aggregate, n))) for n, negation in enumerate(nots))
+            atoms_aside = (replace(each.atom, relation=_aside(aggregate, number)) for number, each in enumerate(negations))
+            unchanged = tuple(map(Not, atoms_aside))  # keep bindings that no changed tuple of a negated atom affects
             for place, parts in versions(rule, aggregate.reads):
                 if (change := below.get(aggregate.body[place].relation)) and getattr(change, own).size:
-                    wanted.append((aggregate.body + unchanged, parts, place, (aggregate.relation, place, *nots)))
-            for number, negation in enumerate(nots):
+                    wanted.append((aggregate.body + unchanged, parts, place, (aggregate.relation, place, *negations)))
+            for number, negation in enumerate(negations):
                 if getattr(below[negation.atom.relation], other).size:
-                    first = Atom(
-                        _flipping(aggregate, number), tuple(term for term in negation.atom.args if not isinstance(term, Wild))
-                    )
-                    body = (first, *aggregate.body, *unchanged[number + 1 :])
-                    wanted.append((body, {0: "delta"}, 0, (aggregate.relation, number, negation, *nots)))
-            return self._made(aggregate, wanted)
+                    terms = tuple(term for term in negation.atom.args if not isinstance(term, Wild))
+                    body = (Atom(_flipping(aggregate, number), terms), *aggregate.body, *unchanged[number + 1 :])
+                    wanted.append((body, {0: "delta"}, 0, (aggregate.relation, number, negation, *negations)))
+            return self._evaluate(aggregate, wanted)
         finally:
-            for number in range(len(nots)):
+            for number in range(len(negations)):
                 tables.pop(_aside(aggregate, number), None)
                 tables.pop(_flipping(aggregate, number), None)
 
     def change(self, aggregate: CountedAggregate, gained: list, lost: list) -> Change:
-        """The change of the relation of counts, from its table before the change and the bindings gained and lost."""
+        """Return the change of the relation of counts. Its table is that before the change; gained, lost: see `changed`."""
         table = self.local.database.tables[aggregate.relation]
-        rows, amounts = self._summed(aggregate, [*gained, *((keys, -weights) for keys, weights in lost)])
-        known = np.zeros(amounts.size, np.int64)
+        groups, differences = self._sum(aggregate, [*gained, *((columns, -weights) for columns, weights in lost)])
+        before = np.zeros(differences.size, np.int64)
         for block in table.blocks("all", own_order(table.arity)):
-            lows, highs = block.ranges(rows, amounts.size)
+            lows, highs = block.ranges(groups, differences.size)
             present = np.flatnonzero(highs > lows)
-            known[present] = block.column(len(rows), lows[present])
-        changed, after = amounts != 0, known + amounts
-        return Change(_block(rows, after, changed & (after != 0)), _block(rows, known, changed & (known != 0)))
+            before[present] = block.column(len(groups), lows[present])
+        changed, after = differences != 0, before + differences
+        return Change(_block(groups, after, changed & (after != 0)), _block(groups, before, changed & (before != 0)))
 
-    def _summed(self, aggregate: CountedAggregate, parts: list) -> tuple[list[np.ndarray], np.ndarray]:
-        """Sum weights by the values of the outer variables: (columns of distinct values, sums). parts: (columns, weights)."""
-        weights = np.concatenate([np.empty(0, np.int64), *(weights for _, weights in parts)])
-        columns = [
-            np.concatenate([np.empty(0, np.int64), *(keys[i] for keys, _ in parts)]) for i in range(len(aggregate.outer))
-        ]
+    def _sum(self, aggregate: CountedAggregate, parts: list) -> tuple[list[np.ndarray], np.ndarray]:
+        """Sum the weights of parts by the values of the outer variables: return (columns of distinct values, sums)."""
+        none = np.empty(0, np.int64)
+        weights = np.concatenate([none, *(weights for _, weights in parts)])
+        places = range(len(aggregate.outer))
+        columns = [np.concatenate([none, *(columns[place] for columns, _ in parts)]) for place in places]
         if not columns:
             return [], weights.sum(keepdims=True)
         groups = Block.of(columns, weights.size)
-        inverse, _ = groups.ranges(columns, weights.size)
-        amounts = np.zeros(groups.size, np.int64)
-        np.add.at(amounts, inverse, weights)
-        return groups.columns(), amounts
+        group_of, _ = groups.ranges(columns, weights.size)
+        sums = np.zeros(groups.size, np.int64)
+        np.add.at(sums, group_of, weights)
+        return groups.columns(), sums
 
-    def _made(self, one: CountedAggregate, wanted: list[tuple]) -> list:
-        """Evaluate versions of a body, and return parts of (columns of the outer variables, weights). wanted: the body, parts,
-        delta and key of each version. Versions, and slices of a large one, share the cores."""
-        local, context, names = self.local, self.local.database, [each.name for each in one.outer]
+    def _evaluate(self, aggregate: CountedAggregate, wanted: list[tuple]) -> list:
+        """Evaluate versions of an aggregate's body, and return their parts. wanted: (body, parts of relations, delta, key) of
+        each version, the arguments of `_plan`. Versions, and slices of a large one, share the cores."""
+        local, context, names = self.local, self.local.database, [each.name for each in aggregate.outer]
         for version in wanted:
-            self._plan(one, *version)
-        planned = [self._plan(one, *version) for version in wanted]  # planned again, with the indexes that all versions share
+            self._plan(aggregate, *version)
+        planned = [self._plan(aggregate, *version) for version in wanted]  # again, with the indexes that all versions share
         for relation, order in set().union(*map(searched_indexes, planned)):
-            context.blocks(relation, "all", order)  # make the index before threads ask for it
+            context.blocks(relation, "all", order)  # builds the index before threads need it
 
-        def summed(given: tuple[list, Batch]):
-            """Evaluate one slice of a version."""
-            (steps, batch), found = given, []
-            for made in run_steps(steps[1:], batch, context):
-                found.append(self._weighed(one, made, names))
-            return self._summed(one, found)
+        def evaluate_slice(steps_and_batch: tuple[list, Batch]):
+            steps, batch = steps_and_batch
+            bindings = run_steps(steps[1:], batch, context)
+            return self._sum(aggregate, [self._with_weights(aggregate, each, names) for each in bindings])
 
-        derivations = (Derivation(steps, one.relation, ()) for steps in planned)
-        given = ((each.steps, batch) for each in derivations for batch in derivation_slices(each, context, local.cores))
-        some = list(islice(given, 2))
-        alone = len(some) < 2 or sum(batch.size for _, batch in some) < MIN_TUPLES_TO_SHARE
+        derivations = (Derivation(steps, aggregate.relation, ()) for steps in planned)
+        slices = ((each.steps, batch) for each in derivations for batch in derivation_slices(each, context, local.cores))
+        first = list(islice(slices, 2))
+        in_one_thread = len(first) < 2 or sum(batch.size for _, batch in first) < MIN_TUPLES_TO_SHARE
         try:
-            return list(map(summed, chain(some, given)) if alone else in_threads(summed, chain(some, given), local.cores))
+            every = chain(first, slices)
+            return list(map(evaluate_slice, every) if in_one_thread else in_threads(evaluate_slice, every, local.cores))
         except EvaluationError as error:
-            raise located(error, one.rule) from None
+            raise located(error, aggregate.rule) from None
 
-    def _weighed(self, aggregate: CountedAggregate, batch: Batch, names: list[str]):
-        """Return (columns of the outer variables, weights) of a batch. A weight is the number of bindings, for a sum multiplied
-        by the value."""
+    def _with_weights(self, aggregate: CountedAggregate, batch: Batch, names: list[str]):
+        """Return the part of a batch of bindings. A weight is the number of equal bindings; for a sum it is multiplied by the
+        value. names: those of the outer variables."""
         weights = batch.columns.get(WEIGHT, np.ones(batch.size, np.int64))
         if (target := aggregate.literal.target) is not None:
             column = evaluate(target, batch.columns, batch.size, self.local.database.values)
@@ -147,19 +142,19 @@ class Counts:
         return [batch.columns[name] for name in names], weights
 
     def _plan(self, aggregate: CountedAggregate, body: tuple, parts: dict[int, str], delta: int | None, key) -> list:
-        """Return the plan of a body whose bindings are counted; it is planned again when the sizes of relations have changed a
-        lot. parts: the part of its relation that each atom reads, by place; delta: the place of the atom that reads the
-        delta; key: identifies the plan."""
+        """Return the steps of a body whose bindings are counted. It is planned again when relations have grown a lot. parts:
+        the part of its relation that each atom reads, by place; delta: the place of the atom that reads the delta;
+        key: identifies the plan."""
         local, sizes = self.local, self.local.database
         if key not in self.bodies or self.bodies[key].outgrown(sizes):
             rule = Rule(aggregate.atom, body)
-            made = None if delta is None else local._indexes_made()
-            compiler = Compiler(rule, Greedy(sizes, parts, delta, made=made), local.indexes.order_for, parts, every=True)
+            existing = None if delta is None else local._indexes_made()
+            compiler = Compiler(rule, Greedy(sizes, parts, delta, made=existing), local.indexes.order_for, parts, every=True)
             places = core_of({n: literal for n, literal in enumerate(body) if isinstance(literal, Atom)})
             compiler.core = CyclicCore(places, "", indexed=True) if places and local.multiway != "never" else None
-            outside = {variable.name for variable in aggregate.outer} | (
-                names_of_variables(aggregate.literal.target) if aggregate.literal.target else set()
-            )
+            outside = {variable.name for variable in aggregate.outer}
+            if aggregate.literal.target:
+                outside |= names_of_variables(aggregate.literal.target)
             compiler.weighs = True
             steps = compiler.compile(body, outside=outside)
             read = {literal.relation for literal in body if isinstance(literal, Atom)}
@@ -170,20 +165,22 @@ class Counts:
 
 
 def _aside(aggregate: CountedAggregate, number: int) -> str:
-    """Return the name of the temporary relation with the changed tuples of a negated atom on the other side of a change."""
+    """Name the temporary relation of the lost tuples of a negated atom while gains are counted, and of its new ones while
+    losses are. number: that of the negated atom."""
     return f"{aggregate.relation}~{number}"
 
 
-def _flipping(one: CountedAggregate, number: int) -> str:
+def _flipping(aggregate: CountedAggregate, number: int) -> str:
     """Name the projection of these tuples to the columns that the atom binds."""
-    return f"{one.relation}!{number}"
+    return f"{aggregate.relation}!{number}"
 
 
 def _projected(block: Block, atom: Atom) -> Block:
-    """The columns in which an atom has no wildcard."""
-    columns = [block.column(i) for i, term in enumerate(atom.args) if not isinstance(term, Wild)]
+    """Project tuples to the columns in which an atom has no wildcard."""
+    columns = [block.column(place) for place, term in enumerate(atom.args) if not isinstance(term, Wild)]
     return Block.of(columns, block.size)
 
 
-def _block(rows: list[np.ndarray], amounts: np.ndarray, wanted: np.ndarray) -> Block:
-    return Block.of([column[wanted] for column in (*rows, amounts)], int(np.count_nonzero(wanted)))
+def _block(groups: list[np.ndarray], counts: np.ndarray, wanted: np.ndarray) -> Block:
+    """Return the block of the groups and counts that a mask selects."""
+    return Block.of([column[wanted] for column in (*groups, counts)], int(np.count_nonzero(wanted)))

@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from semi_naive.planning.joins.body import PlannedBody, names_of_variables
@@ -56,59 +55,62 @@ from semi_naive.ra.ir import Aggregate, Atom, Const, Not, Order, Range, Rule, Va
 from semi_naive.ra.rules.ages import Ticks
 from semi_naive.ra.tuple_at_a_time.ready import machine_is_ready
 from semi_naive.running.driver.local import Local
-from semi_naive.session.maintenance.closed_tables import is_closed, reached
+from semi_naive.session.maintenance.closed_tables import has_reduction, suspected
 from semi_naive.session.maintenance.counting import Counts
 from semi_naive.session.maintenance.guard import Guard, GuardRules
 
-Version = tuple[Rule, int, dict[int, str], int]  # a rule, the atom that reads the delta, the part that it reads, a number
+# (rule, place of the atom that reads the delta, parts of relations that atoms read, by place, number of the version)
+Version = tuple[Rule, int, dict[int, str], int]
 
 CHANGE = -1  # the number of versions that start from a change of another stratum; versions of the recursion start at 0
 
 
 def version(rule: Rule, relation: str, number: int = CHANGE) -> Version:
-    """Return the version of a rule in which the first atom of a relation reads the delta, and all other atoms read all tuples:
-    (rule, place of the atom, parts, number). The rules of maintenance have one atom of each changed relation at most.
-
-    number: it tells the versions of a rule apart where their bodies are cached."""
+    """Return the version of a rule in which the first atom of a relation reads the delta, and all other atoms read all tuples.
+    The rules of maintenance have one atom of each changed relation at most."""
     place = next(n for n, literal in enumerate(rule.body) if isinstance(literal, Atom) and literal.relation == relation)
     return rule, place, {place: "delta"}, number
+
+
+def delta_relation(rule_version: Version) -> str:
+    """Return the relation whose delta a version reads."""
+    rule, place, *_ = rule_version
+    return rule.body[place].relation
 
 
 @dataclass
 class Incremental(Local):
     """The evaluation of a stratum, repeated in each transaction.
-
-    guard: if set, it drops suspects that have a proof; for a stratum of suspects.
-    guarded: for each rule version its body, the guard, and the body with the guard's steps.
-    """
+    guard: set for a stratum of suspects; it drops suspects that have a proof.
+    guarded_bodies: (body, guard, body with the guard's steps) of each rule version."""
 
     guard: Guard | None = None
-    guarded: dict = field(default_factory=dict)
+    guarded_bodies: dict = field(default_factory=dict)
 
     def __post_init__(self):
-        """Set the state that is kept between transactions."""
+        """Set the state that lasts from one transaction to the next."""
         super().__post_init__()
         self.max_small_delta = self.small
         self.first: Sequence[Version] = ()  # versions that run only in the first iteration
         self.recursive_versions = len(list(self.every(False)))  # they precede those of the first iteration in the machine
 
-    def begin(self) -> None:
-        """Reset the state that the evaluation of the previous transaction left."""
+    def _reset(self) -> None:
+        """Reset the counters and caches of the previous evaluation."""
         self.iteration, self.small = 1, self.max_small_delta
         self.made, self.rest, self.rested = 0, 1, 0
         self.slow = {place for place in self.slow if place < self.recursive_versions}
         self.database.cache.clear()
 
     def evaluate(self, first: Sequence[Version]) -> None:
-        """Evaluate to the fixpoint: some versions in the first iteration, then the recursion. If few are new, the machine
-        does all of it."""
-        self.begin()
+        """Evaluate to the fixpoint: the versions `first` in the first iteration, then the recursion. If their delta is small,
+        the machine (`ra.tuple_at_a_time`) runs the first iteration, too."""
+        self._reset()
         self._take_tables()
         self.first, tables = first, self.database.tables
         self.marks = {name: table.mark() for name, table in self.tables.items()}
-        names = {rule.body[place].relation for rule, place, *_ in first}
-        few = sum(tables[name].delta_size for name in names) <= self.small
-        self.beside = {name: tables[name] for name in names} if few and not any(self.marks.values()) else {}
+        names = set(map(delta_relation, first))
+        is_small = sum(tables[name].delta_size for name in names) <= self.small
+        self.beside = {name: tables[name] for name in names} if is_small and not any(self.marks.values()) else {}
         try:
             done = self.beside and machine_is_ready(self.spent) and self._by_tuples()
         finally:
@@ -120,25 +122,21 @@ class Incremental(Local):
         self.go_on()
 
     def derive(self, tables: dict[str, Any], versions: Sequence[Version]) -> None:
-        """Apply versions once, and insert their heads into some tables."""
-        self.begin()
+        """Apply versions once, and insert their heads into `tables`, by relation."""
+        self._reset()
         self.tables, self.marks = tables, {name: table.mark() for name, table in tables.items()}
         self._derive_all(versions)
 
     def searched(self, versions: Sequence[Version]) -> set[tuple[str, Order]]:
-        """The relations and orders that versions search."""
+        """Return the (relation, column order) of the indexes that versions search."""
         self._plan(versions)
         return set().union(*(self._body(*one).searched for one in versions))
 
     def compiled(self) -> list[tuple]:
         """Return (rule, relation of the delta, body) of all delta versions, with those of the first iteration last."""
-        self._plan(self.first if self.beside else [])
-        first = [
-            (rule_version[0], rule_version[0].body[rule_version[1]].relation, self._body(*rule_version))
-            for rule_version in self.first
-            if self.beside
-        ]
-        return [*super().compiled(), *first]
+        first = self.first if self.beside else []
+        self._plan(first)
+        return [*super().compiled(), *((each[0], delta_relation(each), self._body(*each)) for each in first)]
 
     def _derive_all(self, versions: Sequence[Version]) -> None:
         """Evaluate rule versions in this process, one after the other."""
@@ -155,61 +153,64 @@ class Incremental(Local):
         body, guard = super()._body(rule, place, parts, number), self.guard
         if guard is None:
             return body
-        planned, known_guard, guarded_body = self.guarded.get((id(rule), number), (None, None, body))
-        if planned is not body or known_guard is not guard:
+        cached_body, cached_guard, guarded_body = self.guarded_bodies.get((id(rule), number), (None, None, body))
+        if cached_body is not body or cached_guard is not guard:
             relation = origin(rule.head.relation)
             with_guard = guard.guarded if number >= 0 else guard.witnessing
             steps = with_guard(body.derivation.steps, relation, rule.head.args)
             head = column_variables(guard.kinds[relation])
             guarded_body = replace(body, derivation=replace(body.derivation, steps=steps, head=head))
-            self.guarded[id(rule), number] = body, guard, guarded_body
+            self.guarded_bodies[id(rule), number] = body, guard, guarded_body
         return guarded_body
 
     def _indexed(self, number: int) -> bool:
-        """True for versions that begin with a change: they are small. Those of the recursion are for the machine."""
+        """True for versions that begin with a change, as changes are small. The machine runs versions of the recursion."""
         return number == CHANGE
 
     def _indexes_made(self) -> dict[str, set[Order]]:
-        """The existing indexes: to make one of a large relation takes longer than most transactions search in it."""
+        """Return the existing indexes, by relation. Plans use them, as building one takes longer than most searches in it."""
         return self.database.orders()
 
 
 class DeleteRederive:
-    """The rules that maintain one stratum, and their plans, which are kept between transactions.
-
-    evaluation: returns the evaluation of a stratum.
+    """The rules that maintain one stratum, and their plans, which are reused by later transactions.
     known: the relations that may have explicit facts.
-    closed: the relations of the stratum with a reduction; better: those with a best value that are recursive.
+    reduced: the relations of the stratum with a reduction, a best value or an equivalence.
+    better: "min" or "max" of relations with a best value, if the stratum is recursive.
     below: the relations of other strata that the rules read.
-    flips: projections of relations below that are negated or aggregated.
-    insertions, overdeletions: rule versions, for new tuples and for suspects.
+    flips: projections of relations below that are negated or aggregated; flipped: these relations.
+    insertions, overdeletions: rule versions that derive new tuples, and suspects.
     single: relations whose tuples have at most one derivation.
-    """
+    is_straight: True if no rule reads a relation of the stratum, so that each step derives all heads at once."""
 
     def __init__(self, stratum: Stratum, evaluation: Callable[[Stratum], Incremental], known: set[str], group_size: GroupSize):
-        """Derive the delta rules of the stratum, in the order of the three steps. evaluation: returns an evaluation of a
-        stratum; known: the relations that may have explicit facts; group_size: of aggregates."""
+        """Derive the delta rules of a stratum, in the order of the three steps. evaluation: returns an evaluation of a stratum.
+        group_size: estimates the size of the groups of aggregates."""
         self.stratum, counted = counting(stratum, group_size)
         self.known, self.inserting = known, evaluation(self.stratum)
         self.database, self.indexes = self.inserting.database, self.inserting.indexes
         self.counts = Counts(self.inserting, counted) if counted else None
         relations = self.database.program.relations
         self.kinds = {name: relations[name].kinds for name in stratum.relations}
-        self.closed = {name: relations[name] for name in stratum.relations if is_closed(relations[name])}
-        best = {name: relation.lattice for name, relation in self.closed.items() if relation.lattice is not None}
+        self.reduced = {name: relations[name] for name in stratum.relations if has_reduction(relations[name])}
+        best = {name: relation.lattice for name, relation in self.reduced.items() if relation.lattice is not None}
         rules = Maintained(self.stratum, known, best.keys())
-        self.better = {name: best[name] for name in best if stratum.recursive}
+        self.better = best if stratum.recursive else {}
         self.below, self.flips, self.flipped = rules.below, rules.flips, {flip.relation for flip in rules.flips}
         self.insertions = [version(rule, suspects(rule.head.relation), 0) for rule in rules.rederiving]
         self.insertions += [version(rule, name) for name, rule in rules.insertions]
-        self.overdeletions = [version(_to_asked(rule), name) for name, rule in rules.overdeletions]
+        self.overdeletions = []
+        for name, rule in rules.overdeletions:  # their heads are candidates, which the guard tests before they become suspects
+            candidates = replace(rule.head, relation=asked(origin(rule.head.relation)))
+            self.overdeletions.append(version(replace(rule, head=candidates), name))
         self._add_arities(counted)
         self.overdeleting = evaluation(suspecting(self.stratum, known, best, self.kinds))
         self.guards = GuardRules(self.stratum.rules, self.kinds, self.inserting, self.below)
-        self.is_straight = not stratum.recursive and not self.closed and len(stratum.relations) == 1
-        heads = Counter(rule.head.relation for rule in self.stratum.rules)
-        single = {rule.head.relation for rule in self.stratum.rules if heads[rule.head.relation] == 1 and is_single(rule)}
-        self.single = single - self.closed.keys() - self.inserting.recursive
+        self.is_straight = not stratum.recursive and not self.reduced and len(stratum.relations) == 1
+        rules_of = Counter(rule.head.relation for rule in self.stratum.rules)
+        invertible = {rule.head.relation for rule in self.stratum.rules if has_single_instances(rule)}
+        single = {name for name in invertible if rules_of[name] == 1}
+        self.single = single - self.reduced.keys() - self.inserting.recursive
 
     def _add_arities(self, counted: list[CountedAggregate]) -> None:
         """Register the arities of the temporary relations: suspects, changes, counts and flips."""
@@ -221,10 +222,10 @@ class DeleteRederive:
             arities.update({name_of(name): arities[name] for name in self.below})
         arities.update({flip.changed: arities[flip.relation] for flip in self.flips})
 
-    # -- the relations that stand beside those of the program
+    # -- temporary relations
 
     @contextmanager
-    def _beside(self, tables: Mapping[str, Table]) -> Iterator[None]:
+    def _with_tables(self, tables: Mapping[str, Table]) -> Iterator[None]:
         """Add tables to the database while the block runs."""
         self.database.tables.update(tables)
         try:
@@ -233,57 +234,53 @@ class DeleteRederive:
             for name in tables:
                 self.database.tables.pop(name, None)
 
-    def changed(self, below: dict[str, Change]):
+    def with_changes(self, below: dict[str, Change]):
         """Return a context in which the rules can read the changes of the relations below: the gained and the lost tuples, each
         as the delta of a table, and the contents before and after of relations that bind the groups of aggregates."""
         changes = {gained(name): [change.born] for name, change in below.items()}
         changes |= {lost(name): [change.lost] for name, change in below.items()}
-        groups = {
-            flip.changed: below[flip.relation] for flip in self.flips if flip.how == AGGREGATED and flip.relation in below
-        }
-        changes |= {name: [change.born, change.lost] for name, change in groups.items()}
-        tables = {name: _delta(blocks) for name, blocks in changes.items() if any(block.size for block in blocks)}
+        for flip in self.flips:
+            if flip.how == AGGREGATED and flip.relation in below:
+                changes[flip.changed] = [below[flip.relation].born, below[flip.relation].lost]
+        tables = {name: _as_delta(blocks) for name, blocks in changes.items() if any(block.size for block in blocks)}
         for name in {atom.relation for flip in self.flips for atom in flip.within}:
             now = self.database.tables[name]
             tables |= {after(name): now, before(name): grown(now, below[name].lost) if name in below else now}
-        return self._beside(tables)
+        return self._with_tables(tables)
 
-    def _provided(self, versions: list[Version]) -> list[Version]:
-        """The versions whose delta is there."""
-        return [one for one in versions if one[0].body[one[1]].relation in self.database.tables]
+    def _applicable(self, versions: list[Version]) -> list[Version]:
+        """Return the versions whose delta is in the database."""
+        return [each for each in versions if delta_relation(each) in self.database.tables]
 
     def searched(self) -> set[tuple[str, Order]]:
-        """The relations and orders that are searched to maintain the stratum, once relations have `changed`."""
-        inserting = [*self._provided(self.insertions), *self.inserting.every(False)]
-        return self.inserting.searched(inserting) | self.overdeleting.searched(self._provided(self.overdeletions))
+        """Return the (relation, column order) of the indexes that are searched to maintain the stratum. Call it within
+        `with_changes`."""
+        inserting = [*self._applicable(self.insertions), *self.inserting.every(False)]
+        return self.inserting.searched(inserting) | self.overdeleting.searched(self._applicable(self.overdeletions))
 
     # -- insert
 
-    def insert(self, own: Container[str], suspected: Mapping[str, Block]) -> None:
-        """Rederive suspects, and insert new tuples and their consequences, to the fixpoint.
+    def insert(self, changed_facts: Container[str], suspected: Mapping[str, Block]) -> None:
+        """Rederive suspects, and insert new tuples and their consequences, to the fixpoint. changed_facts: the relations of the
+        stratum whose explicit facts have changed; new ones are in the `new` of their tables. suspected: the suspects of each
+        relation, which are not in its table any more. After an error, such as OverBudget, the tables are inconsistent."""
+        with self._rederivable(suspected, changed_facts):
+            self.inserting.evaluate(self._applicable(self.insertions))
 
-        own: relations of the stratum that have new explicit facts, in `new`.
-        suspected: the suspects of each relation, which are no longer in its table.
+    def insert_once(self, changed_facts: Container[str], suspected: Mapping[str, Block]) -> Block:
+        """Return the tuples that `insert` would add to the only relation of a stratum that `is_straight`; some of them may be
+        in the table. The parameters are those of `insert`."""
+        with self._rederivable(suspected, changed_facts):
+            return self._heads(self.inserting, self.stratum.relations[0], self._applicable(self.insertions))
 
-        After an error, such as OverBudget, the tables are inconsistent.
-        """
-        with self._rederivable(suspected, own):
-            self.inserting.evaluate(self._provided(self.insertions))
-
-    def insert_once(self, own: Container[str], suspected: Mapping[str, Block]) -> Block:
-        """Return the tuples that `insert` would add to the only relation of a stratum that no rule of it reads; some may
-        already be in the table. own: the relations with changed explicit facts; suspected: the suspects of each relation."""
-        with self._rederivable(suspected, own):
-            return self._heads(self.inserting, self.stratum.relations[0], self._provided(self.insertions))
-
-    def _rederivable(self, suspected: Mapping[str, Block], own: Container[str]):
-        """Provide the suspects that may have another derivation; an explicit fact may be derived as well. own: the relations
-        with changed explicit facts."""
-        rederivable = [name for name in suspected if name in own or name not in self.single]
-        return self._beside({suspects(name): _delta([suspected[name]]) for name in rederivable})
+    def _rederivable(self, suspected: Mapping[str, Block], changed_facts: Container[str]):
+        """Return a context in which the rules can read the suspects that may have another derivation. A tuple with a single
+        derivation has none, unless it was an explicit fact, too."""
+        rederivable = [name for name in suspected if name in changed_facts or name not in self.single]
+        return self._with_tables({suspects(name): _as_delta([suspected[name]]) for name in rederivable})
 
     def _heads(self, evaluation: Incremental, relation: str, versions: list[Version]) -> Block:
-        """The heads of some versions, which are all of one relation."""
+        """Return the heads of versions whose head relation is `relation`."""
         table = self.database.tables[origin(relation)]
         heads = Table(table.arity, packing=table.packing)
         evaluation.derive({relation: heads}, versions)
@@ -295,35 +292,34 @@ class DeleteRederive:
     def overdelete(
         self, deleted: dict[str, Block], below: dict[str, Change], given: dict[str, Table], ticks: Ticks | None = None
     ) -> dict[str, Block]:
-        """The suspects of each relation: tuples with a derivation from `deleted` explicit facts, from tuples that relations
-        below have lost, or from suspects. The relations below are as before their change, with the lost tuples as their delta.
-
-        given: the explicit facts of relations, without deleted ones; ticks: of all tuples of the stratum, if they are known."""
+        """Return the suspects of each relation: tuples with a derivation from deleted explicit facts, from tuples that
+        relations below have lost, or from suspects. The tables of relations below must have their contents before the change,
+        with the lost tuples as their delta. deleted: the deleted explicit facts; given: the remaining ones; ticks: of all
+        tuples of the stratum, if they are known."""
         arities = {name: len(kinds) for name, kinds in self.kinds.items()}
         facts = {explicit(name): given.get(name) or Table(arity) for name, arity in arities.items()}
-        with self._beside(facts):
-            first = self._provided(self.overdeletions)
+        with self._with_tables(facts):
+            first = self._applicable(self.overdeletions)
             if self.is_straight:
                 (name,) = self.kinds
-                lost_heads = self._heads(self.overdeleting, asked(name), first)
-                return {
-                    name: union_of_blocks([*map(partial(self._derived, name), deleted.values()), lost_heads], arities[name])
-                }
-            if any(each.eqrel for each in self.closed.values()):
+                deleted_facts = [self._suspected(name, block) for block in deleted.values()]
+                heads = self._heads(self.overdeleting, asked(name), first)
+                return {name: union_of_blocks([*deleted_facts, heads], arities[name])}
+            if any(each.eqrel for each in self.reduced.values()):
                 return self._overdelete_classes(deleted, first)
-            shut = {id(flip.closed) for flip in self.flips if flip.relation in below}
-            guard = self.guards.guard(shut, ticks) if ticks else None
-            tables = {beside(name): Table(arity) for name, arity in arities.items() for beside in (suspects, asked)}
+            unusable = {id(flip.closed) for flip in self.flips if flip.relation in below}
+            guard = self.guards.guard(unusable, ticks) if ticks else None
+            tables = {name_of(name): Table(arity) for name, arity in arities.items() for name_of in (suspects, asked)}
             for name, block in deleted.items():
-                tables[asked(name)].insert_block(self._derived(name, block))
-            with self._beside(tables), self._guarded(guard):
+                tables[asked(name)].insert_block(self._suspected(name, block))
+            with self._with_tables(tables), self._guarded(guard):
                 self.overdeleting.evaluate(first)
-            found = {name: tables[suspects(name)].blocks("all", own_order(arity)) for name, arity in arities.items()}
-            return {name: union_of_blocks(blocks, arities[name]) for name, blocks in found.items()}
+            suspected = {name: tables[suspects(name)].blocks("all", own_order(arity)) for name, arity in arities.items()}
+            return {name: union_of_blocks(blocks, arities[name]) for name, blocks in suspected.items()}
 
     @contextmanager
     def _guarded(self, guard: Guard | None) -> Iterator[None]:
-        """Let a guard drop suspects while the block runs. The ticks are released at its end: they may be as large as tables."""
+        """Let a guard drop suspects while the block runs. Its ticks are released afterwards, as they are large."""
         self.overdeleting.guard = guard
         try:
             yield
@@ -332,72 +328,66 @@ class DeleteRederive:
             if guard:
                 guard.now.ticks = Ticks()
 
-    def _derived(self, name: str, block: Block) -> Block:
-        """The tuples of a block that are in their relation, and are no explicit facts."""
+    def _suspected(self, name: str, block: Block) -> Block:
+        """Return the suspects of a relation if the tuples of a block may have lost a derivation: those that are no explicit
+        facts and, if the relation has a reduction, its tuples that depend on them (`closed_tables.suspected`)."""
         block = selected_tuples(block, ~membership(block, self.database.tables[explicit(name)]))
-        return reached(self.closed[name], block, self.database.tables[name]) if name in self.closed else block
+        return suspected(self.reduced[name], block, self.database.tables[name]) if name in self.reduced else block
 
     def _overdelete_classes(self, deleted: dict[str, Block], first: list[Version]) -> dict[str, Block]:
-        """Overdelete a stratum with an equivalence, in rounds: all pairs of a suspect's classes are suspects. deleted: explicit
-        facts; first: the rule versions of the first round."""
+        """Overdelete a stratum with an equivalence, in rounds: all pairs of a suspect's classes are suspects. deleted: the
+        deleted explicit facts; first: the rule versions of the first round."""
         tables, old = self.database.tables, {name: self.database.tables[name] for name in self.kinds}
         new = {name: Table(table.arity) for name, table in old.items()}
-        found: dict[str, list[Block]] = {name: [] for name in old}
+        suspected: dict[str, list[Block]] = {name: [] for name in old}
         for name, block in deleted.items():
             new[name].insert_block(block)
         self.overdeleting.derive({asked(name): table for name, table in new.items()}, first)
         try:
-            while fresh := {name: block for name, table in new.items() if (block := self._fresh(name, table)).size}:
+            while fresh := {name: block for name, table in new.items() if (block := self._new_suspects(name, table)).size}:
                 for name, block in fresh.items():
-                    found[name].append(block)
-                tables.update({name: with_delta(table, fresh[name]) if name in fresh else table for name, table in old.items()})
-                versions = [one for one in self.inserting.every(False) if one[0].body[one[1]].relation in fresh]
+                    suspected[name].append(block)
+                    tables[name] = with_delta(old[name], block)
+                versions = [each for each in self.inserting.every(False) if delta_relation(each) in fresh]
                 self.inserting.derive(new, versions)
                 tables.update(old)
         finally:
             tables.update(old)
-        return {name: union_of_blocks(blocks, old[name].arity) for name, blocks in found.items()}
+        return {name: union_of_blocks(blocks, old[name].arity) for name, blocks in suspected.items()}
 
-    def _fresh(self, name: str, table: Table) -> Block:
-        """Return the suspects that a round of overdeletion has found. table: all suspects of the relation, the new ones in
+    def _new_suspects(self, name: str, table: Table) -> Block:
+        """Return the suspects that the last round of overdeletion has found. table: all suspects so far, those of the round in
         `new`."""
         table.advance()
-        block = self._derived(name, table.delta[table.home]) if table.delta else empty(table.arity)
-        if name in self.closed and self.closed[name].eqrel:
+        block = self._suspected(name, table.delta[table.home]) if table.delta else empty(table.arity)
+        if name in self.reduced and self.reduced[name].eqrel:
             table.insert_block(block)
             table.advance()
         return block
 
 
-def _to_asked(rule: Rule) -> Rule:
-    """Return a rule of suspects whose heads go to the relation of candidates, which the guard tests."""
-    return replace(rule, head=replace(rule.head, relation=asked(origin(rule.head.relation))))
-
-
-def _delta(blocks: list[Block]) -> Table:
+def _as_delta(blocks: list[Block]) -> Table:
     """Return a table whose delta is the union of some blocks."""
     table = Table(blocks[0].arity)
     table.set_delta(union_of_blocks(blocks, table.arity))
     return table
 
 
-def is_single(rule: Rule) -> bool:
-    """True if each head has at most one instance of the rule: it has all variables of the body, which has no wildcards, and
-    negated atoms determine the lost heads: the flip of `!n(x + 1)` does not bind x.
+def has_single_instances(rule: Rule) -> bool:
+    """True if each head has at most one instance of the rule, because it has all variables of the body, and the body has no
+    wildcards. A negated atom must not have a computed argument: a change of n does not bind the x of `!n(x + 1)`.
 
     >>> from semi_naive.ra.ir import Kind
     >>> x, y = (Var(name, Kind.NUMBER) for name in "xy")
-    >>> is_single(Rule(Atom("p", (x, y)), (Atom("e", (x, y)),))), is_single(Rule(Atom("p", (x,)), (Atom("e", (x, y)),)))
-    (True, False)
+    >>> [has_single_instances(Rule(Atom("p", terms), (Atom("e", (x, y)),))) for terms in ((x, y), (x,))]
+    [True, False]
     """
     atoms = [literal for literal in rule.body if isinstance(literal, Atom)]
-    plain = all(isinstance(term, Var | Const) for atom in atoms for term in atom.args)
-    closed = not any(isinstance(literal, Aggregate | Range) for literal in rule.body)
     negated = [literal.atom for literal in rule.body if isinstance(literal, Not)]
-    certain = all(isinstance(term, Var | Const | Wild) for atom in negated for term in atom.args)
+    head_variables = {term.name for term in rule.head.args if isinstance(term, Var)}
     return (
-        plain
-        and closed
-        and certain
-        and names_of_variables(atoms) <= {term.name for term in rule.head.args if isinstance(term, Var)}
+        all(isinstance(term, Var | Const) for atom in atoms for term in atom.args)
+        and all(isinstance(term, Var | Const | Wild) for atom in negated for term in atom.args)
+        and not any(isinstance(literal, Aggregate | Range) for literal in rule.body)
+        and names_of_variables(atoms) <= head_variables
     )

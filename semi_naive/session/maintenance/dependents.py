@@ -1,7 +1,7 @@
 """Find the strata that a change of a relation concerns, by the constants of the atoms that read it.
 
-Of ten thousand rules such as `near(y) :- edge(7, y)`, a new edge concerns those with its number: they are found by a search. No
-other rule is looked at.
+If there are ten thousand rules such as `near(y) :- edge(7, y)`, a new edge concerns those with its first value. They are found
+by a search for this value, and no other rule is examined.
 """
 
 from collections import defaultdict
@@ -19,30 +19,26 @@ from semi_naive.session.maintenance.spread import AnyChange, SpreadChange
 
 
 class Dependents:
-    """The strata of a session by the relations that they read. A stratum is given by its number.
-
-    readers: all strata that read a relation. homes: the stratum that derives a relation.
-    """
+    """An index of the strata of a session by the relations that they read. Strata are given by their numbers.
+    readers: all strata that read a relation. homes: the stratum that derives a relation."""
 
     def __init__(self, strata: Sequence[Stratum], values: Values):
         self.values = values
         self.readers: dict[str, set[int]] = defaultdict(set)
         self.homes: dict[str, int] = {}
         self._strata: dict[int, Stratum] = {}
-        self._pending: dict[int, Stratum] = {}  # strata that are not in the next two yet
+        self._pending: dict[int, Stratum] = {}  # strata that are not in `_always` and `_by_value` yet
         for number, stratum in enumerate(strata):
             self.add(number, stratum)
         self.forget_values()
 
     def add(self, number: int, stratum: Stratum) -> None:
-        """Add a stratum."""
         self._strata[number] = self._pending[number] = stratum
         self.homes.update(dict.fromkeys(stratum.relations, number))
         for name in stratum.reads:
             self.readers[name].add(number)
 
     def remove(self, number: int, stratum: Stratum) -> None:
-        """Remove a stratum."""
         for name in stratum.relations:
             del self.homes[name]
         if self._pending.pop(number, None) is None:
@@ -52,20 +48,20 @@ class Dependents:
             self.readers[name].discard(number)
 
     def forget_values(self) -> None:
-        """Forget the numbers of symbols. They are read again when a change comes: an epoch that fails gives its new symbols up,
-        and a directory that is opened brings its own."""
+        """Drop the index by values, which contains ids of symbols; `concerned` builds it again. Ids change when a transaction
+        fails that has numbered new symbols, and when a directory is read."""
         self._pending = dict(self._strata)
-        self._always: dict[str, set[int]] = defaultdict(set)  # strata that a change of a relation always concerns
-        # The strata that read tuples with a value at a place: by relation, place and value.
+        self._always: dict[str, set[int]] = defaultdict(set)  # strata that any change of a relation concerns
+        # The strata that read tuples with a constant, by relation, place of the constant, and value.
         self._by_value: dict[str, dict[int, dict[int, set[int]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(set)))
 
     def _index_entries(self, stratum: Stratum) -> Iterator[set[int]]:
-        """Yield the sets of `_always` and `_by_value` that list a stratum; missing sets are made. A relation is indexed by the
-        first constant of each atom, or is in `_always` if an atom has none."""
+        """Yield the sets of `_always` and `_by_value` to which a stratum belongs: for each relation that it reads, those of the
+        first constants of the atoms, or that in `_always` if an atom has no constant."""
         constants: dict[str, list[tuple[int, Const] | None]] = defaultdict(list)
         for rule in stratum.rules:
             for atom in (node for node in walk(rule.body) if isinstance(node, Atom)):
-                first = next(((at, arg) for at, arg in enumerate(atom.args) if isinstance(arg, Const)), None)
+                first = next(((place, arg) for place, arg in enumerate(atom.args) if isinstance(arg, Const)), None)
                 constants[atom.relation].append(first)
         for name in stratum.reads:
             firsts = constants[name]
@@ -76,7 +72,8 @@ class Dependents:
                 yield self._by_value[name][place][int(bits_of_constant(constant, self.values))]
 
     def concerned(self, name: str, change: AnyChange) -> set[int]:
-        """Return the strata that a change of a relation may concern. Its tuples are looked at if they are in this process."""
+        """Return the strata that a change of a relation may concern: all readers if the changed tuples are not in this process,
+        otherwise those whose constants occur in a changed tuple."""
         if isinstance(change, SpreadChange | CountedClosure):
             return self.readers.get(name, set())
         while self._pending:

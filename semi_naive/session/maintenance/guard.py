@@ -30,29 +30,25 @@ from semi_naive.ra.rules.exists import Without
 from semi_naive.ra.rules.steps import GROUP, AntiJoin, Bind, EarlyProjection, Filter, Join
 
 BORN = "@born"  # the variable of a body that holds the tick of a tuple of the stratum
-
-YOUNGER = Compare("<", Var(BORN, Kind.NUMBER), Var(AGE, Kind.NUMBER), Kind.NUMBER)
+OLDER_THAN_HEAD = Compare("<", Var(BORN, Kind.NUMBER), Var(AGE, Kind.NUMBER), Kind.NUMBER)
 
 
 class GuardRules:
-    """The rules that prove the suspects of a stratum, with their plans. local: the evaluation of the stratum, for its database
-    and indexes; below: the relations that it reads.
-    """
+    """The rules that prove the suspects of a stratum, with their plans."""
 
     def __init__(self, rules: list[Rule], kinds: Kinds, local: Any, below: set[str]):
-        """kinds: of the columns of the stratum's relations; local: the evaluation of the stratum; below: the relations of other
-        strata that the rules read."""
+        """kinds: those of the columns of the stratum's relations; local: the evaluation of the stratum, for its database and
+        indexes; below: the relations of other strata that the rules read."""
         proofs = [proof(rule, kinds) for rule in rules]
-        self.proofs = sorted(
-            proofs, key=lambda candidate: len(candidate.rule.head.args)
-        )  # first those without atoms of the stratum
+        self.proofs = sorted(proofs, key=lambda each: len(each.rule.head.args))  # first those without atoms of the stratum
         self.kinds, self.database, self.indexes, self.below = kinds, local.database, local.indexes, below
         self.bodies: dict[int, PlannedBody] = {}
         self.last: tuple[list[PlannedBody], Guard] = [], Guard({name: [] for name in kinds}, TicksRef(Ticks()), suspects, kinds)
 
-    def guard(self, shut: set[int], ticks: Ticks) -> "Guard":
-        """The guard of one transaction. shut: ids of rules that negate or aggregate changed relations; they prove nothing."""
-        usable = [each for each in self.proofs if id(each.of) not in shut]
+    def guard(self, unusable: set[int], ticks: Ticks) -> "Guard":
+        """Return the guard of one transaction. unusable: the ids of the rules that negate or aggregate changed relations, which
+        prove nothing. ticks: those of the tuples of the stratum."""
+        usable = [each for each in self.proofs if id(each.of) not in unusable]
         bodies = list(map(self._planned, usable))
         share_indexes(self.bodies, self.indexes)
         bodies = list(map(self._planned, usable))
@@ -82,9 +78,9 @@ class GuardRules:
 
 @dataclass
 class Guard:
-    """The steps that drop suspects. proofs: for each relation the steps of each proof; now: the ticks; suspects: a function
-    from a relation's name to the name of the relation of its suspects.
-    """
+    """The steps that drop suspects.
+    proofs: for each relation the steps of each proof. now: the ticks. suspects: returns the name of a relation's suspects.
+    kinds: those of the columns of the stratum's relations. known: the steps that `guarded` appends, by relation."""
 
     proofs: dict[str, list[list]]
     now: TicksRef
@@ -93,35 +89,36 @@ class Guard:
     known: dict[str, list] = field(default_factory=dict)
 
     def guarded(self, steps: list, relation: str, head: tuple[Term, ...]) -> list:
-        """The steps of a rule of suspects, and steps that drop bindings whose head has a proof, or is a suspect already."""
+        """Return the steps of a rule of suspects, followed by steps that drop bindings whose head has a proof or is a
+        suspect."""
         columns = column_variables(self.kinds[relation])
         if relation not in self.known:
             outer = (*(column.name for column in columns), AGE)
             proofs = [Without(outer, self._older(steps)) for steps in self.proofs[relation]]
-            self.known[relation] = [self._lacks(relation, columns), *proofs]
+            self.known[relation] = [self._is_no_suspect(relation, columns), *proofs]
         return [*self.witnessing(steps, relation, head), *self.known[relation]]
 
     def witnessing(self, steps: list, relation: str, head: tuple[Term, ...]) -> list:
-        """The steps of a rule, and steps that leave the columns and the tick of each head once, of derivations from tuples of
-        the stratum that are all older than the head. No other derivation matters for a proof."""
+        """Return the steps of a rule of suspects, followed by steps that project to the columns and the tick of each head. They
+        drop derivations from a tuple of the stratum that is not older than the head, as only older tuples can prove a tuple."""
         columns = column_variables(self.kinds[relation])
-        own = [{str(term), column.name} for term, column in zip(head, columns, strict=True)]
+        head_names = [{str(term), column.name} for term, column in zip(head, columns, strict=True)]
 
         def is_head(name: str, terms: tuple[Term, ...]) -> bool:
-            return name == relation and all(str(term) in either for term, either in zip(terms, own, strict=True))
+            return name == relation and all(str(term) in names for term, names in zip(terms, head_names, strict=True))
 
-        dated, more = self._dated(steps, is_head)
+        dated, tests = self._with_ages(steps, is_head)
         bound = [Bind(column.name, term) for column, term in zip(columns, head, strict=True)]
-        once = EarlyProjection((*(column.name for column in columns), AGE))
-        return [*dated, *bound, Aged(relation, columns, self.now), *more, once]
+        projection = EarlyProjection((*(column.name for column in columns), AGE))
+        return [*dated, *bound, Aged(relation, columns, self.now), *tests, projection]
 
-    def _dated(self, steps: list, is_head: Callable[[str, tuple], bool]) -> tuple[list, list]:
-        """The steps with the tick of the first tuple of the stratum as BORN, and steps that keep the bindings whose tuples are
-        all older than AGE. The steps unchanged, if one of them forgets these tuples. is_head: true for the terms of an atom
-        that only tests that the head exists."""
+    def _with_ages(self, steps: list, is_head: Callable[[str, tuple], bool]) -> tuple[list, list]:
+        """Return (steps, tests). steps: the given ones, which also bind BORN to the tick of the first tuple of the stratum.
+        tests: steps that drop bindings with a tuple of the stratum that is not older than AGE. If a step forgets such tuples,
+        the given steps and no tests are returned. is_head: True for an atom that only tests that the head exists."""
         own = {name: name for name in self.kinds} | {self.suspects(name): name for name in self.kinds}
         dated: list = []
-        more: list = []
+        tests: list = []
         needed: set[str] = set()
         if not all(isinstance(step, Join | AntiJoin | Bind | Filter) for step in steps):
             return steps, []
@@ -129,36 +126,36 @@ class Guard:
             terms = _terms(step) if isinstance(step, Join) and step.relation in own else ()
             whole = bool(terms) and len(terms) == len(step.order) and not is_head(step.relation, terms)
             if isinstance(step, Join) and (whole or needed):
-                step = replace(
-                    step, keep=step.keep | needed | (names_of_variables(step.keys) if whole else set()), composed=None
-                )
+                keys = names_of_variables(step.keys) if whole else set()
+                step = replace(step, keep=step.keep | needed | keys, composed=None)
             dated.append(step)
-            if whole and more:
-                more.append(Older(own[step.relation], terms, self.now))
+            if whole and tests:
+                tests.append(Older(own[step.relation], terms, self.now))
                 needed |= names_of_variables(terms)
             elif whole:
                 dated.append(Aged(own[step.relation], terms, self.now, BORN))
-                more.append(Filter(YOUNGER))
+                tests.append(Filter(OLDER_THAN_HEAD))
                 needed.add(BORN)
-        return dated, more
+        return dated, tests
 
-    def _lacks(self, relation: str, terms: tuple[Term, ...]) -> AntiJoin:
+    def _is_no_suspect(self, relation: str, terms: tuple[Term, ...]) -> AntiJoin:
         return AntiJoin(self.suspects(relation), own_order(len(terms)), terms)
 
     def _older(self, steps: list) -> list:
-        """The steps of a proof, with tests that each tuple of the stratum is older and is no suspect."""
-        found: list = []
+        """Return the steps of a proof with tests that each tuple of the stratum is older than AGE and no suspect."""
+        tested: list = []
         for step in steps:
             if not isinstance(step, Join) or step.relation not in self.kinds:
-                found.append(step)
+                tested.append(step)
                 continue
             terms = _terms(step)
-            found += [step] * bool(step.binds)  # without new variables, the test of its tick includes its existence
-            found += [Older(step.relation, terms, self.now), self._lacks(step.relation, terms)]
-        return found
+            if step.binds:  # a join that binds no variable is not needed, as unknown tuples are not older
+                tested.append(step)
+            tested += [Older(step.relation, terms, self.now), self._is_no_suspect(step.relation, terms)]
+        return tested
 
 
 def _terms(step: Join) -> tuple[Term, ...]:
-    """The columns of the tuples that a join matches, in the relation's order, as far as they are bound."""
+    """Return the terms of the columns that a join binds or searches by, in the relation's own order."""
     bound = dict(enumerate(step.keys)) | {place: Var(name, Kind.NUMBER) for place, name in step.binds}
     return tuple(bound[place] for column in range(len(step.order)) if (place := step.order.index(column)) in bound)

@@ -1,8 +1,8 @@
 """Implied closures: a transitive closure represented by its edges. Its pairs are counted, and computed when they are read.
 
-A run represents a closure that no rule reads in the same way (`running.relations.on_partitions.Remade`). Its changes are
-counted, too, by rows of bits before and after (`closures.PairDifference`). So a transaction that changes a hundred million
-pairs takes the time of a run, and memory only for the edges.
+A run represents a closure that no rule reads in the same way (`running.relations.on_partitions.Remade`). The pairs of a change
+are only counted, too (`closures.PairDifference`). So a transaction that changes a hundred million pairs takes the time of a
+run, and memory only for the edges.
 """
 
 import threading
@@ -26,14 +26,16 @@ MAX_PAIRS_AT_ONCE = 1 << 18  # changed pairs up to which they are computed immed
 
 
 class CountedClosure(Change):
-    """A change of a closure with known sizes. Its tuples are computed when they are first read."""
+    """A change of a closure with known numbers of pairs. The pairs are computed when they are first read."""
 
-    def __init__(self, differing: PairDifference, born_count: int, lost_count: int):
-        vars(self).update(differing=differing, sizes=(born_count, lost_count))
+    def __init__(self, difference: PairDifference, born_count: int, lost_count: int):
+        vars(self).update(difference=difference, sizes=(born_count, lost_count))  # a `Change` is frozen
 
     @cached_property
     def spelt(self) -> Change:
-        return vars(self)["differing"].found(expected=self.size)[2]
+        """The change with its pairs."""
+        _, _, change = vars(self)["difference"].compute(expected=self.size)
+        return change
 
     @property
     def born(self) -> Block:  # type: ignore[override]
@@ -58,40 +60,34 @@ class CountedClosure(Change):
 
 class Implied(Table):
     """A table of the transitive closure of `edges`, blocks of a relation of pairs. count: the number of pairs.
-
     The pairs are computed when blocks or columns are first read, in 20 ns and 8 bytes each. The table is settled and immutable;
-    its `snapshot` is a plain table.
-    """
+    its `snapshot` is a plain table."""
 
     def __init__(self, edges: list[Block], count: int, cores: int):
         self.arity, self.home, self.edges, self.pairs, self.cores = 2, own_order(2), tuple(edges), count, cores
-        self.alone = threading.Lock()
+        self._computing = threading.Lock()
 
     def __copy__(self) -> Table:
         return Table(self.arity, self.home, dict(self.full), packing=self.packing)
 
     @property
     def is_spelt(self) -> bool:  # type: ignore[override]
-        """True once its pairs have been read."""
+        """True if its pairs have been computed."""
         return "whole" in vars(self)
 
     @property
     def spelt(self) -> Table:
-        """The table of its pairs."""
-        with self.alone:
+        """The table of all pairs. Only one thread computes them."""
+        with self._computing:
             return self.whole
-
-    @property
-    def every(self) -> PairDifference:
-        return cast(PairDifference, _since_nothing(self.edges, self.cores))
 
     @cached_property
     def whole(self) -> Table:
-        """The table of all pairs."""
-        found = Table(2)
-        found.set_delta(self.since_nothing().born)
-        found.settle()
-        return found
+        """The table of all pairs, computed without the lock of `spelt`."""
+        table = Table(2)
+        table.set_delta(self.from_empty().born)
+        table.settle()
+        return table
 
     @property
     def full(self) -> dict[Order, list[Block]]:  # type: ignore[override]
@@ -125,15 +121,15 @@ class Implied(Table):
         """Do nothing: the table is settled."""
 
     def distinct(self, column: int) -> float:
-        """Estimate the distinct values of a column; the pairs are not read."""
+        """Estimate the number of distinct values of a column, without the pairs."""
         return max(1.0, float(self.count) ** 0.5)
 
-    def since_nothing(self) -> CountedClosure:
-        """All pairs as a change of an empty closure."""
-        return CountedClosure(self.every, self.pairs, 0)
+    def from_empty(self) -> CountedClosure:
+        """Return the change from an empty closure to this one."""
+        return CountedClosure(cast(PairDifference, _from_empty(self.edges, self.cores)), self.pairs, 0)
 
-    def beside(self, column: int, value: int) -> np.ndarray:
-        """Return the pairs that have a value in a column, as columns (2, n), found by a graph search along the edges."""
+    def pairs_with(self, column: int, value: int) -> np.ndarray:
+        """Return the pairs that have a value in a column, as columns (2, n). They are found by a graph search."""
         edges = np.concatenate([np.array(block.columns()) for block in self.edges], axis=1)
         dense_graph = graph.intern(edges[:: 1 - 2 * column].T)
         start = np.searchsorted(dense_graph.values, value)
@@ -149,20 +145,21 @@ class Implied(Table):
 
 
 def is_worth_it(before: Table, changed: int, count: int) -> bool:
-    """True if a closure should be represented by its edges after `changed` of its pairs have changed. count: its new number of
-    pairs. before: the table of its pairs."""
+    """True if a closure should be represented by its edges after a change. before: its table before the change; changed: the
+    number of changed pairs; count: that of all pairs after the change."""
     return not before.is_spelt or changed > MAX_PAIRS_AT_ONCE and count >= MIN_IMPLIED_PAIRS
 
 
-def implied(edges: Table, most: int, cores: int) -> Implied | None:
-    """The closure of edges, represented by them. None if it has few pairs, or more than `most`, or takes too long to count."""
+def implied(edges: Table, max_pairs: int, cores: int) -> Implied | None:
+    """Return the closure of edges, represented by them. None if it has less than MIN_IMPLIED_PAIRS or more than max_pairs
+    pairs, or if it takes too long to count them."""
     blocks = edges.blocks("all", own_order(2))
-    found = _since_nothing(blocks, cores, MIN_IMPLIED_PAIRS) if edges.count else None
-    pairs = found.found(few=-1, most=most)[0] if found else 0
-    return Implied(blocks, pairs, cores) if MIN_IMPLIED_PAIRS <= pairs <= most else None
+    difference = _from_empty(blocks, cores, MIN_IMPLIED_PAIRS) if edges.count else None
+    count = difference.compute(max_pairs=-1, max_count=max_pairs)[0] if difference else 0
+    return Implied(blocks, count, cores) if MIN_IMPLIED_PAIRS <= count <= max_pairs else None
 
 
-def _since_nothing(edges: Iterable[Block], cores: int, pairs: float = inf) -> PairDifference | None:
-    """All pairs of a closure as a difference to an empty one. None if it takes longer to find than to read `pairs`."""
-    every = list(edges)
-    return differing(every, Change(union_of_blocks(every, 2), empty(2)), pairs, None, cores)
+def _from_empty(edges: Iterable[Block], cores: int, pairs: float = inf) -> PairDifference | None:
+    """Return all pairs of a closure as a difference to an empty one. None if that takes longer than to read `pairs` pairs."""
+    blocks = list(edges)
+    return differing(blocks, Change(union_of_blocks(blocks, 2), empty(2)), pairs, None, cores)

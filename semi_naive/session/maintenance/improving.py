@@ -3,8 +3,8 @@
     close(y, min(d + w)) :- close(x, d), edge(x, y, w).
 
 If no w is negative, no value is better than the value from which it is derived. So the best value of a key is never derived
-from a value that it has superseded. With a negative w, or with `max(d, 1)` in a `max`, it may be. Then a superseded value may
-lose its last derivation. As it is not stored, overdeletion misses the better value that was derived from it.
+from a value that it has superseded. With a negative w, or with `max(d, 1)` in a `max`, it may be. If the superseded value then
+loses its last derivation, overdeletion misses the better value that was derived from it, as superseded values are not stored.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -16,16 +16,15 @@ from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Atom, Call, Compare, Const, Kind, Rule, Term, Var
-from semi_naive.session.maintenance.spread import ColumnBounds, Kept, column_blocks
+from semi_naive.session.maintenance.spread import ColumnBounds, Contents, column_blocks
 
-MAX_DEPTH = 20  # nested terms and equalities of variables that are examined
+MAX_DEPTH = 20  # equalities of variables that are followed from a term
 
 
 def may_improve(stratum: Stratum, better: dict[str, str], blocks: Callable[[str], Iterable[Block | ColumnBounds]]) -> bool:
     """True if a rule of a stratum may derive a better value than one that it reads from the stratum.
-
-    better: "min" or "max", of relations with the best value of each key; blocks: gives the tuples of a relation, and the lost
-    ones, in its own order. Bounds of blocks are computed once: 2 ns a value.
+    better: "min" or "max", of relations with the best value of each key; blocks: returns the blocks of a relation's current and
+    lost tuples in its own order. Bounds of blocks are computed once: 2 ns a value.
 
     >>> import numpy as np
     >>> x, y, d, w = (Var(name, Kind.NUMBER) for name in "xydw")
@@ -37,7 +36,7 @@ def may_improve(stratum: Stratum, better: dict[str, str], blocks: Callable[[str]
     >>> asked(longer, 0), asked(longer, -1), asked(d, -1), asked(longer, 1, "max"), asked(w, 5)
     (False, True, False, True, True)
     """
-    return any(not _keeps(rule, stratum.relations, better, blocks) for rule in stratum.rules)
+    return any(not _never_improves(rule, stratum.relations, better, blocks) for rule in stratum.rules)
 
 
 def may_lose_best(
@@ -46,84 +45,82 @@ def may_lose_best(
     flipped: Container[str],
     own: Mapping,
     changes: Mapping,
-    kept: Callable[[str], Kept],
+    contents: Callable[[str], Contents],
 ) -> bool:
-    """True if a recursion of best values loses a tuple, and may improve a value by its consequences: then suspects are unknown.
-
-    flipped: the relations that rules negate or aggregate; own, changes: of explicit facts, and of relations. kept: returns the
-    contents of a relation.
-    """
+    """True if a recursion of best values may lose a tuple, and may improve a value by its own consequences. Then overdeletion
+    cannot find all suspects. better: see `may_improve`; flipped: the relations that rules negate or aggregate; own, changes:
+    the changes of explicit facts of the stratum, and of relations; contents: returns the contents of a relation."""
     changed = [(name, change) for name, change in (*changes.items(), *own.items()) if name in own or name in stratum.reads]
     if not any(change.lost_count or name in flipped for name, change in changed):
         return False
 
     def blocks(name: str) -> Iterator[Block | ColumnBounds]:
-        now = kept(name)
-        gone = [change.lost for change in (changes.get(name), own.get(name)) if change and change.lost_count]
-        return chain.from_iterable(map(column_blocks, [now if isinstance(now, Table) else now.relation, *gone]))
+        current = contents(name)
+        lost = [change.lost for change in (changes.get(name), own.get(name)) if change and change.lost_count]
+        return chain.from_iterable(map(column_blocks, [current if isinstance(current, Table) else current.relation, *lost]))
 
     return may_improve(stratum, better, blocks)
 
 
-def _keeps(rule: Rule, relations: tuple[str, ...], better: dict[str, str], blocks) -> bool:
-    """True if a rule derives no better value than each one that it reads from the stratum."""
+def _never_improves(rule: Rule, relations: tuple[str, ...], better: dict[str, str], blocks) -> bool:
+    """True if a rule derives no value that is better than one that it reads from the stratum, whose relations are given."""
     read = [atom for atom in rule.body if isinstance(atom, Atom) and atom.relation in relations]
     ways = {better.get(name) for name in (rule.head.relation, *(atom.relation for atom in read))}
     if not read:
         return True
     if len(ways) > 1 or None in ways:
         return False
-    known = _Known(rule, 1 if ways == {"min"} else -1, blocks)
-    return all(known.no_better(rule.head.args[-1], atom.args[-1]) for atom in read)
+    order = _TermOrder(rule, 1 if ways == {"min"} else -1, blocks)
+    return all(order.no_better(rule.head.args[-1], atom.args[-1]) for atom in read)
 
 
 @dataclass
-class _Known:
-    """Facts about the terms of a rule. way: 1 if less is better, -1 if more is better."""
+class _TermOrder:
+    """Derives order and signs of the terms of a rule. sign: 1 if less is better, -1 if more is better."""
 
     rule: Rule
-    way: int
+    sign: int
     blocks: Callable[[str], Iterable[Block | ColumnBounds]]
 
     def __post_init__(self):
-        self.compared = [way for each in self.rule.body if isinstance(each, Compare) for way in each.both_ways()]
+        self.comparisons = [way for each in self.rule.body if isinstance(each, Compare) for way in each.both_ways()]
 
-    def no_better(self, term: Term, than: Term, deep: int = 0) -> bool:
-        """True if a term is never better than a variable or a constant."""
+    def no_better(self, term: Term, than: Term, depth: int = 0) -> bool:
+        """True if a term is never better than a variable or a constant. depth: the number of equalities followed so far."""
         if term == than and isinstance(term, Var):
             return True
         if isinstance(term, Const) and isinstance(than, Const):
-            return _is_number(term) and _is_number(than) and self.way * (_value(term) - _value(than)) >= 0
+            return _is_number(term) and _is_number(than) and self.sign * (_value(term) - _value(than)) >= 0
         if isinstance(term, Var):
-            return deep < MAX_DEPTH and any(self.no_better(each, than, deep + 1) for each in self._equal(term))
-        if not isinstance(term, Call) or self._may_be_nan(term):
+            return depth < MAX_DEPTH and any(self.no_better(each, than, depth + 1) for each in self._equal(term))
+        if not isinstance(term, Call):
             return False
+        if self.sign < 0 and term.kind == Kind.FLOAT and term.op not in ("min", "max"):
+            return False  # NaN is the greatest float, and arithmetic on infinities may make one
         first, *others = term.args
         if term.op == "+":
             pairs = (first, others[0]), (others[0], first)
-            return any(self.no_better(one, than, deep) and self.has_sign(other, self.way, deep) for one, other in pairs)
+            return any(self.no_better(one, than, depth) and self.has_sign(other, self.sign, depth) for one, other in pairs)
         if term.op == "-" and others:
-            return self.no_better(first, than, deep) and self.has_sign(others[0], -self.way, deep)
-        one = any if term.op == ("max" if self.way > 0 else "min") else all
-        return term.op in ("min", "max") and one(self.no_better(each, than, deep) for each in term.args)
+            return self.no_better(first, than, depth) and self.has_sign(others[0], -self.sign, depth)
+        if term.op not in ("min", "max"):
+            return False
+        enough = any if term.op == ("max" if self.sign > 0 else "min") else all
+        return enough(self.no_better(each, than, depth) for each in term.args)
 
-    def _may_be_nan(self, term: Call) -> bool:
-        """True for arithmetic on floats where more is better: NaN is the greatest float, and infinities may make one."""
-        return self.way < 0 and term.kind == Kind.FLOAT and term.op not in ("min", "max")
-
-    def has_sign(self, term: Term, sign: int, deep: int = 0) -> bool:
-        """True if a term is never negative, or for -1 never positive."""
+    def has_sign(self, term: Term, sign: int, depth: int = 0) -> bool:
+        """True if a term is never negative (`sign` 1), or never positive (-1)."""
         if isinstance(term, Const):
             return _is_number(term) and sign * _value(term) >= 0
         if getattr(term, "kind", None) == Kind.UNSIGNED:
             return sign > 0
         if isinstance(term, Var):
-            return self._is_bound(term, sign) or (
-                deep < MAX_DEPTH and any(self.has_sign(each, sign, deep + 1) for each in self._equal(term))
+            return self._has_bounded_sign(term, sign) or (
+                depth < MAX_DEPTH and any(self.has_sign(each, sign, depth + 1) for each in self._equal(term))
             )
         if not isinstance(term, Call):
             return False
-        signs = [self.has_sign(each, sign, deep) for each in term.args]
+        signs = [self.has_sign(each, sign, depth) for each in term.args]
         if term.op in ("min", "max"):
             return any(signs) if (term.op == "max") == (sign > 0) else all(signs)
         if term.op == "%":
@@ -131,13 +128,14 @@ class _Known:
         return all(signs) and (term.op == "+" or sign > 0 and term.op in ("*", "/"))
 
     def _equal(self, variable: Var) -> Iterable[Term]:
-        return (right for op, left, right in self.compared if op == "=" and left == variable and right != variable)
+        """Yield the terms that the body equates with a variable."""
+        return (right for op, left, right in self.comparisons if op == "=" and left == variable and right != variable)
 
-    def _is_bound(self, variable: Var, sign: int) -> bool:
-        """True if a comparison with a constant, or all values of a column, give a variable the sign."""
+    def _has_bounded_sign(self, variable: Var, sign: int) -> bool:
+        """True if a comparison with a constant, or all values of a column that a variable is in, have the sign."""
         ops = (">", ">=") if sign > 0 else ("<", "<=")
         if any(op in ops and left == variable and isinstance(right, Const) and self.has_sign(right, sign)
-               for op, left, right in self.compared):  # fmt: skip
+               for op, left, right in self.comparisons):  # fmt: skip
             return True
         columns = [(atom, place) for atom in self.rule.body if isinstance(atom, Atom)
                    for place, term in enumerate(atom.args) if term == variable]  # fmt: skip
@@ -145,8 +143,7 @@ class _Known:
 
 
 def _column_has_sign(block: Block | ColumnBounds, place: int, sign: int) -> bool:
-    """True if no value of a column has the opposite sign. place: the column; sign: 1 or -1. The sign bit of a float counts; a
-    NaN is positive."""
+    """True if no value of the column at `place` has the opposite sign, 1 or -1. A NaN is positive."""
     end = 0 if sign > 0 else 1
     return sign * block.packing.bounds[place][end] >= 0 or sign * block.bounds[place][end] >= 0
 

@@ -27,9 +27,9 @@ from semi_naive.ra.blocks.changes import (
 )  # fmt: skip
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.ir import Atom, Var
-from semi_naive.ra.rules.ages import Clock
+from semi_naive.ra.rules.ages import Clock, Ticks
 from semi_naive.running.choose_plan import in_one_place
-from semi_naive.session.maintenance.closed_tables import closed, explicit_again
+from semi_naive.session.maintenance.closed_tables import explicit_again, with_reduction
 from semi_naive.session.maintenance.counting import Counts
 from semi_naive.session.maintenance.delete_rederive import DeleteRederive, Incremental
 from semi_naive.session.maintenance.improving import may_lose_best
@@ -43,18 +43,18 @@ MAX_CHANGED_TUPLES = 100  # changed tuples up to which the stratum is maintained
 class InDriver:
     """Maintains the strata of a session whose relations are tables of this process."""
 
-    guards = True  # suspects may have ticks
+    guards = True  # tuples may have ticks, by which a guard drops suspects
 
     def __init__(self, relations: MaterializedRelations):
         self.relations, self.run = relations, relations.run
         self.rules: dict[int, DeleteRederive | None] = {}  # by stratum; None if its rules cannot be maintained here
 
     def rules_of(self, number: int, stratum: Stratum) -> DeleteRederive | None:
-        """The evaluation that maintains a stratum. None if results may depend on the order of evaluation, or if the
-        configuration has all relations on the partitions, unless the stratum can only be evaluated in one process."""
+        """Return the rules that maintain a stratum. None if results may depend on the order of evaluation, or if the
+        configuration has all relations on the partitions (`local_tuples=0`) and the stratum can be evaluated there."""
         if number not in self.rules:
             run, facts, relations = self.run, self.relations.facts, self.run.program.relations
-            stays = in_one_place(stratum, relations)  # True: it is never moved to the partitions
+            stays = in_one_place(stratum, relations)  # the reason if it cannot be evaluated on the partitions
             exact = all(map(is_exact, stratum.rules)) and not is_stepwise(stratum, relations)
             evaluation = partial(
                 Incremental, number=number, database=run.database, indexes=run.indexes, profile=run.profile,
@@ -67,7 +67,8 @@ class InDriver:
         return self.rules[number]
 
     def _group_size(self, atoms: dict[int, Atom], shared: set[str]) -> float:
-        """Estimate the bindings of a group of an aggregate, at least: its tuples of one atom. shared: the group's variables."""
+        """Estimate a lower bound of the bindings of a group of an aggregate: the largest number of tuples of one atom. atoms:
+        those of the aggregate's body; shared: the variables that determine the group."""
         database, sizes = self.run.database, [1.0]
         for atom in atoms.values():
             columns = (place for place, term in enumerate(atom.args) if isinstance(term, Var) and term.name in shared)
@@ -76,8 +77,8 @@ class InDriver:
         return max(sizes)
 
     def forget_counts(self, number: int) -> None:
-        """Drop the stored counts of a stratum's aggregates, because the stratum is recomputed; and its rules, if other
-        aggregates are to be counted now, as groups have grown."""
+        """Drop the stored counts of a stratum's aggregates, because the stratum is recomputed. If other aggregates should be
+        counted now, as groups have grown, also drop its rules."""
         if rules := self.rules.get(number):
             counted = rules.counts.counted if rules.counts else []
             for aggregate in counted:
@@ -87,65 +88,59 @@ class InDriver:
                 del self.rules[number]
 
     def lacks_counts(self, number: int) -> bool:
-        """True if a stratum has been maintained by counts that are missing now."""
+        """True if counts of a stratum's aggregates, which were dropped, have to be computed again."""
         rules = self.rules.get(number)
         return bool(rules and rules.counts and rules.counts.missing)
 
-    def can_follow(self, number: int, stratum: Stratum, own: dict, changes: dict) -> bool:
-        """True if delta rules maintain the stratum exactly, and few of its tuples have changed. own: changes of the explicit
-        facts of its relations; changes: of all relations below."""
+    def can_maintain(self, number: int, stratum: Stratum, own: dict, changes: dict) -> bool:
+        """True if delta rules maintain the stratum exactly, and few of its tuples have changed. own: changes of its explicit
+        facts; changes: those of all relations below."""
         if (rules := self.rules_of(number, stratum)) is None:
             return False
         names = stratum.reads | set(stratum.relations)
         if not self.relations.few_changed(names, own, changes, MAX_CHANGED_TUPLES, MAX_CHANGED_PART):
             return False
-        return not rules.better or not may_lose_best(stratum, rules.better, rules.flipped, own, changes, self.relations.kept)
+        contents = self.relations.contents
+        return not rules.better or not may_lose_best(stratum, rules.better, rules.flipped, own, changes, contents)
 
-    def follow(self, number: int, stratum: Stratum, own: dict, changes: dict, most: float) -> dict[str, Change]:
-        """Maintain a stratum by its rules within a budget, and return its changes.
-
-        own: the changes of explicit facts of the stratum's relations.
-        changes: the changes of relations so far.
-        most: the budget, in bindings.
-
-        After OverBudget the tables are inconsistent, also those of relations that it reads.
-        """
+    def maintain(self, number: int, stratum: Stratum, own: dict, changes: dict, max_bindings: float) -> dict[str, Change]:
+        """Maintain a stratum by its delta rules, and return the changes of its relations.
+        own, changes: see `can_maintain`. max_bindings: the budget. If it is exceeded, OverBudget is raised; then all tables are
+        inconsistent, also those of relations that the stratum reads."""
         self.relations.mark_new(stratum.reads, changes)
         rules = cast(DeleteRederive, self.rules[number])
         if (counts := rules.counts) and counts.missing:
             self._count_missing(counts, changes)
-        with limits.budget(most):
+        with limits.budget(max_bindings):
             if counts:
                 changes = changes | self._count_changes(counts, changes)
             below = {name: changes[name] for name in rules.below & changes.keys()}
-            with rules.changed(below):
+            with rules.with_changes(below):
                 for name, order in rules.searched():
                     if name in stratum.relations or name in below:
-                        self.relations.tables[name].blocks("full", order)  # made once, also for later transactions
+                        self.relations.tables[name].blocks("full", order)  # builds the index, for later transactions, too
                 suspected = self._overdelete(rules, own, below, self.relations.ticks.get(number))
                 derived = self._derive(number, rules, own, below, suspected)
         for aggregate in counts.counted if counts else ():
             self.relations.tables[aggregate.relation].settle()
         return derived
 
-    # -- the steps of a change
+    # -- overdelete, rederive, insert
 
-    def _overdelete(self, rules: DeleteRederive, own: dict, below: dict[str, Change], ticks) -> dict[str, Block]:
-        """Return the suspects of a stratum's relations. own: changes of explicit facts; below: of relations below; ticks: see
-        `ra.rules.ages`."""
+    def _overdelete(self, rules: DeleteRederive, own: dict, below: dict[str, Change], ticks: Ticks | None) -> dict[str, Block]:
+        """Return the suspects of the stratum's relations that have any. own: changes of explicit facts; below: of relations
+        below."""
         deleted = {name: change.lost for name, change in own.items() if change.lost.size}
         if not deleted and not any(change.lost.size or name in rules.flipped for name, change in below.items()):
             return {}
         given = {name: self.relations.explicit(name) for name in rules.kinds if name in rules.known}
-        with self._reversed(below):
-            found = rules.overdelete(deleted, below, given, ticks)
-        return {name: block for name, block in found.items() if block.size}
+        with self._before_changes(below):
+            suspected = rules.overdelete(deleted, below, given, ticks)
+        return {name: block for name, block in suspected.items() if block.size}
 
-    def _derive(
-        self, number: int, rules: DeleteRederive, own: dict, below: dict[str, Change], suspected: dict[str, Block]
-    ) -> dict[str, Change]:
-        """Rederive suspects and insert new tuples. Return the changes of the stratum's relations. own: changes of explicit
-        facts; below: of relations below."""
+    def _derive(self, number: int, rules: DeleteRederive, own: dict, below: dict, suspected: dict) -> dict[str, Change]:
+        """Rederive suspects and insert new tuples. Return the changes of the stratum's relations. The parameters are those of
+        `_overdelete`; suspected: its result."""
         if not suspected and not own and not any(change.born.size or name in rules.flipped for name, change in below.items()):
             return {}
         if rules.is_straight:
@@ -155,27 +150,26 @@ class InDriver:
         rest = {name: table_without(table, suspected[name]) if name in suspected else table for name, table in before.items()}
         clock = Clock(rules.kinds, ticks.next) if ticks else None
         for name, table in rest.items():
-            tables[name] = self._begun(rules, name, table, own.get(name), suspected.get(name))
+            tables[name] = self._new_table(rules, name, table, own.get(name), suspected.get(name))
             if clock:
                 tables[name] = clock.timed(name, tables[name])
         rules.insert(own, suspected)
-        found = {}
+        changes = {}
         for name, table in rest.items():
-            if name in rules.closed:
+            if name in rules.reduced:
                 tables[name] = settled_copy(tables[name])
                 if clock:
                     clock.drop_superseded(name, tables[name])
-                found[name] = self.relations.compared_tables(name, before[name], tables[name])
+                changes[name] = self.relations.store_better_table(name, before[name], tables[name])
             else:
-                found[name] = self._changed(name, before[name], table, suspected.get(name))
+                changes[name] = self._store_change(name, before[name], table, suspected.get(name))
         if ticks and clock:
-            lost = {name: change.lost for name, change in found.items()}
+            lost = {name: change.lost for name, change in changes.items()}
             self.relations.ticks[number] = ticks.after(clock.births, clock.now, lost)
-        return found
+        return changes
 
     def _derive_once(self, rules: DeleteRederive, own: dict, below: dict[str, Change], suspected: dict) -> dict[str, Change]:
-        """Rederive and insert for a relation that no rule of its stratum reads: the heads are compared with it at the end. own:
-        changes of explicit facts; below: of relations below."""
+        """Do the same for a stratum that `is_straight`: all heads are derived before they are compared with the relation."""
         (name,) = rules.kinds
         table = self.relations.tables[name]
         born, gone = own[name].born if name in own else empty(table.arity), suspected.get(name) or empty(table.arity)
@@ -185,64 +179,65 @@ class InDriver:
             self.relations.tables[name] = grown(table_without(table, change.lost), change.born)
         return {name: change}
 
-    def _begun(self, rules: DeleteRederive, name: str, rest: Table, own: Change | None, suspected: Block | None) -> Table:
-        """Return the table of a relation with which insertion starts: without its suspects (`rest`), with new explicit facts in
-        `new`, and with the relation's reduction, if any.
-
-        For a relation with a reduction, explicit facts that a suspect had superseded are inserted again.
-        """
-        if name not in rules.closed:
+    def _new_table(self, rules: DeleteRederive, name: str, rest: Table, own: Change | None, suspected: Block | None) -> Table:
+        """Return the table of a relation from which insertion starts: `rest`, its tuples without suspects, with new explicit
+        facts in `new`. If the relation has a reduction, so has the table, and explicit facts that a suspect had superseded are
+        in `new` again. own: the change of its explicit facts."""
+        if name not in rules.reduced:
             table = snapshot(rest)
         else:
-            table = closed(rules.closed[name], rest)
+            table = with_reduction(rules.reduced[name], rest)
             for facts in self.relations.facts.tables(name) if own or suspected else ():
-                for block in explicit_again(rules.closed[name], facts, suspected):
+                for block in explicit_again(rules.reduced[name], facts, suspected):
                     table.insert_block(block)
         if own:
             table.insert_block(own.born)
         return table
 
-    def _changed(self, name: str, before: Table, rest: Table, suspected: Block | None) -> Change:
-        """The change of a relation that was `rest` without its suspects. Its table gets the indexes made meanwhile. before: its
-        table before the change."""
+    def _store_change(self, name: str, before: Table, rest: Table, suspected: Block | None) -> Change:
+        """Return the change of a relation, and store its table: the old one with the change applied, and with the indexes that
+        the evaluation has built. before: the table before the change; rest: this table without its suspects."""
         after = self.relations.tables[name]
         added = difference(rest, after).born if after.count > rest.count else empty(after.arity)
-        gone = suspected or empty(after.arity)
-        change = Change(block_minus(added, gone), block_minus(gone, added))
-        table = table_without(before, change.lost) if change.lost.size < gone.size else rest
+        removed = suspected or empty(after.arity)
+        change = Change(block_minus(added, removed), block_minus(removed, added))
+        table = table_without(before, change.lost) if change.lost.size < removed.size else rest
         for order in after.full:
             table.blocks("full", order)
         self.relations.tables[name] = grown(table, change.born) if change.size else before
         return change
 
     @contextmanager
-    def _reversed(self, below: dict[str, Change]) -> Iterator[None]:
-        """Let relations be as before their change, with the lost tuples as their delta, while the block runs. below: the
-        changes of relations."""
+    def _before_changes(self, changes: dict[str, Change]) -> Iterator[None]:
+        """Revert the changes of relations while the block runs: their tables have their old contents, with the lost tuples as
+        their delta. After an error the tables remain so."""
         tables = self.relations.tables
-        now = {name: tables[name] for name in below}
-        tables.update({name: grown(table, below[name].lost) for name, table in now.items()})
+        current = {name: tables[name] for name in changes}
+        tables.update({name: grown(table, changes[name].lost) for name, table in current.items()})
         yield
-        tables.update(now)
+        tables.update(current)
 
     # -- counts of aggregates
 
     def _count_missing(self, counts: Counts, changes: dict[str, Change]) -> None:
-        """Count the bindings of aggregates before the change. It takes as long as a recomputation."""
+        """Count the bindings of aggregates without counts before the change. This takes as long as a recomputation."""
         missing = counts.missing
-        with self._reversed({name: change for one in missing for name, change in changes.items() if name in one.reads}):
-            for one in missing:
-                self.relations.tables[one.relation] = counts.whole(one)
+        read = set().union(*(aggregate.reads for aggregate in missing))
+        with self._before_changes({name: change for name, change in changes.items() if name in read}):
+            for aggregate in missing:
+                self.relations.tables[aggregate.relation] = counts.whole(aggregate)
 
     def _count_changes(self, counts: Counts, changes: dict[str, Change]) -> dict[str, Change]:
-        """The changes of counts; their tables then have the new ones as their delta."""
-        tables, wanted = self.relations.tables, [one for one in counts.counted if one.reads & changes.keys()]
-        below = {name: change for one in wanted for name, change in changes.items() if name in one.reads}
-        with self._reversed(below):
-            lost = [counts.changed(one, below, gained=False) for one in wanted]
-        found = {}
-        for one, parts in zip(wanted, lost, strict=True):
-            change = counts.change(one, counts.changed(one, below, gained=True), parts)
-            tables[one.relation] = grown(table_without(tables[one.relation], change.lost), change.born)
-            found[one.relation] = change
-        return found
+        """Update the counts of aggregates, and return their changes. Their tables have the new counts as their delta."""
+        tables = self.relations.tables
+        affected = [aggregate for aggregate in counts.counted if aggregate.reads & changes.keys()]
+        read = set().union(*(aggregate.reads for aggregate in affected))
+        below = {name: change for name, change in changes.items() if name in read}
+        with self._before_changes(below):
+            lost = [counts.changed(aggregate, below, gained=False) for aggregate in affected]
+        changes_of_counts = {}
+        for aggregate, lost_parts in zip(affected, lost, strict=True):
+            change = counts.change(aggregate, counts.changed(aggregate, below, gained=True), lost_parts)
+            tables[aggregate.relation] = grown(table_without(tables[aggregate.relation], change.lost), change.born)
+            changes_of_counts[aggregate.relation] = change
+        return changes_of_counts

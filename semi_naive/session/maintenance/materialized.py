@@ -1,9 +1,9 @@
 """The materialized relations of a session: tables of this process, or runs on Spark's partitions.
 
-A transaction works on copies of the dictionaries of a `State`; blocks and runs are immutable. If it fails, the session returns
-to the state before it. Runs on the partitions are kept while the session, a retained epoch, or a result may read them; other
-files are removed. If runs are lost with their host, the relations are derived again from explicit facts, which are in
-this process, and the transaction is repeated.
+A transaction works on copies of the dictionaries of a `State`; blocks and runs are immutable. If it fails, the state before it
+is restored. Runs on the partitions are kept while the session, a retained epoch, or a result may read them; other files are
+removed. If runs are lost with their host, the relations are derived again from explicit facts, which are in this process, and
+the transaction is repeated.
 """
 
 import logging
@@ -34,7 +34,7 @@ from semi_naive.running.run import ProgramRun
 from semi_naive.session.facts import ExplicitFacts
 from semi_naive.session.maintenance.dependents import Dependents
 from semi_naive.session.maintenance.implied import Implied
-from semi_naive.session.maintenance.spread import AnyChange, Kept, SpreadChange, between
+from semi_naive.session.maintenance.spread import AnyChange, Contents, SpreadChange, between
 
 log = logging.getLogger("semi_naive")
 
@@ -55,18 +55,17 @@ class State:
     ticks: dict[int, Ticks]
     closures: dict[int, Closure]
 
-    def kept(self, name: str) -> Kept:
+    def contents(self, name: str) -> Contents:
         return self.spread.get(name) or self.tables[name]
 
     def copy(self) -> "State":
+        """Return a state whose dictionaries can be changed. Tables and runs are shared."""
         return State(dict(self.tables), dict(self.spread), self.facts.copy(), dict(self.ticks), dict(self.closures))
 
 
 class MaterializedRelations:
-    """All relations of a session, with their explicit facts. A relation on the partitions has an empty table, too.
-
-    Tables in `run.database` are settled and have no reduction, except while their stratum is evaluated.
-    """
+    """All relations of a session, with their explicit facts. A relation on the partitions also has an empty table.
+    Tables in `run.database` are settled and have no reduction, except while their stratum is evaluated."""
 
     def __init__(self, run: ProgramRun):
         self.run, self.database = run, run.database
@@ -86,26 +85,26 @@ class MaterializedRelations:
 
     # -- one relation
 
-    def kept(self, name: str) -> Kept:
-        """The current contents of a relation."""
+    def contents(self, name: str) -> Contents:
+        """Return the current contents of a relation."""
         return self.spread.get(name) or self.tables[name]
 
     def table(self, name: str) -> Table:
-        """The current contents of a relation as a table of this process."""
-        kept = self.kept(name)
-        return columns_table(kept.columns()) if isinstance(kept, OnPartitions) else kept
+        """Return the current contents of a relation as a table of this process; runs on the partitions are collected."""
+        contents = self.contents(name)
+        return columns_table(contents.columns()) if isinstance(contents, OnPartitions) else contents
 
-    def keep(self, name: str, kept: Kept) -> None:
+    def set_contents(self, name: str, contents: Contents) -> None:
         """Replace the contents of a relation."""
-        if isinstance(kept, OnPartitions):
-            self.spread[name], self.tables[name] = kept, Table(kept.relation.arity)
+        if isinstance(contents, OnPartitions):
+            self.spread[name], self.tables[name] = contents, Table(contents.relation.arity)
         else:
             self.spread.pop(name, None)
-            self.tables[name] = kept
+            self.tables[name] = contents
 
     def is_materialized(self, number: int) -> bool:
-        """True if the relations of a stratum have tables, which are maintained: because they, or relations that depend on them,
-        are outputs or have been used."""
+        """True if the relations of a stratum are maintained: they, or relations that depend on them, are outputs or have been
+        used."""
         return self.tables.keys() >= set(self.run.strata[number].relations)
 
     def explicit(self, name: str) -> Table:
@@ -113,16 +112,13 @@ class MaterializedRelations:
         return self.facts.table(name, self.run.program.relations[name].arity)
 
     def restart(self, name: str) -> None:
-        """Reset a relation to its explicit facts, as new tuples.
-
-        Of a relation with a choice, the first facts in the program's text take precedence. The packing is kept, so that old and
-        new tuples can be compared as words.
-        """
+        """Reset a relation to its explicit facts, as new tuples. In a relation with a choice, facts that come first in the
+        program's text take precedence. The packing is kept, so that old and new tuples can be compared as words."""
         self.spread.pop(name, None)
-        known = self.tables[name].packing if name in self.tables else None
+        old_packing = self.tables[name].packing if name in self.tables else None
         table = self.tables[name] = self.database.empty_table(name)
-        if known and known.lanes == 1 and table.arity >= MIN_COLUMNS_TO_REPACK and table.reduction is None:
-            table.packing = known
+        if old_packing and old_packing.lanes == 1 and table.arity >= MIN_COLUMNS_TO_REPACK and table.reduction is None:
+            table.packing = old_packing
         for facts in self.facts.tables(name):
             if isinstance(table.reduction, Choice) and facts is self.facts.written.get(name):
                 columns, rules = self.facts.rules[name]
@@ -132,29 +128,29 @@ class MaterializedRelations:
 
     # -- changes
 
-    def between(self, name: str, before: Kept, after: Kept) -> AnyChange:
-        """The difference of two contents of a relation."""
+    def between(self, name: str, before: Contents, after: Contents) -> AnyChange:
+        """Return the change of a relation from one content to another."""
         change = between(self.run.cluster, name, before, after)
         if isinstance(change, SpreadChange):
             self.readers.add(change.signed)
         return change
 
-    def compared(self, name: str, before: Kept) -> AnyChange:
-        """The change of a recomputed relation. The new table gets the indexes of the old one if that is less work. before: its
-        contents before."""
-        after = self.kept(name)
+    def store_better(self, name: str, before: Contents) -> AnyChange:
+        """Return the change of a recomputed relation from its contents `before`. If it did not change, restore these; tables
+        are treated as by `store_better_table`."""
+        after = self.contents(name)
         if isinstance(before, Table) and isinstance(after, Table):
-            return self.compared_tables(name, before, after)
+            return self.store_better_table(name, before, after)
         change = self.between(name, before, after)
         if not change.size:
-            self.keep(name, before)
+            self.set_contents(name, before)
         return change
 
-    def compared_tables(self, name: str, before: Table, after: Table) -> Change:
-        """Return the difference between two tables of a relation, and store the better of them: the old one if they are equal,
-        the old one with the change applied if that is small, else the new one."""
+    def store_better_table(self, name: str, before: Table, after: Table) -> Change:
+        """Return the difference between two tables of a relation, and store one of them: the old table, which has indexes, if
+        they are equal, the old one with the change applied if that is small, else the new one."""
         if not before.count and isinstance(after, Implied):
-            return after.since_nothing()
+            return after.from_empty()
         change = difference(before, after)
         if not change.size:
             self.tables[name] = before
@@ -172,46 +168,48 @@ class MaterializedRelations:
                 born = cast(Change, changes[name]).born
                 self.tables[name] = grown(table_without(self.merged[name], born), born)
 
-    def few_changed(self, names: Set[str], own: Mapping, changes: Mapping, few: int, part: float) -> bool:
-        """True if at most `few` tuples of some relations, or a part of all of them, have changed. own, changes: of explicit
-        facts, and of relations."""
+    def few_changed(self, names: Set[str], own: Mapping, changes: Mapping, few: int, fraction: float) -> bool:
+        """True if at most `few` tuples of the relations `names` have changed, or at most this fraction of all of their tuples.
+        own: the changes of explicit facts, which count if a relation has no other ones. changes: those of relations."""
         changed = sum((changes.get(name) or own[name]).size for name in names & (changes.keys() | own.keys()))
-        return changed <= few or changed <= part * sum(map(self.database.count, names))
+        return changed <= few or changed <= fraction * sum(map(self.database.count, names))
 
     # -- strata
 
     def detect_closure(self, number: int) -> None:
-        """Note whether a stratum is a transitive closure. Its relations have only their explicit facts."""
+        """Record whether a stratum is a transitive closure. Its relations must have their explicit facts only (`restart`)."""
         closure = following(self.run.strata[number], self.database, self.run.config)
         self.closures.pop(number, None)
         if closure and closure.closure:
             self.closures[number] = closure
 
     def closure(self, number: int, own: dict[str, Change], changes: Mapping[str, AnyChange]) -> Closure | None:
-        """The closure that a stratum is, if it has neither explicit facts nor ticks, and its edges are in this process. own:
-        changes of explicit facts; changes: of relations."""
+        """Return the closure that a stratum computes, if delta rules are not needed to maintain it; otherwise None. The closure
+        must have no explicit facts and no ticks, and its edges must have changed, and be in this process. own: the changes of
+        explicit facts of the stratum; changes: those of relations."""
         closure = self.closures.get(number)
         if closure is None or own or number in self.ticks or any(self.facts.tables(closure.relation)):
             return None
         return closure if isinstance(changes.get(closure.edges), Change) and closure.edges not in self.spread else None
 
-    def rest_there(self, number: int, stratum: Stratum) -> None:
-        """Collect the relations of a stratum that was evaluated on the partitions, except for large ones."""
-        most = (CLOSURE_FACTOR if number in self.closures else 1) * (self.run.config.local_tuples or 0)
-        large = {name for name in stratum.relations if self._is_large(name, most)}
+    def collect_small(self, number: int, stratum: Stratum) -> None:
+        """Collect the relations of a stratum that was evaluated on the partitions to this process, except for large ones."""
+        max_tuples = (CLOSURE_FACTOR if number in self.closures else 1) * (self.run.config.local_tuples or 0)
+        large = {name for name in stratum.relations if self._is_large(name, max_tuples)}
         self.readers.update(cast(InRuns, self.spread[name]) for name in large)
         self.database.collect([name for name in stratum.relations if name not in large])
         for name in stratum.relations:
             self.tables[name] = settled_copy(self.tables[name])
 
-    def _is_large(self, name: str, most: int) -> bool:
-        found = self.spread.get(name)
-        return isinstance(found, OnPartitions) and bool(found.relation.arity) and found.count > most
+    def _is_large(self, name: str, max_tuples: int) -> bool:
+        contents = self.spread.get(name)
+        return isinstance(contents, OnPartitions) and bool(contents.relation.arity) and contents.count > max_tuples
 
     # -- states
 
     def load(self, given, changeable: set[str]) -> None:
-        """Read the facts of all relations. given: as for `Program.run`, but relations that are left out begin empty."""
+        """Read the facts of all relations, and collect them to this process. given: the facts, as for `Program.run`; a relation
+        without facts is empty. changeable: the relations whose facts may change."""
         self.use({name: Table(each.arity) for name, each in self.run.program.relations.items()}, self.spread)
         options = Options(missing_ok=True, warn=lambda text: None, sandbox=self.run.asked.sandbox)
         if given is None or isinstance(given, dict):
@@ -226,22 +224,25 @@ class MaterializedRelations:
             self.facts.given[name] = settled_copy(snapshot(self.tables[name]))
 
     def state(self) -> State:
+        """Return the current state, whose dictionaries are not copied."""
         return State(self.tables, self.spread, self.facts, self.ticks, self.closures)
 
-    def back_to(self, state: State) -> None:
+    def restore(self, state: State) -> None:
+        """Make a state the current one. Its dictionaries are not copied."""
         self.use(state.tables, state.spread)
         self.facts, self.ticks, self.closures = state.facts, state.ticks, state.closures
 
-    def trying(self, work: Callable[[], T], again: Callable[[int], Any]) -> T:
-        """Run `work` on a copy of the current state, which is restored if it fails. If runs are lost, `again` derives strata
-        of that state, and `work` is repeated; RunsLost after `MAX_RESTARTS` times."""
+    def retry_lost_runs(self, work: Callable[[], T], derive: Callable[[int], Any]) -> T:
+        """Call `work` on a copy of the current state, which is restored if it fails, and return its result. If runs are lost,
+        `derive` computes the strata of that state that have lost runs, and `work` is repeated, `MAX_RESTARTS` times at most;
+        then RunsLost is raised. derive: computes a stratum of the given number."""
         self.origin = state = self.state()
         try:
             for attempt in range(MAX_RESTARTS + 1):
                 try:
                     if attempt:
-                        self._heal(state, again)
-                    self.back_to(state.copy())
+                        self._derive_lost(state, derive)
+                    self.restore(state.copy())
                     return work()
                 except (RunsLost, RunMissing) as error:
                     if attempt == MAX_RESTARTS:
@@ -249,36 +250,37 @@ class MaterializedRelations:
                     log.warning("runs of this session were lost, their relations are derived anew: %s", error)
             raise AssertionError
         except BaseException:
-            self.back_to(state)
+            self.restore(state)
             raise
         finally:
             self.origin = self.state()
 
-    def _heal(self, state: State, again: Callable[[int], Any]) -> None:
-        """Derive the lost relations of a state again, and put them there."""
+    def _derive_lost(self, state: State, derive: Callable[[int], Any]) -> None:
+        """Derive the relations of a state again whose runs are lost, and store their contents in the state."""
         self.run.cluster.renew()
-        self.back_to(state.copy())
-        kept = {name: each.every for name, each in state.spread.items()}
-        gone = set(self.run.cluster.jobs.job(FindLostRuns(kept))) if kept else set()
+        self.restore(state.copy())
+        runs = {name: contents.every for name, contents in state.spread.items()}
+        all_lost = set(self.run.cluster.jobs.job(FindLostRuns(runs))) if runs else set()
         for number, stratum in enumerate(self.run.strata):
-            if lost := gone & set(stratum.relations):
-                again(number)
+            if lost := all_lost & set(stratum.relations):
+                derive(number)
                 for name in lost:
                     del state.spread[name]
-                    found = self.kept(name)
                     state.tables[name] = self.tables[name]
-                    state.spread.update({name: found} if isinstance(found, OnPartitions) else {})
+                    if name in self.spread:
+                        state.spread[name] = self.spread[name]
 
     # -- files
 
     def sweep(self) -> None:
-        """Remove unread files from all hosts, if any were written since the last sweep. Release Spark if nothing is read."""
-        read, cluster = list(self.readers), self.run.cluster
+        """Remove files that are not read any more from all hosts, if any were written since the last sweep. Without any runs,
+        release Spark."""
+        readers = list(self.readers)
         try:
-            if not read:
+            if not readers:
                 self._release()
             else:
-                cluster.sweep(frozenset().union(*(each.paths for each in read)))
+                self.run.cluster.sweep(frozenset().union(*(reader.paths for reader in readers)))
         except Exception:
             log.exception("unread files could not be removed; they are removed when the session is closed")
 

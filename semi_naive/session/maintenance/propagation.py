@@ -1,16 +1,16 @@
 """Propagate the changes of one transaction from stratum to stratum, in the order of evaluation. Strata that no change concerns
-are not looked at (`dependents`).
+are skipped (`dependents`).
 
-1. Facts of a relation without rules are inserted into its table, or taken out of it.
+1. Facts of a relation without rules are inserted into its table, or removed from it.
 2. A stratum in this process that reads a changed relation is maintained by delta rules (`in_driver`).
 3. A stratum on the partitions is maintained there by delta rules (`across_partitions`).
-4. Any other stratum is computed anew, and compared with its last contents. So is a stratum of whose inputs a large part has
-   changed, and one whose maintenance exceeds its budget (`recomputation`).
+4. Any other stratum is recomputed, and compared with its last contents. So is a stratum if a large part of its inputs has
+   changed, or if its maintenance exceeds its budget (`recomputation`).
 
-The strata above see a table without its lost tuples, with the new tuples as its delta.
+Later strata read tables without the lost tuples, and with the new tuples as their delta.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterator, Set
 from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import cast
@@ -23,27 +23,27 @@ from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.running.driver.local import TooLarge
 from semi_naive.session.maintenance import implied
 from semi_naive.session.maintenance.across_partitions import AcrossPartitions
-from semi_naive.session.maintenance.closures import differing, felt, is_dense
+from semi_naive.session.maintenance.closures import differing, is_dense, may_change_pairs
 from semi_naive.session.maintenance.implied import CountedClosure, Implied, is_worth_it
 from semi_naive.session.maintenance.in_driver import InDriver
-from semi_naive.session.maintenance.recomputation import FREE, Closure, Recomputation
-from semi_naive.session.maintenance.spread import AnyChange, SpreadChange, here
+from semi_naive.session.maintenance.recomputation import MIN_BUDGET, Closure, Recomputation
+from semi_naive.session.maintenance.spread import AllChanges, AnyChange, SpreadChange, here
 
-MAX_CHANGED_FACTS = 0.5  # the changed fraction of a relation above which its other indexes are dropped and rebuilt on demand
+Method = Callable[[], AllChanges | None]
+MAX_CHANGED_FACTS = 0.5  # changed fraction of a relation above which its indexes are dropped, and rebuilt when needed
 
 
 class Propagation:
-    """The propagation of one transaction. net: the changes of explicit facts; changes: the changes of relations so far."""
+    """The propagation of one transaction. net: the changes of explicit facts, by relation; changes: of relations so far."""
 
     def __init__(self, recomputation: Recomputation, in_driver: InDriver, across: AcrossPartitions, net: dict[str, Change]):
-        """net: the changes of explicit facts, by relation."""
         self.recomputation, self.in_driver, self.across, self.net = recomputation, in_driver, across, net
         self.relations, self.run = recomputation.relations, recomputation.run
         self.changes: dict[str, AnyChange] = {}
 
     def propagate(self, stale: Set[int], collected: Collection[str]) -> dict[str, AnyChange]:
-        """Update all relations, and return their changes. stale: strata that are recomputed in any case; collected: the
-        relations whose changes are needed in this process."""
+        """Update all relations, and return their changes. stale: the strata to recompute in any case; collected: the relations
+        whose changes are needed in this process."""
         facts = self.relations.facts
         for name, change in self.net.items():
             if not facts.is_shared(name):
@@ -57,14 +57,14 @@ class Propagation:
             if number <= last or not self.relations.is_materialized(number):
                 continue
             last = number
-            for name, each in self._changed(number, stale).items():
+            for name, each in self._maintain(number, stale).items():
                 if each.size:
                     self.changes[name] = here(each) if name in collected else each
                     for reader in dependents.concerned(name, self.changes[name]):
                         heappush(due, reader)
         return self.changes
 
-    def _changed(self, number: int, stale: Set[int]) -> Mapping[str, AnyChange]:
+    def _maintain(self, number: int, stale: Set[int]) -> AllChanges:
         """Maintain a stratum, or the strata of a loop, and return the changes of its relations."""
         if number in self.run.looping:
             return self._change_loop(number, stale)
@@ -72,53 +72,53 @@ class Propagation:
         own = {name: self.net[name] for name in stratum.relations if name in self.net}
         with memory.working_on(partial(self.run.place_of, number)):
             limits.check_limits()
-            changed = self._change_stratum(number, stratum, own, number in stale)
+            changes = self._change_stratum(number, stratum, own, number in stale)
             limits.check_bytes(now=True)
-        return changed
+        return changes
 
     def _change_loop(self, number: int, stale: Set[int]) -> dict[str, AnyChange]:
-        """Recompute the strata of a loop when the first one is due, if the loop reads a change. Return their changes."""
+        """Recompute a loop when its first stratum is due, if a relation of the loop has changed. Return its changes."""
         loop, relations = self.run.compiled.loops.get(number), self.relations
         strata = [self.run.strata[member] for member in loop.numbers] if loop else []
         involved = {name for member in strata for name in (*member.reads, *member.relations)}
         if loop is None or not (involved & (self.changes.keys() | self.net.keys()) or stale & set(loop.numbers)):
             return {}
-        before = {name: relations.kept(name) for member in strata for name in member.relations}
+        before = {name: relations.contents(name) for member in strata for name in member.relations}
         self.recomputation.compute_loop(loop)
-        changed = {name: relations.compared(name, kept) for name, kept in before.items()}
+        changes = {name: relations.store_better(name, contents) for name, contents in before.items()}
         for known, name in () if loop.of.steps else loop.of.pairs:  # later strata may read `known`, too
-            changed[known] = changed[name]
-            kept = relations.kept(name)
-            relations.keep(known, snapshot(kept) if isinstance(kept, Table) else kept)
-            relations.merged.update({known: relations.tables[known]} if name in relations.merged else {})
-        return changed
+            changes[known] = changes[name]
+            contents = relations.contents(name)
+            relations.set_contents(known, snapshot(contents) if isinstance(contents, Table) else contents)
+            if name in relations.merged:
+                relations.merged[known] = relations.tables[known]
+        return changes
 
-    def _change_stratum(self, number: int, stratum: Stratum, own: dict, stale: bool) -> Mapping[str, AnyChange]:
-        """Maintain a stratum by the first way that succeeds, and return the changes of its relations. own: changes of explicit
-        facts; stale: its rules must be recomputed."""
+    def _change_stratum(self, number: int, stratum: Stratum, own: dict, stale: bool) -> AllChanges:
+        """Maintain a stratum by the first method that succeeds, or else recompute it, and return the changes of its relations.
+        own: the changes of its explicit facts; stale: it must be recomputed."""
         relations = self.relations
         closure = None if stale else relations.closure(number, own, self.changes)
         if closure and not self._is_affected(closure):
             return {}
-        before = {name: relations.kept(name) for name in stratum.relations}
-        for way in () if stale else self._ways(number, stratum, own, closure):
-            if (found := way()) is not None:
-                return found
+        before = {name: relations.contents(name) for name in stratum.relations}
+        for method in () if stale else self._methods(number, stratum, own, closure):
+            if (changes := method()) is not None:
+                return changes
         self.in_driver.forget_counts(number)
         return self.recomputation.recompute(number, before)
 
     def _is_affected(self, closure: Closure) -> bool:
-        """True if a pair of a closure may be born or lost by the changes of its edges."""
+        """True if the changes of a closure's edges may change its pairs."""
         relations = self.relations
         relations.mark_new({closure.edges}, self.changes)
-        unread = closure.relation in relations.spread or not relations.tables[closure.relation].is_spelt
-        pairs = None if unread else relations.tables[closure.relation]
-        return felt(relations.tables[closure.edges], cast(Change, self.changes[closure.edges]), pairs)
+        has_pairs = closure.relation not in relations.spread and relations.tables[closure.relation].is_spelt
+        pairs = relations.tables[closure.relation] if has_pairs else None
+        return may_change_pairs(relations.tables[closure.edges], cast(Change, self.changes[closure.edges]), pairs)
 
-    def _ways(
-        self, number: int, stratum: Stratum, own: dict, closure: Closure | None
-    ) -> Iterator[Callable[[], Mapping[str, AnyChange] | None]]:
-        """The ways to maintain a stratum, in the order in which they are tried. own: changes of explicit facts."""
+    def _methods(self, number: int, stratum: Stratum, own: dict, closure: Closure | None) -> Iterator[Method]:
+        """Yield the methods that may maintain a stratum, in the order in which they are tried. Each returns the changes of
+        relations, or None if it fails. own: the changes of its explicit facts; closure: that of the stratum, if any."""
         relations = self.relations
         if self._is_spread(stratum):
             yield partial(self.across.changes_of_closure, number, own, self.changes)
@@ -135,50 +135,43 @@ class Propagation:
             yield components
 
     def _is_spread(self, stratum: Stratum) -> bool:
-        """True if a relation of a stratum, or one that it reads, is on the partitions or was before this transaction."""
+        """True if a relation of a stratum, or one that it reads, is on the partitions, or was there before this transaction."""
         changed = {name for name, change in self.changes.items() if isinstance(change, SpreadChange)}
         return bool((self.relations.spread.keys() | changed) & (stratum.reads | set(stratum.relations)))
 
-    def _by_rules(
-        self, place: InDriver | AcrossPartitions, number: int, stratum: Stratum, own: dict
-    ) -> Mapping[str, AnyChange] | None:
-        """Maintain a stratum by delta rules, in this process or on the partitions (`place`). Return its changes.
-
-        own: the changes of its explicit facts. Returns None if the stratum has to be recomputed; its relations are then
-        unchanged.
-        """
+    def _by_rules(self, place: InDriver | AcrossPartitions, number: int, stratum: Stratum, own: dict) -> AllChanges | None:
+        """Maintain a stratum by delta rules, in this process or on the partitions (`place`), and return the changes of its
+        relations. Return None, without a change, if it must be recomputed. own: the changes of its explicit facts."""
         relations, recomputation = self.relations, self.recomputation
-        allowed, ticks = recomputation.budget(number), number in relations.ticks
+        budget, ticks = recomputation.budget(number), number in relations.ticks
         below = [self.changes[name] for name in stratum.reads & self.changes.keys()]
         loses = any(change.lost_count for change in (*own.values(), *below))
-        most = allowed.bindings(self.run.config.follow, bounded=not (loses or stratum.recursive))
-        expensive = most <= FREE or place.lacks_counts(number)
-        if not place.can_follow(number, stratum, own, self.changes) or not allowed.tries(loses, expensive):
+        max_bindings = budget.bindings(self.run.config.follow, bounded=not (loses or stratum.recursive))
+        expensive = max_bindings <= MIN_BUDGET or place.lacks_counts(number)
+        if not place.can_maintain(number, stratum, own, self.changes) or not budget.tries(loses, expensive):
             return None
         tables, spread = dict(relations.tables), dict(relations.spread)
         try:
-            changed = place.follow(number, stratum, own, self.changes, most)
-            allowed.kept(loses, ticks)
-            return changed
+            changes = place.maintain(number, stratum, own, self.changes, max_bindings)
+            budget.succeeded(loses, ticks)
+            return changes
         except (OverBudget, TooLarge):
             relations.use(tables, spread)
-            if allowed.exceeded(loses, ticks) and place.guards and recomputation.may_have_ticks(number):
-                recomputation.wants_ticks.setdefault(number, True)  # it is computed in any case
+            if budget.exceeded(loses, ticks) and place.guards and recomputation.may_have_ticks(number):
+                recomputation.wants_ticks.setdefault(number, True)
             return None
 
     def _by_components(self, number: int, closure: Closure) -> dict[str, Change] | None:
-        """Maintain a closure by the components of its graph. Return its change.
-
-        Returns None if delta rules or recomputation are faster, or if there are so many new pairs that they belong on the
-        partitions. Pairs are only counted if there are many changed ones, or if the closure is represented by its edges.
-        """
+        """Maintain a closure by the components of its graph (`closures`), and return its change. Return None if delta rules or
+        recomputation are faster, or if so many pairs are new that the closure belongs on the partitions. If many pairs change,
+        or the closure is represented by its edges, pairs are only counted."""
         tables, cores = self.relations.tables, self.run.cluster.here
         name, pairs = closure.relation, tables[closure.relation]
-        edges, packing = tables[closure.edges].blocks("all", (0, 1)), None if not pairs.is_spelt else pairs.packing
+        edges, packing = tables[closure.edges].blocks("all", (0, 1)), pairs.packing if pairs.is_spelt else None
         differences = differing(edges, cast(Change, self.changes[closure.edges]), pairs.count, packing, cores)
         if differences is None:
             return None
-        gained_count, lost_count, change = differences.found(implied.MAX_PAIRS_AT_ONCE)
+        gained_count, lost_count, change = differences.compute(implied.MAX_PAIRS_AT_ONCE)
         count, recomputation = pairs.count + gained_count - lost_count, self.recomputation
         if gained_count + lost_count and recomputation.may_be_implied(number, closure) and count <= recomputation.max_pairs:
             if is_worth_it(pairs, gained_count + lost_count, count):
@@ -192,19 +185,15 @@ class Propagation:
         return {name: change}
 
     def _change_facts(self, own: dict[str, Change]) -> dict[str, Change]:
-        """Change relations that have no rules. Facts in the program's text are not changed."""
-        changed = {}
+        """Change relations without rules, and return their changes. Facts in the program's text remain. own: changes by
+        users."""
+        changes = {}
         for name, change in own.items():
             table, written = self.relations.tables[name], self.relations.facts.written.get(name)
             if written is not None:
-                change = Change(*(_outside(block, written) for block in (change.born, change.lost)))
+                change = Change(*(selected_tuples(block, ~membership(block, written)) for block in (change.born, change.lost)))
             if change.size > MAX_CHANGED_FACTS * table.count:
                 table = only_home_index(table)
             self.relations.tables[name] = grown(table_without(table, change.lost), change.born)
-            changed[name] = change
-        return changed
-
-
-def _outside(block, table: Table):
-    """The tuples of a block that a table does not have."""
-    return selected_tuples(block, ~membership(block, table))
+            changes[name] = change
+        return changes

@@ -1,8 +1,8 @@
 """Recompute strata by the plan that a run would choose, and decide by a budget when maintenance gives up.
 
-The effect of a change is not known in advance: one edge may connect two halves of a graph. So maintenance of a stratum starts,
-and stops when it has visited more than a fraction (`Config.follow`) of the bindings of its last computation: its `Budget`. All
-decisions depend on counts, so a session makes the same ones on every machine.
+The effect of a change is not known in advance: one edge may connect two halves of a graph. So maintenance of a stratum is
+tried, and stopped when it has visited more than a fraction (`Config.follow`) of the bindings of the stratum's last computation:
+its `Budget`. All decisions depend on counts, so they are the same on every machine.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,17 +22,18 @@ from semi_naive.running.driver.local import Local, TooLarge
 from semi_naive.running.loops import rounds
 from semi_naive.session.maintenance.implied import MAX_IMPLIED_PAIRS, implied
 from semi_naive.session.maintenance.materialized import CLOSURE_FACTOR, MaterializedRelations
-from semi_naive.session.maintenance.spread import AnyChange, Kept
+from semi_naive.session.maintenance.spread import AnyChange, Contents
 
-FREE = 10_000  # bindings that maintenance may always visit: 20 batches, about 1 ms
-TRIES = 2  # expensive attempts among `ROUND` changes, while they exceed the budget; without it `small` of bench.sessions: 1.4×
+MIN_BUDGET = 10_000  # bindings that maintenance may always visit: 20 batches, about 1 ms
+TRIED_OF_ROUND = 2  # changes that are tried of each ROUND while expensive attempts fail; all: `small` of bench.sessions 1.4×
 ROUND = 6
-INSERTED = 5  # factor of the budget for insertions without recursion; without it 10 % in `triangles listed` takes 3.3×
+INSERTION_FACTOR = 5  # of the budget for insertions without recursion; without it 10 % in `triangles listed` takes 3.3×
 
 
 @dataclass
 class Budget:
-    """The budget of one stratum. Changes with deletions and changes with only insertions are counted separately (`loses`)."""
+    """The budget of one stratum. In the methods, loses is True for a change that deletes tuples; such changes and changes with
+    insertions only are counted separately. ticks: True if the stratum has ticks."""
 
     visited: int = 0  # the bindings of the stratum's last computation
     in_vain: dict[bool, int] = field(default_factory=dict)  # consecutive changes that exceeded the budget, or were not tried
@@ -40,17 +41,17 @@ class Budget:
 
     def bindings(self, follow: float, bounded: bool = False) -> float:
         """Return the number of bindings that maintenance may visit: a fraction (`follow`) of those of a computation. bounded:
-        the change only inserts into a nonrecursive stratum, so the work is proportional to its size.
+        True for an insertion into a nonrecursive stratum, whose work is proportional to the size of the change.
 
         >>> Budget(10 ** 6).bindings(0.2), Budget(10 ** 6).bindings(0.2, bounded=True), Budget().bindings(0.15)
         (200000.0, 1000000.0, 10000)
         """
-        part = INSERTED * follow if bounded else follow
-        return max(FREE, part * self.visited) if follow else 0
+        fraction = INSERTION_FACTOR * follow if bounded else follow
+        return max(MIN_BUDGET, fraction * self.visited) if follow else 0
 
     def tries(self, loses: bool, expensive: bool) -> bool:
-        """True if maintenance is to try the next change. expensive: an attempt may take more than its fraction of a
-        computation, as it may visit `FREE` bindings, or counts are unknown.
+        """True if maintenance should try the next change. expensive: an attempt may visit more than the allowed fraction of
+        bindings, because the budget is `MIN_BUDGET`, or counts are missing.
 
         >>> budget, tried = Budget(), []
         >>> for _ in range(12):
@@ -60,23 +61,23 @@ class Budget:
         >>> [place for place, each in enumerate(tried) if each], budget.tries(loses=False, expensive=True)
         ([0, 1, 6, 7], True)
         """
-        tried = not expensive or self.in_vain.get(loses, 0) % ROUND < TRIES
+        tried = not expensive or self.in_vain.get(loses, 0) % ROUND < TRIED_OF_ROUND
         self.in_vain[loses] = self.in_vain.get(loses, 0) + (not tried)
         return tried
 
-    def kept(self, loses: bool, ticks: bool) -> None:
-        """Note that a change was followed within the budget, of a stratum with or without ticks."""
+    def succeeded(self, loses: bool, ticks: bool) -> None:
+        """Record that a change was maintained within the budget."""
         self.in_vain[loses] = 0
         self.helped |= loses and ticks
 
     def exceeded(self, loses: bool, ticks: bool) -> bool:
-        """Note that a change exceeded the budget. True if the stratum is computed with ticks the next time: after a deletion
-        without ticks, and if its ticks have helped. They take little time to compute.
+        """Record that a change exceeded the budget. Return True if the recomputation of the stratum should record ticks: after
+        a deletion without ticks, and if ticks have helped before. Recording them takes little time.
 
         >>> budget = Budget()
         >>> budget.exceeded(loses=False, ticks=False), budget.exceeded(loses=True, ticks=False)
         (False, True)
-        >>> budget.kept(loses=True, ticks=True)
+        >>> budget.succeeded(loses=True, ticks=True)
         >>> budget.exceeded(loses=True, ticks=True), budget.exceeded(loses=True, ticks=True)
         (True, False)
         """
@@ -86,17 +87,17 @@ class Budget:
 
 
 class Recomputation:
-    """Computes the strata of a session, and counts the bindings that this takes."""
+    """Computes the strata of a session, given by their numbers, and counts the bindings that this takes."""
 
     def __init__(self, relations: MaterializedRelations):
         self.relations, self.run, self.database = relations, relations.run, relations.database
         self.budgets: dict[int, Budget] = {}  # by stratum
         loops = self.run.compiled.loops.values()
         self.collected = set().union(*(loop.of.collected for loop in loops))  # relations that each round of a loop adds to
-        self.wants_ticks: dict[int, bool] = {}  # strata to be computed with ticks the next time; False if they are too large
+        self.wants_ticks: dict[int, bool] = {}  # True for strata to compute with ticks the next time; False if too large
 
     def compute_all(self, numbers: Iterable[int]) -> None:
-        """Recompute some strata, by number; the strata of a loop together."""
+        """Compute some strata; the strata of a loop are computed together."""
         loops = self.run.compiled.loops
         for number in numbers:
             if number in loops:
@@ -119,11 +120,11 @@ class Recomputation:
             for number in loop.numbers:
                 self.compute(number)
 
-    def recompute(self, number: int, before: Mapping[str, Kept]) -> dict[str, AnyChange]:
-        """Compute a stratum in a transaction, and return the changes of its relations since `before`."""
+    def recompute(self, number: int, before: Mapping[str, Contents]) -> dict[str, AnyChange]:
+        """Compute a stratum in a transaction, and return the changes of its relations from their contents `before`."""
         with self._merged_inputs(number):
             self.compute(number)
-        return {name: self.relations.compared(name, kept) for name, kept in before.items()}
+        return {name: self.relations.store_better(name, contents) for name, contents in before.items()}
 
     def compute(self, number: int) -> None:
         """Compute a stratum as a run does, and set its budget by the bindings that this takes."""
@@ -133,26 +134,26 @@ class Recomputation:
         self.budgets.setdefault(number, Budget()).visited = max(work.bindings, tuples)
 
     def budget(self, number: int) -> Budget:
-        """Return the budget of a stratum. If it was not computed in this process, the tuples that it has and reads count as its
-        bindings."""
+        """Return the budget of a stratum. If it was not computed in this process, count its tuples and those that it reads."""
         if number not in self.budgets:
             stratum = self.run.strata[number]
             self.budgets[number] = Budget(sum(map(self.database.count, stratum.reads | set(stratum.relations))))
         return self.budgets[number]
 
     def may_have_ticks(self, number: int) -> bool:
-        """True if ticks can guard the suspects of a stratum. The pairs of an equivalence all derive one another."""
+        """True if ticks can guard the suspects of a stratum: not of an equivalence, whose pairs derive one another."""
         stratum, relations = self.run.strata[number], self.run.program.relations
         eqrel = any(relations[name].eqrel for name in stratum.relations)
         return stratum.recursive and number not in self.relations.closures and not eqrel and not is_stepwise(stratum, relations)
 
     @contextmanager
     def _merged_inputs(self, number: int) -> Iterator[None]:
-        """Merge each input of a stratum into one block, as in a run, if that copies no more tuples than the rules visit."""
-        relations, before, most = self.relations, {}, self.budget(number).visited
+        """Merge the blocks of each input of a stratum, as in a run, if that copies no more tuples than the rules visit. Inputs
+        with a delta are restored at the end of the block."""
+        relations, before, max_tuples = self.relations, {}, self.budget(number).visited
         for name in self.run.strata[number].reads - set(self.run.strata[number].relations):
             table = relations.tables[name]
-            if is_compact(table) or table.count * len(table.full) > most:
+            if is_compact(table) or table.count * len(table.full) > max_tuples:
                 continue
             if name not in relations.merged:
                 relations.merged[name] = compacted(table)
@@ -163,7 +164,7 @@ class Recomputation:
             relations.tables.update({name: table for name, table in before.items() if table.delta_size})
 
     def _evaluate(self, number: int) -> None:
-        """Evaluate a stratum from the facts of its relations and the strata below. Large relations remain on the partitions."""
+        """Evaluate a stratum from its explicit facts and the strata below. Large relations remain on the partitions."""
         relations, run, stratum = self.relations, self.run, self.run.strata[number]
         if all(map(relations.facts.is_shared, stratum.relations)):
             relations.tables.update({name: relations.facts.given[name] for name in stratum.relations})
@@ -175,18 +176,18 @@ class Recomputation:
             if name not in self.collected:
                 relations.restart(name)
         relations.detect_closure(number)
-        if self._implied_by_edges(number):
+        if self._represent_by_edges(number):
             return
         below = {name: contents for name, contents in relations.spread.items() if name not in stratum.relations}
         with memory.working_on(partial(run.place_of, number)):
             run.evaluate(number, stratum)
-            relations.rest_there(number, stratum)
+            relations.collect_small(number, stratum)
         for name, contents in below.items():
-            relations.keep(name, contents)  # some were collected, if the stratum was evaluated in one place
+            relations.set_contents(name, contents)  # the evaluation may have collected them
         run.plans.clear()
 
     def _evaluate_with_ticks(self, number: int, stratum: Stratum) -> bool:
-        """Evaluate a stratum in this process with the ticks of its tuples. False if it is too large."""
+        """Evaluate a stratum in this process, and record the ticks of its tuples. Return False if it is too large."""
         run, tables, clock = self.run, self.relations.tables, Clock(stratum.relations, 0)
         for name in stratum.relations:
             self.relations.restart(name)
@@ -199,34 +200,34 @@ class Recomputation:
         except TooLarge:
             self.wants_ticks[number] = False
             return False
-        found = {name: settled_copy(tables[name]) for name in stratum.relations}
-        tables.update(found)
-        self.relations.ticks[number] = Ticks.of_all(found, clock.births, clock.now)
+        settled = {name: settled_copy(tables[name]) for name in stratum.relations}
+        tables.update(settled)
+        self.relations.ticks[number] = Ticks.of_all(settled, clock.births, clock.now)
         return True
 
-    # -- closures that are known by their edges
+    # -- closures that are represented by their edges
 
-    def _implied_by_edges(self, number: int) -> bool:
-        """Represent a stratum by its edges, if it is a large closure. False if it is not."""
+    def _represent_by_edges(self, number: int) -> bool:
+        """If a stratum is a large closure, represent it by its edges (`implied`), and return True."""
         closure = self.relations.closures.get(number)
         if closure is None or not self.may_be_implied(number, closure) or self.database.count(closure.edges) <= MIN_JOB_EDGES:
             return False
-        found = implied(self.relations.tables[closure.edges], self.max_pairs, self.run.cluster.here)
-        if found is not None:
-            self.relations.tables[closure.relation] = found
-        return found is not None
+        table = implied(self.relations.tables[closure.edges], self.max_pairs, self.run.cluster.here)
+        if table is not None:
+            self.relations.tables[closure.relation] = table
+        return table is not None
 
     def may_be_implied(self, number: int, closure: Closure) -> bool:
-        """True if a closure's edges are in this process, no other stratum reads its pairs, and they may be in this process."""
+        """True if a closure may be represented by its edges: no other stratum reads it, and its edges are in this process."""
         readers = self.relations.dependents.readers.get(closure.relation, set()) - {number}
-        read = number in self.run.looping or any(map(self.relations.is_materialized, readers))
-        return not read and closure.edges not in self.relations.spread and self.run.config.local_tuples != 0
+        is_read = number in self.run.looping or any(map(self.relations.is_materialized, readers))
+        return not is_read and closure.edges not in self.relations.spread and self.run.config.local_tuples != 0
 
     @property
     def max_pairs(self) -> int:
-        """The pairs that a closure in this process may have. On a cluster, partitions have the room for more."""
-        most = CLOSURE_FACTOR * (self.run.config.local_tuples or 0)
-        return max(most, MAX_IMPLIED_PAIRS) if self.run.cluster.seems_local else most
+        """The largest number of pairs of a closure in this process. On a cluster, the partitions have memory for more."""
+        pairs = CLOSURE_FACTOR * (self.run.config.local_tuples or 0)
+        return max(pairs, MAX_IMPLIED_PAIRS) if self.run.cluster.seems_local else pairs
 
 
 def is_plain(stratum: Stratum, relations: Mapping[str, Relation]) -> bool:

@@ -1,10 +1,10 @@
 """Differences between two contents of a relation that may be on Spark's partitions.
 
-The contents are a `Table` of this process, or immutable runs on the partitions (`OnPartitions`). Two contents are compared on
+Contents are a `Table` of this process, or immutable runs on the partitions (`OnPartitions`). Two contents are compared on
 the partitions. A small difference is collected to this process; a large one stays on the partitions.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,9 +20,9 @@ from semi_naive.ra.partitions.subtracting import SIDES, PartitionDifference, Sig
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.on_partitions import OnPartitions, SignedInRuns
 
-FEW = 1 << 18  # changed tuples up to which a difference is collected to this process
+MAX_COLLECTED_TUPLES = 1 << 18  # of a difference; a larger one stays on the partitions
 
-Kept = Table | OnPartitions
+Contents = Table | OnPartitions
 
 
 @dataclass(frozen=True)
@@ -46,23 +46,25 @@ class SpreadChange:
         return self.lost.count
 
     def collected(self) -> Change:
-        """Collect the changed tuples to this process."""
+        """Return the change with its tuples collected to this process."""
         *columns, sign = self.signed.columns()
         born, lost = (_block([column[sign == wanted] for column in columns]) for wanted in SIDES.values())
         return Change(born, lost)
 
 
 AnyChange = Change | SpreadChange
+AllChanges = Mapping[str, AnyChange]  # the changes of relations, by name
 
 
 def here(change: AnyChange) -> Change:
-    """Collect a change to this process, if it is on the partitions."""
+    """Return a change in this process; one that is on the partitions is collected."""
     return change.collected() if isinstance(change, SpreadChange) else change
 
 
-def between(cluster: Cluster, name: str, before: Kept, after: Kept) -> AnyChange:
-    """The change of a relation from one content to another. If all partitions are on this host, and the runs that only one has
-    are small, no job is started. Otherwise a job of one stage compares them, after another job if their buckets differ."""
+def between(cluster: Cluster, name: str, before: Contents, after: Contents) -> AnyChange:
+    """Return the change of a relation from one content to another. If all partitions are on this host, and few tuples are in
+    runs that only one of them has, this process compares them. Otherwise a job does, after another one if their buckets
+    differ."""
     if isinstance(before, Table) and isinstance(after, Table):
         return difference(before, after)
     like = next(each.relation.home for each in (after, before) if isinstance(each, OnPartitions))
@@ -70,68 +72,66 @@ def between(cluster: Cluster, name: str, before: Kept, after: Kept) -> AnyChange
     if cluster.local and (change := _compared(left.home, right.home)) is not None:
         return change
     partitions = cluster.jobs.partitions
-    found = cluster.jobs.job(Subtract(left, right, FEW // partitions, cluster.root, cluster.label("changes")))
-    blocks = [each.blocks for each in found if each.blocks is not None]
+    found = cluster.jobs.job(Subtract(left, right, MAX_COLLECTED_TUPLES // partitions, cluster.root, cluster.label("changes")))
+    blocks = [each.blocks for each in found if each.blocks is not None]  # of the partitions with small differences
     if len(blocks) == partitions:
-        arity = len(like.order)
-        return Change(*(union_of_blocks([each[side] for each in blocks], arity) for side in SIDES))
+        return Change(*(union_of_blocks([each[side] for each in blocks], len(like.order)) for side in SIDES))
     found.sort(key=lambda each: each.partition)
-    sides = {side: _relation(name, like, [getattr(each, side) for each in found], found, side) for side in SIDES}
+    sides = {side: _side_relation(name, like, found, side) for side in SIDES}
     signed = Signed(like.order, *(each.home.full for each in sides.values()))
     return SpreadChange(SignedInRuns(signed, cluster), **sides)
 
 
 def _compared(before: PartitionedIndex, after: PartitionedIndex) -> Change | None:
-    """Compare two indexes of the same order in this process, by the runs that only one of them has; None if these are large."""
-    olds, news = ([one for blocks in each.full for one in blocks] for each in (before, after))
-    shared = {one.run.path for one in olds} & {one.run.path for one in news}
-    sides = [[one for one in some if one.run.path not in shared] for some in (olds, news)]
-    if sum(one.size for some in sides for one in some) > FEW:
+    """Compare two indexes of the same order in this process, by the runs that only one of them has. None if these have more
+    than MAX_COLLECTED_TUPLES tuples."""
+    old_runs, new_runs = ([stored for blocks in index.full for stored in blocks] for index in (before, after))
+    shared = {stored.run.path for stored in old_runs} & {stored.run.path for stored in new_runs}
+    sides = [[stored for stored in runs if stored.run.path not in shared] for runs in (old_runs, new_runs)]
+    if sum(stored.size for runs in sides for stored in runs) > MAX_COLLECTED_TUPLES:
         return None
     arity = len(after.order)
-    back = tuple(after.order.index(place) for place in range(arity))
-    lost, born = (union_of_blocks([one.open().reordered(back) for one in some], arity) for some in sides)
-    found = Change(block_minus(born, lost), block_minus(lost, born))
-    return Change(*(Block(block.packing, block.words.copy()) for block in (found.born, found.lost)))
+    own = tuple(after.order.index(place) for place in range(arity))  # restores the relation's own order
+    lost, born = (union_of_blocks([stored.open().reordered(own) for stored in runs], arity) for runs in sides)
+    # The blocks are copied, as those of a run are mapped into memory, and the run may be removed.
+    return Change(*(Block(block.packing, block.words.copy()) for block in (block_minus(born, lost), block_minus(lost, born))))
 
 
-def _relation(
-    name: str, like: PartitionedIndex, full: Parts, found: list[PartitionDifference], side: str
-) -> PartitionedRelation:
-    """The lost or new tuples that a job of comparison has written, as a relation with the index of `like`. side: "born" or
-    "lost"."""
-    sizes = sum((each.sizes[side] for each in found), np.zeros_like(like.sizes))
+def _side_relation(name: str, like: PartitionedIndex, parts: list[PartitionDifference], side: str) -> PartitionedRelation:
+    """Return the new ("born") or lost ("lost") tuples that a job has written, as a relation with the index of `like`.
+    parts: the results of the partitions, in their order."""
+    full: Parts = [getattr(each, side) for each in parts]
+    sizes = sum((each.sizes[side] for each in parts), np.zeros_like(like.sizes))
     return PartitionedRelation(name, len(like.order), [PartitionedIndex(like.order, like.keys, like.map, full, sizes=sizes)])
 
 
-def side(cluster: Cluster, name: str, change: AnyChange, born: bool) -> Kept:
-    """The new tuples of a change (`born`), or its lost tuples, as a relation of the given name."""
-    found = change.born if born else change.lost
-    if isinstance(found, PartitionedRelation):
-        return OnPartitions(replace(found, name=name), cluster)
-    table = Table(found.arity)
-    table.insert_block(found)
-    table.settle()
-    return table
+def side(cluster: Cluster, name: str, change: AnyChange, born: bool) -> Contents:
+    """Return the new tuples of a change (`born`), or its lost tuples, as the contents of a relation of the given name."""
+    tuples = change.born if born else change.lost
+    return OnPartitions(replace(tuples, name=name), cluster) if isinstance(tuples, PartitionedRelation) else _table([tuples])
 
 
-def both_sides(cluster: Cluster, name: str, change: AnyChange) -> Kept:
-    """The new and the lost tuples of a change together, as a relation of the given name."""
+def both_sides(cluster: Cluster, name: str, change: AnyChange) -> Contents:
+    """Return the new and the lost tuples of a change together, as the contents of a relation of the given name."""
     if isinstance(change, Change):
-        table = Table(change.born.arity)
-        for block in (change.born, change.lost):
-            table.insert_block(block)
-        table.settle()
-        return table
+        return _table([change.born, change.lost])
     born, lost = change.born.home, change.lost.home
     full = [came + went for came, went in zip(born.full, lost.full, strict=True)]
     index = PartitionedIndex(born.order, born.keys, born.map, full, sizes=born.sizes + lost.sizes)
     return OnPartitions(PartitionedRelation(name, len(born.order), [index]), cluster)
 
 
+def _table(blocks: list[Block]) -> Table:
+    table = Table(blocks[0].arity)
+    for block in blocks:
+        table.insert_block(block)
+    table.settle()
+    return table
+
+
 @dataclass(frozen=True)
 class ColumnBounds:
-    """The bounds of the values in each column, readable like those of a block (`packing.bounds`)."""
+    """The bounds of the values in each column of a run, with the attributes that a block has for them (`packing.bounds`)."""
 
     bounds: Bounds
 
@@ -141,29 +141,31 @@ class ColumnBounds:
 
 
 def column_blocks(contents: Table | PartitionedRelation | Block) -> Iterator[Block | ColumnBounds]:
-    """The blocks of a relation, each column in its place; of a relation on the partitions only the bounds of the columns."""
+    """Yield the blocks of a relation in its own column order; for runs on the partitions only the bounds of their columns."""
     if isinstance(contents, Table):
         yield from contents.blocks("all", own_order(contents.arity))
     elif isinstance(contents, Block):
         yield contents
     else:
         places = [contents.home.order.index(place) for place in range(contents.arity)]
-        for stored in (one for blocks in contents.home.full for one in blocks):
+        for stored in (stored for blocks in contents.home.full for stored in blocks):
             yield ColumnBounds(tuple(stored.bounds[place] for place in places))
 
 
 def index_of(cluster: Cluster, arity: int, keys: int = 1) -> PartitionedIndex:
-    """Return an empty index in the relation's own column order. keys: the number of leading columns that determine the
-    bucket."""
+    """Return an empty index in the relation's own column order. keys: the number of columns for the bucket."""
     return PartitionedIndex(own_order(arity), min(keys, arity), cluster.bucket_map())
 
 
-def laid_out(cluster: Cluster, name: str, kept: Kept, *like: PartitionedIndex) -> PartitionedRelation:
-    """Distribute a relation over the buckets of the indexes `like`, unless it already has the buckets of the only one."""
-    if isinstance(kept, OnPartitions) and len(like) == 1 and _alike(kept.relation.home, like[0]):
-        return kept.relation
+def laid_out(cluster: Cluster, name: str, contents: Contents, *like: PartitionedIndex) -> PartitionedRelation:
+    """Return a relation with indexes of the orders and buckets of `like`. If it has the same single index already, it is
+    returned unchanged; otherwise a job distributes its tuples."""
+    if isinstance(contents, OnPartitions) and len(like) == 1:
+        home, [wanted] = contents.relation.home, like
+        if (home.order, home.keys, home.map.homes) == (wanted.order, wanted.keys, wanted.map.homes):
+            return contents.relation
     indexes = [PartitionedIndex(each.order, each.keys, each.map) for each in like]
-    source = kept.relation if isinstance(kept, OnPartitions) else _shared(cluster, name, kept)
+    source = contents.relation if isinstance(contents, OnPartitions) else _copied_to_hosts(cluster, name, contents)
     reorder = SendToIndexes({name: source}, {name: indexes}, cluster.jobs.partitions)
     for born in cluster.jobs.job(reorder, StoreIndexes({name: indexes}, cluster.label("laid-out"), cluster.root)):
         if isinstance(born, Born):
@@ -172,12 +174,8 @@ def laid_out(cluster: Cluster, name: str, kept: Kept, *like: PartitionedIndex) -
     return PartitionedRelation(name, len(like[0].order), indexes)
 
 
-def _alike(one: PartitionedIndex, other: PartitionedIndex) -> bool:
-    return (one.order, one.keys, one.map.homes) == (other.order, other.keys, other.map.homes)
-
-
-def _shared(cluster: Cluster, name: str, table: Table):
-    """Copy a table to every host, so that each partition can select its part. Return (stored block, column order)."""
+def _copied_to_hosts(cluster: Cluster, name: str, table: Table):
+    """Copy a table to every host, from which each partition selects its part. Return (stored block, column order)."""
     order = own_order(table.arity)
     whole = union_of_blocks(table.blocks("all", order), table.arity)
     return (cluster.share(name, whole) if whole.size else []), order

@@ -1,13 +1,15 @@
-"""The relations of a session, kept at the fixpoint of its rules while its facts change.
+"""The relations of a session, maintained at the fixpoint of its rules while its facts change.
 
 Contents are immutable: those of the previous epoch remain valid, and are restored if a transaction fails.
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import starmap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from semi_naive.config import Config
 from semi_naive.host import limits
@@ -30,26 +32,22 @@ from semi_naive.session.maintenance.in_driver import InDriver
 from semi_naive.session.maintenance.materialized import MaterializedRelations, State
 from semi_naive.session.maintenance.propagation import Propagation
 from semi_naive.session.maintenance.recomputation import Recomputation, is_plain
-from semi_naive.session.maintenance.spread import AnyChange
+from semi_naive.session.maintenance.spread import AllChanges
+
+if TYPE_CHECKING:
+    from semi_naive.session.durability.directory import Directory, LoggedTransaction
 
 MIN_TUPLES_TO_LOAD_KERNELS = 1 << 17  # tuples of a session from which kernels are loaded before its first transaction
-SEARCHES = (
-    "kernels.ranges",
-    "kernels.mark_within_bounds",
-    "kernels.pack_fields",
-    "kernels.unpack",
-    "kernels.expand_some",
-    "kernels.field_at",
-)
-KERNELS = *SEARCHES, "lanes._mark_in_lanes", "words._drop", "unions._unite_rows"
+_SEARCHES = ("ranges", "mark_within_bounds", "pack_fields", "unpack", "expand_some", "field_at")
+KERNELS = *(f"kernels.{name}" for name in _SEARCHES), "lanes._mark_in_lanes", "words._drop", "unions._unite_rows"
 
 
 @dataclass(frozen=True)
 class Structure:
-    """The rules that a session evaluates, with its relations; for `Upkeep.restore`."""
+    """A savepoint of the rules that a session evaluates and of its relations, for `Upkeep.restore`."""
 
     state: State
-    dictionaries: list[tuple[dict, dict]]  # dictionaries that other objects read, each with a copy
+    dictionaries: list[tuple[dict, dict]]  # (dictionary that other objects read, a copy of it)
     strata: list[Stratum]
     budgets: dict
     wants_ticks: dict
@@ -71,8 +69,8 @@ class Upkeep:
     # -- the first epoch
 
     def begin(self, given, changeable: set[str], outputs: Iterable[str]) -> None:
-        """Read the facts, and compute the outputs and the relations that they depend on. given: as for `Program.run`, but
-        relations that are left out begin empty; changeable: the relations whose facts may change."""
+        """Read the facts, and compute the outputs and the relations that they depend on. given: the facts, as for
+        `Program.run`; a relation without facts is empty. changeable: the relations whose facts may change."""
         with translate_failures(lambda: self.run.cluster.known):
             self.relations.load(given, changeable)
             self._prepare(changeable)
@@ -80,18 +78,18 @@ class Upkeep:
             self._load_kernels()
 
     def _below(self, names: Iterable[str]) -> set[int]:
-        """Return the strata that derive some relations, those that they depend on, and strata without rules, which have facts
-        alone."""
+        """Return the numbers of the strata that derive the relations `names`, of those that they depend on, and of all strata
+        without rules, which have facts alone."""
         homes = self.relations.dependents.homes
 
-        def deriving(some: Iterable[str]) -> list[int]:
-            return [homes[name] for name in some if name in homes]
+        def strata_of(relations: Iterable[str]) -> list[int]:
+            return [homes[name] for name in relations if name in homes]
 
-        edges = {number: deriving(stratum.reads) for number, stratum in enumerate(self.run.strata)}
+        edges = {number: strata_of(stratum.reads) for number, stratum in enumerate(self.run.strata)}
         for loop in self.run.compiled.loops.values():
             for number in loop.numbers:
-                edges[number] += [*loop.numbers, *deriving(loop.of.read)]
-        return reachable([*self._without_rules(), *deriving(names)], edges)
+                edges[number] += [*loop.numbers, *strata_of(loop.of.read)]
+        return reachable([*self._without_rules(), *strata_of(names)], edges)
 
     def _without_rules(self) -> list[int]:
         """Return the strata without rules, whose relations have facts alone."""
@@ -99,7 +97,8 @@ class Upkeep:
         return [number for number, each in enumerate(self.run.strata) if not each.rules and is_plain(each, relations)]
 
     def _drop_others(self, needed: set[int]) -> list[int]:
-        """Drop the tables of all strata but some, so that only these are evaluated and maintained. Return them, ascending."""
+        """Drop the tables of all strata that are not in `needed`, so that only the needed ones are evaluated and maintained.
+        Return the needed ones, ascending."""
         for number, stratum in enumerate(self.run.strata):
             if number not in needed:
                 for name in stratum.relations:
@@ -108,25 +107,27 @@ class Upkeep:
 
     def materialize(self, name: str) -> bool:
         """Evaluate a relation of the program and those that it depends on, and maintain them from now on. Return False if it is
-        there already. After an error, the caller calls `restore`."""
+        evaluated already, or is no relation of the program. After an error, the caller calls `restore`."""
         relations = self.relations
         if name in relations.tables or name not in relations.dependents.homes:
             return False
         limits.measure(self.run.nbytes)
-        relations.back_to(relations.state().copy())
+        relations.restore(relations.state().copy())
         missing = sorted(number for number in self._below([name]) if not relations.is_materialized(number))
         with translate_failures(lambda: self.run.cluster.known):
             self._compute(missing)
         return True
 
-    def take_up(self, directory, changeable: set[str], outputs: Iterable[str], retain: int) -> tuple[list, list[str]]:
-        """Restore the first retained epoch of a session from its directory (`durability`). Return (what `Directory.take_up`
-        says of this epoch and of later ones, relations that were derived again because their rules have changed). Relations on
-        the partitions and their dependents are derived again, too. Relations that are neither outputs nor in the directory are
-        for `materialize`."""
+    def load(
+        self, directory: Directory, changeable: set[str], outputs: Iterable[str], retain: int
+    ) -> tuple[list[LoggedTransaction], list[str]]:
+        """Restore the first retained epoch of a session from its directory.
+        Return (transactions, derived again). transactions: those of `Directory.load`; the first one has been applied. derived
+        again: the relations whose rules have changed since the directory was written. Relations on the partitions and their
+        dependents are derived again, too. Relations that are neither outputs nor in the directory are not evaluated."""
         relations, run = self.relations, self.run
         relations.use({name: Table(relation.arity) for name, relation in self.program.relations.items()}, relations.spread)
-        logged, saved = directory.take_up(self, changeable, retain)
+        transactions, saved = directory.load(self, changeable, retain)
         self._prepare(changeable)
         stale: set[int] = set()
         missing: set[str] = set()
@@ -148,11 +149,12 @@ class Upkeep:
             else:
                 for name in names:  # all of its facts are in the program's text
                     relations.tables[name].settle()
-        if logged[0].net or stale:
-            self.apply(logged[0].net, stale=stale)
+        net = transactions[0].net
+        if net or stale:
+            self.apply(net, stale=stale)
         self._load_kernels()
         derived_again = [name for number in sorted(stale) for name in run.strata[number].relations]
-        return logged, [name for name in derived_again if name not in directory.same]
+        return transactions, [name for name in derived_again if name not in directory.unchanged]
 
     def _prepare(self, changeable: set[str]) -> None:
         """Set up the evaluation of strata, once the facts are loaded."""
@@ -163,8 +165,9 @@ class Upkeep:
         facts.base = {name for each in plain for name in each.relations} & changeable
 
     def _compute(self, numbers: Iterable[int]) -> None:
+        """Compute strata, again if runs on the partitions are lost."""
         recomputation = self.recomputation
-        self.relations.trying(partial(recomputation.compute_all, numbers), recomputation.compute_again)
+        self.relations.retry_lost_runs(partial(recomputation.compute_all, numbers), recomputation.compute_again)
 
     def _load_kernels(self) -> None:
         """Load the kernels of a large session, so that its first transactions do not wait for them."""
@@ -174,21 +177,14 @@ class Upkeep:
 
     # -- transactions
 
-    def apply(
-        self, net: dict[str, Change], collected: Collection[str] = (), stale: Set[int] = frozenset()
-    ) -> dict[str, AnyChange]:
-        """Change explicit facts and all relations that depend on them, and return the changes of each relation.
-
-        net: the changes of explicit facts.
-        collected: relations whose changes are needed in this process.
-        stale: strata that are recomputed in any case.
-
-        After an error the caller restores the previous state (`back_to`).
-        """
+    def apply(self, net: dict[str, Change], collected: Collection[str] = (), stale: Set[int] = frozenset()) -> AllChanges:
+        """Change explicit facts and all relations that depend on them, and return the changes of each relation. net: the
+        changes of explicit facts. collected: relations whose changes are needed in this process. stale: strata that are
+        recomputed in any case. After an error the caller restores the previous state (`restore_state`)."""
         relations = self.relations
         limits.measure(self.run.nbytes)
         with translate_failures(lambda: self.run.cluster.known):
-            changes = relations.trying(
+            changes = relations.retry_lost_runs(
                 lambda: Propagation(self.recomputation, self.in_driver, self.across, net).propagate(stale, collected),
                 self.recomputation.compute_again,
             )
@@ -201,10 +197,10 @@ class Upkeep:
         self.run.database.cache.clear()
         return changes
 
-    def back_to(self, state: State) -> None:
+    def restore_state(self, state: State) -> None:
         """Restore the relations of a state, clear the caches that depend on them, and remove unread files."""
         relations = self.relations
-        relations.back_to(state.copy())
+        relations.restore(state.copy())
         relations.dependents.forget_values()
         for name in relations.tables.keys() - self.program.relations.keys():
             del relations.tables[name]
@@ -214,23 +210,23 @@ class Upkeep:
 
     # -- registered rules
 
-    def extend(self, more: Compiled, inputs: Iterable[str]) -> list[int]:
-        """Evaluate additional rules, and maintain them from now on. inputs: their relations whose facts may change. Return the
-        numbers of their strata. After an error, the caller calls `restore`."""
+    def extend(self, compiled: Compiled, inputs: Iterable[str]) -> list[int]:
+        """Evaluate the rules of another compiled program, and maintain them from now on. Return the numbers of their strata.
+        After an error, the caller calls `restore`. inputs: those of its relations whose facts may change."""
         run, relations = self.run, self.relations
         limits.measure(run.nbytes)
-        relations.back_to(relations.state().copy())
-        fresh = {name: each for name, each in more.program.relations.items() if name not in self.program.relations}
-        self.program.relations.update(fresh)
-        self.program.types.update(more.program.types)
-        run.indexes.arities.update({name: each.arity for name, each in fresh.items()})
-        relations.tables.update({name: Table(each.arity) for name, each in fresh.items()})
+        relations.restore(relations.state().copy())
+        added = {name: each for name, each in compiled.program.relations.items() if name not in self.program.relations}
+        self.program.relations.update(added)
+        self.program.types.update(compiled.program.types)
+        run.indexes.arities.update({name: each.arity for name, each in added.items()})
+        relations.tables.update({name: Table(each.arity) for name, each in added.items()})
         relations.facts.given.update({name: relations.tables[name] for name in inputs})
         relations.facts.base.update(inputs)
-        relations.facts.read_text(run, more.program.rules)
-        own = [stratum for stratum in more.strata if fresh.keys() >= set(stratum.relations)]
-        numbers = list(range(len(run.strata), len(run.strata) + len(own)))
-        run.strata += [replace(stratum, rules=[rule for rule in stratum.rules if not is_fact(rule)]) for stratum in own]
+        relations.facts.read_text(run, compiled.program.rules)
+        strata = [stratum for stratum in compiled.strata if added.keys() >= set(stratum.relations)]
+        numbers = list(range(len(run.strata), len(run.strata) + len(strata)))
+        run.strata += [replace(stratum, rules=[rule for rule in stratum.rules if not is_fact(rule)]) for stratum in strata]
         for number in numbers:
             relations.dependents.add(number, run.strata[number])
         with translate_failures(lambda: run.cluster.known):
@@ -240,7 +236,7 @@ class Upkeep:
     def retract(self, numbers: Iterable[int]) -> None:
         """Drop strata and their relations. Readers that have their tables keep them."""
         run, relations = self.run, self.relations
-        relations.back_to(relations.state().copy())
+        relations.restore(relations.state().copy())
         for number in numbers:
             self.in_driver.forget_counts(number)
             run.profile.forget(number)
@@ -266,25 +262,25 @@ class Upkeep:
         return Structure(self.relations.state(), dictionaries, strata, budgets, wants_ticks)
 
     def restore(self, saved: Structure) -> None:
-        """Undo `extend` or `retract`: restore the rules and relations that `saved` has returned."""
-        for each, before in saved.dictionaries:  # other threads read them meanwhile
-            each.update(before)
-            for name in each.keys() - before.keys():
-                del each[name]
+        """Undo `extend`, `retract` or `materialize`: restore the rules and relations that `saved` has returned."""
+        for dictionary, before in saved.dictionaries:  # changed in place, as other threads may be reading them
+            dictionary.update(before)
+            for name in dictionary.keys() - before.keys():
+                del dictionary[name]
         self.run.strata = saved.strata
         self.relations.dependents = Dependents(saved.strata, self.values)
         self.recomputation.budgets, self.recomputation.wants_ticks = saved.budgets, saved.wants_ticks
-        self.back_to(saved.state)
+        self.restore_state(saved.state)
 
     # -- explain
 
-    def explain_changes(self, name: str | None, known: Callable[[str], Any]) -> str:
-        """Format the rules that maintain all strata, or the stratum of one relation. known: a function that raises an error for
-        an unknown relation."""
+    def explain_changes(self, name: str | None, check_known: Callable[[str], Any]) -> str:
+        """Format the rules that maintain all strata, or the stratum of one relation. check_known: raises an error for unknown
+        ones."""
         strata = [(number, each) for number, each in enumerate(self.run.strata)
                   if each.rules and (name is None or name in each.relations)]  # fmt: skip
         if name is not None and not strata:
-            known(name)
+            check_known(name)
             return f"{name}\n  no rule derives it\n"
         return "\n".join(starmap(self._explained, strata))
 

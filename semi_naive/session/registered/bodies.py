@@ -2,8 +2,8 @@
 
     path("Ulm", y), !blocked(y)     becomes     query(y) :- path("Ulm", y), !blocked(y).     .decl query(y: symbol)
 
-The rule is registered while the query is answered, so a body may have whatever rules have: parameters, aggregates, arithmetic,
-system relations. It cannot read relations that have parameters.
+The rule is registered while the query is answered, so a body may have everything that rules may have: parameters, aggregates,
+arithmetic, system relations. It cannot read relations that have parameters.
 """
 
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ from semi_naive.language.parsing.parse import parse
 from semi_naive.language.trees import rebuilt, walk
 from semi_naive.ra import ir
 from semi_naive.sandbox import NoFiles
-from semi_naive.session.registered.rules import Known, declarations_read, inferred_types
+from semi_naive.session.registered.rules import ReadableByName, declarations_read, inferred_types
 
-NAME = "query"  # of the relation of the answers, and of the text in errors
+NAME = "query"  # the name of the relation of the answers, and of the text in errors
 EXPECTS = 'a query is an atom or a body, as in path(1, y), name(x, "Ann") or path(1, y), !blocked(y), y > 3'
 PLAIN_TERMS = (
     syntax.Variable,
@@ -30,8 +30,8 @@ PLAIN_TERMS = (
 
 
 def parse_query(text: str) -> syntax.Atom | syntax.Clause:
-    """Return a query as an atom, if it is one that computes nothing and has no parameters; otherwise as a rule for `NAME`
-    without attributes. Raises ProgramError or BadInput for any other text.
+    """Parse a query. Return an atom if it is one without arithmetic, functors and parameters; otherwise return a rule whose
+    body is the query, and whose head is NAME without attributes. Raises ProgramError or BadInput for any other text.
 
     >>> parse_query("path(1, y)").relation, parse_query("path(1, y), y > 3.").body.items[1].op
     ('path', '>')
@@ -47,7 +47,7 @@ def parse_query(text: str) -> syntax.Atom | syntax.Clause:
 
 
 def _rule(head: str, body: str) -> str:
-    """Return the text of a rule. A body with a # has lines of its own, so that the preprocessor sees its directives."""
+    """Return the text of a rule. A body with a # gets its own lines, so that the preprocessor finds its directives."""
     body = body.strip().removesuffix(".")
     return f"{head} :-\n{body}\n." if "#" in body else f"{head} :- {body}."
 
@@ -56,23 +56,24 @@ def _is_plain(term) -> bool:
     return isinstance(term, PLAIN_TERMS) and not (isinstance(term, syntax.Variable) and term.name.startswith("$"))
 
 
-def rules_of_body(name: str, text: str, known: Known, program: ir.Program) -> str:
-    """Return the text of rules for a relation of the answers to a body, with an attribute for each variable, in the order of
-    the text. name: of the relation; known: the relations that the body may read; program: the session's."""
+def rules_of_body(name: str, text: str, readable: ReadableByName, program: ir.Program) -> str:
+    """Return the text of a rule and a declaration for the answers to a query: a relation with an attribute for each variable
+    outside of aggregates, in the order of the text. name: that of the relation; text: the query; readable: the relations that
+    it may read; program: the session's."""
     clause = parse_query(text)
     body = clause if isinstance(clause, syntax.Atom) else clause.body
     outside = rebuilt(body, lambda node: syntax.Underscore() if isinstance(node, syntax.Aggregate) else None)
     names = dict.fromkeys(node.name for node in walk(outside) if isinstance(node, syntax.Variable))
     variables = [each for each in names if not each.startswith("$")]
-    types = _types_of_variables(variables, body, known, program)
+    types = _types_of_variables(variables, body, readable, program)
     attributes = ", ".join(f"{each}: {types[each]}" for each in variables)
     rule = _rule(f"{name}({', '.join(variables)})", text)
     return f"{rule}\n.decl {name}({attributes})"
 
 
-def _types_of_variables(variables: list[str], body, known: Known, program: ir.Program) -> Mapping[str, str]:
-    """Infer the type of each variable of a body; number where the body does not determine it, which the check of the rules
-    then accepts or reports."""
-    declared = declarations_read(walk(body), known, NAME)
-    found = inferred_types(variables, [*program.typed, *declared, syntax.Clause((syntax.Atom(NAME, ()),), body)])
-    return {name: found.get(name, "number") for name in variables}
+def _types_of_variables(variables: list[str], body, readable: ReadableByName, program: ir.Program) -> Mapping[str, str]:
+    """Infer the type of each variable of a body. If it is undetermined, return number, which the later check of the rule
+    accepts or reports."""
+    declarations = declarations_read(walk(body), readable, NAME)
+    inferred = inferred_types(variables, [*program.typed, *declarations, syntax.Clause((syntax.Atom(NAME, ()),), body)])
+    return {name: inferred.get(name, "number") for name in variables}

@@ -1,7 +1,7 @@
 """Proofs of tuples that registered rules with parameters derive.
 
-For subscribers, the rules are evaluated with each parameter as an attribute. A proof refers to the rules as written, in which
-`$name` has one value. So the rules are evaluated again for these values, over the relations of an epoch.
+For subscribers, the rules are evaluated with each parameter as an attribute. A proof shows the rules as the user wrote them, in
+which `$name` has one value. So they are evaluated once more for these values, over the relations of an epoch.
 """
 
 from collections.abc import Iterator
@@ -22,41 +22,44 @@ if TYPE_CHECKING:
 
 @contextmanager
 def reasons(session: Any, name: str, given: dict, epoch: Any) -> Iterator["Why"]:
-    """Yield the proofs of a relation's tuples for given parameters. No transaction is open while the block runs. The rules read
-    the relations of an epoch. If it is the last one, relations of registered rules without a subscriber are evaluated too."""
+    """Yield the search for proofs of a relation of registered rules at an epoch, for given values of its parameters. No
+    transaction is open while the block runs. At the last epoch, relations of registered rules that are not evaluated, and that
+    the rules read, are evaluated for this."""
     registry = session.registry
-    with session.alone():
-        key = registry.key(name, given)
+    with session.in_turn():
+        key = registry.parameter_key(name, given)
         rules: Registered = registry.rules[name]
-        with registry.there(rules.reads):
-            now = session.at(session.epoch) if epoch.number == session.epoch else epoch
+        with registry.evaluated(rules.reads):
+            if epoch.number == session.epoch:
+                epoch = session.at(session.epoch)  # with the relations that have just been evaluated
             for each in rules.reads:
-                now.check(each)
-            asked = Table(len(key))
-            asked.insert([np.array([bits]) for bits in key], 1)
-            asked.settle()
-            yield _proofs_at(session, rules, asked, now)
+                epoch.check(each)
+            parameter_values = Table(len(key))
+            parameter_values.insert([np.array([bits]) for bits in key], 1)
+            parameter_values.settle()
+            yield _proofs_at(session, rules, parameter_values, epoch)
 
 
-def _proofs_at(session: Any, rules: Registered, asked: Table, epoch: Any) -> "Why":
-    """Evaluate rules over the relations of an epoch for given parameter values, and return the search for proofs in the result.
-    asked: the one tuple of parameter values. epoch: the contents of the relations."""
+def _proofs_at(session: Any, rules: Registered, parameter_values: Table, epoch: Any) -> "Why":
+    """Evaluate rules over the relations of an epoch, and return the search for proofs in the result. parameter_values: 1
+    tuple."""
     from semi_naive.provenance.why import Why
     from semi_naive.running.run import ProgramRun
 
-    known, values = session.registry.known, session.upkeep.values
-    program = parameters_as_variables(rules, known, session.program.checked)
-    reads = {rules.asked: asked, **{name: epoch.kept(name) for name in rules.reads}}
-    wanted = type(session.program).from_checked(
-        replace(program, directives=[ir.FileDirective("output", rules.name)]), rules.name
-    )
-    run = ProgramRun(wanted, wanted.compile(reads, once=False), Config(), session.upkeep.run.cluster.spark, values=values)
-    with run.run(reads, lenient=True):
+    registry, values = session.registry, session.upkeep.values
+    checked = parameters_as_variables(rules, registry.readable, session.program.checked)
+    checked = replace(checked, directives=[ir.FileDirective("output", rules.name)])
+    inputs = {rules.parameter_relation: parameter_values, **{name: epoch.contents(name) for name in rules.reads}}
+    program = type(session.program).from_checked(checked, rules.name)
+    run = ProgramRun(program, program.compile(inputs, once=False), Config(), session.upkeep.run.cluster.spark, values=values)
+    with run.run(inputs, lenient=True):
         derived = {name: table for name, table in run.database.tables.items() if name not in rules.reads}
-        spread = {name: value for name, value in run.database.on_partitions.items() if name not in rules.reads}
-    tables = {name: table for name, table in epoch.tables.items() if name not in epoch.spread}
-    before = session.registry.with_rules(session.program.checked, epoch.tables.keys() | epoch.spread.keys())
-    own = {name: value for name, value in program.relations.items() if name not in before.relations}
-    more = [rule for rule in program.rules if rule.head.relation in own]
-    whole = replace(before, relations=before.relations | own, rules=[*before.rules, *more], sums=before.sums | program.sums)
-    return Why(whole, tables | derived, values, epoch.given, {**epoch.spread, **spread}, named={rules.asked: rules.parameters})
+        spread = {name: runs for name, runs in run.database.on_partitions.items() if name not in rules.reads}
+    tables = {name: table for name, table in epoch.tables.items() if name not in epoch.spread} | derived
+    others = registry.with_registered_rules(session.program.checked, epoch.tables.keys() | epoch.spread.keys())
+    own = {name: relation for name, relation in checked.relations.items() if name not in others.relations}
+    own_rules = [rule for rule in checked.rules if rule.head.relation in own]
+    relations, sums = others.relations | own, others.sums | checked.sums
+    whole = replace(others, relations=relations, rules=[*others.rules, *own_rules], sums=sums)
+    names = {rules.parameter_relation: rules.parameters}
+    return Why(whole, tables, values, epoch.given, {**epoch.spread, **spread}, named=names)

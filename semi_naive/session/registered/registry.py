@@ -24,7 +24,7 @@ from semi_naive.ra.ir import Program, Relation
 from semi_naive.session.durability.registrations import Registrations
 from semi_naive.session.registered.bodies import NAME, rules_of_body
 from semi_naive.session.registered.demand import Demand
-from semi_naive.session.registered.rules import Inlined, Registered, registered, source
+from semi_naive.session.registered.rules import Inlined, Registered, registered, system_rules
 from semi_naive.session.registered.shapes import Shapes
 from semi_naive.session.registered.subscribers import Subscribers
 from semi_naive.session.registered.subscriptions import rest_of_table, without_parameters
@@ -35,7 +35,8 @@ log = logging.getLogger("semi_naive")
 
 @dataclass(frozen=True)
 class Waiting:
-    """Rules that read relations which are not there yet. missing: these; error: the one that was found when they came."""
+    """Rules that read relations which are not registered yet.
+    missing: the names of these relations. error: the error of the rules that was found once all relations were registered."""
 
     text: str
     missing: frozenset[str]
@@ -49,21 +50,21 @@ class Registry:
         self._session = session
         self.rules: dict[str, Registered] = {}
         self._demand = Demand(session, self.rules)
-        inlined = {name: Inlined(found) for name, found in session.program.checked.inlined.items()}
-        # All relations that other rules may read.
-        self.known: dict[str, Relation | Registered | Inlined] = RELATIONS | inlined | session.declared
-        self._sources = {name: source(each) for name, each in RELATIONS.items() if name not in session.declared}
+        inlined = {name: Inlined(statements) for name, statements in session.program.checked.inlined.items()}
+        # The relations that registered rules may read: those of the program, of registered rules, and about the session.
+        self.readable: dict[str, Relation | Registered | Inlined] = RELATIONS | inlined | session.declared
+        self._system_rules = {name: system_rules(each) for name, each in RELATIONS.items() if name not in session.declared}
         self.waiting: dict[str, Waiting] = {}
         self._shapes = Shapes(session.program.checked.types)
-        # The number of users of each (relation, values of its parameters).
+        # The number of users by (relation, values of its parameters).
         self._uses: dict[tuple[str, tuple[int, ...]], int] = {}
         self.subscribers = Subscribers(session, self)
 
     # -- rules
 
     def register(self, name: str, text: str, check: Callable[[Registered], None] | None = None) -> None:
-        """See `Session.register`. check: raises an exception if the rules are valid, but not allowed. Rules with a check do not
-        wait for relations that are not there, because what they would read is not known."""
+        """See `Session.register`. check: raises an exception if the rules are valid, but not allowed. With a check, rules that
+        read unknown relations are an error, and do not wait for these: a check needs to know what the rules read."""
         if name in self.rules or name in self.waiting:
             raise ValueError(f"{name} is registered already: unregister it first")
         if check is None:
@@ -71,11 +72,11 @@ class Registry:
         else:
             self._register(name, text)
             check(self.rules[name])
-        self._resume()
-        self._session.note(False, "register", name, text)
+        self._register_unblocked()
+        self._session.log_event(False, "register", name, text)
 
     def _register_or_wait(self, name: str, text: str) -> None:
-        """Check rules and add them; if they read relations that are not there and have no other errors, they wait for these."""
+        """Check rules and add them. If their only errors are relations that are not registered, they wait for these."""
         try:
             self._register(name, text)
         except ProgramError as error:
@@ -86,66 +87,68 @@ class Registry:
             self._set_waiting(self.waiting | {name: Waiting(text, frozenset(missing))})
 
     def _set_waiting(self, waiting: dict[str, Waiting]) -> None:
-        """Replace the rules that wait; the open turn restores them if it fails."""
-        self._session.undo(partial(setattr, self, "waiting", self.waiting))
+        """Replace the dictionary of waiting rules. The open turn restores the old one if it fails."""
+        self._session.add_undo(partial(setattr, self, "waiting", self.waiting))
         self.waiting = waiting
 
-    def _resume(self) -> None:
-        """Register the rules that wait, as far as the relations that they read are there now. Rules that turn out to be wrong
-        wait on: whoever asks for them gets the error."""
-        while ready := [name for name, each in self.waiting.items() if each.missing <= self.known.keys() and not each.error]:
-            name, waited = ready[0], self.waiting[ready[0]]
-            self._set_waiting({each: one for each, one in self.waiting.items() if each != name})
+    def _register_unblocked(self) -> None:
+        """Register the waiting rules whose missing relations are all registered now. Rules with other errors remain waiting;
+        `check_waiting` raises their error."""
+        while ready := [name for name, each in self.waiting.items() if each.missing <= self.readable.keys() and not each.error]:
+            name, rules = ready[0], self.waiting[ready[0]]
+            self._remove_waiting(name)
             try:
-                self._register_or_wait(name, waited.text)
+                self._register_or_wait(name, rules.text)
             except (ProgramError, ValueError) as error:
                 log.warning("the rules for %s are wrong, now that all that they read is there: %s", name, error)
-                self._set_waiting(self.waiting | {name: replace(waited, error=error)})
+                self._set_waiting(self.waiting | {name: replace(rules, error=error)})
+
+    def _remove_waiting(self, name: str) -> None:
+        self._set_waiting({other: rules for other, rules in self.waiting.items() if other != name})
 
     def check_waiting(self, name: str) -> None:
-        """Raise an error if the rules for a relation wait for others."""
-        if waited := self.waiting.get(name):
-            if waited.error:
-                raise waited.error
-            missing = ", ".join(sorted(waited.missing - self.known.keys()))
+        """Raise an error if the rules for a relation wait for other relations."""
+        if rules := self.waiting.get(name):
+            if rules.error:
+                raise rules.error
+            missing = ", ".join(sorted(rules.missing - self.readable.keys()))
             raise ValueError(f"the rules for {name} wait for {missing}: register {missing} first")
 
     def _register(self, name: str, text: str) -> None:
         """Check rules and add them. The open turn removes them if it fails."""
-        rules = registered(name, text, self.known, self._session.program.checked, self._shapes)
+        rules = registered(name, text, self.readable, self._session.program.checked, self._shapes)
         for other in self.rules.values() if rules.types else ():
-            for each in rules.types.keys() & other.types.keys():
-                if rules.types[each] != other.types[each]:
-                    raise ValueError(f"the rules for {other.name} declare another type {each}: give one of them another name")
-        self._session.undo(partial(self._drop, name))
+            for type_name in rules.types.keys() & other.types.keys():
+                if rules.types[type_name] != other.types[type_name]:
+                    message = f"the rules for {other.name} declare another type {type_name}"
+                    raise ValueError(f"{message}: give one of them another name")
+        self._session.add_undo(partial(self._drop, name))
         self._add(rules)
 
     def _add(self, rules: Registered) -> None:
-        """Add rules that have been checked."""
         self.rules[rules.name] = rules
         if not rules.parameters:
-            self.known[rules.name] = rules
+            self.readable[rules.name] = rules
 
     def _drop(self, name: str) -> None:
         self.rules.pop(name, None)
-        self.known.pop(name, None)
+        self.readable.pop(name, None)
 
     def unregister(self, name: str) -> None:
         """See `Session.unregister`."""
         if name in self.waiting:
-            self._session.note(False, "unregister", name)
-            self._set_waiting({each: one for each, one in self.waiting.items() if each != name})
+            self._session.log_event(False, "unregister", name)
+            self._remove_waiting(name)
             return
         rules = self._registered(name)
         readers = sorted(each.name for each in self.rules.values() if name in each.reads | each.inlines)
         if readers:
             raise ValueError(f"{name} is read by {', '.join(readers)}: unregister what reads it first")
         if rules.users:
-            raise ValueError(
-                f"{name} is needed by {quantity(rules.users, 'subscription')}: cancel first, and end those that have a name"
-            )
-        self._session.note(False, "unregister", name)
-        self._session.undo(partial(self._add, rules))
+            users = quantity(rules.users, "subscription")
+            raise ValueError(f"{name} is needed by {users}: cancel first, and end those that have a name")
+        self._session.log_event(False, "unregister", name)
+        self._session.add_undo(partial(self._add, rules))
         self._drop(name)
 
     def _registered(self, name: str) -> Registered:
@@ -159,10 +162,10 @@ class Registry:
         self.check_waiting(name)
         if self.is_system(name):
             return RELATIONS[name]
-        return self.rules[name].relation if name in self.rules else self._session.relations[self._session.known(name)]
+        return self.rules[name].relation if name in self.rules else self._session.relations[self._session.check_known(name)]
 
-    def with_rules(self, program: Program, evaluated: Collection[str]) -> Program:
-        """Return a program with the registered rules without parameters for some relations that have been evaluated."""
+    def with_registered_rules(self, program: Program, evaluated: Collection[str]) -> Program:
+        """Return a program together with the registered rules without parameters of the relations `evaluated`."""
         for rules in self.rules.values():
             if rules.name in evaluated and not rules.parameters:
                 own = {name: each for name, each in rules.checked.relations.items() if name not in program.relations}
@@ -176,7 +179,7 @@ class Registry:
         return name in RELATIONS and name not in self._session.declared
 
     def check_given(self, name: str, given: dict) -> tuple[str, ...]:
-        """Return the names of a relation's parameters. Raises ValueError unless exactly these are given."""
+        """Return the names of a relation's parameters. Raises ValueError unless `given` has exactly these keys."""
         wanted = self.rules[name].parameters if name in self.rules else ()
         if set(given) != set(wanted):
             named = f"the parameters {', '.join(f'{each}=…' for each in wanted)}" if wanted else "no parameters"
@@ -184,8 +187,9 @@ class Registry:
             raise ValueError(f"{name} has {named}, and {found} {'is' if len(given) == 1 else 'are'} given")
         return wanted
 
-    def key(self, name: str, given: dict) -> tuple[int, ...]:
-        """Return given values of parameters in 64 bits. They may be new symbols, so no transaction may be open."""
+    def parameter_key(self, name: str, given: dict) -> tuple[int, ...]:
+        """Return the values of a relation's parameters in 64 bits. given: the values by name. New symbols among them are
+        numbered, so a turn must be open."""
         if not (wanted := self.check_given(name, given)):
             return ()
         upkeep, relation = self._session.upkeep, self.relation(name)
@@ -195,16 +199,16 @@ class Registry:
 
     # -- evaluation
 
-    def need(self, name: str, key: tuple[int, ...]) -> None:
-        """Count a user of a relation, until `release`. Its registered rules, and those that they read, are evaluated and
-        maintained while they have users; a system relation is kept up to date; a relation of the program is evaluated at its
-        first use. key: the values of its parameters."""
-        rules = self.rules.get(name) or self._sources.get(name)
+    def acquire(self, name: str, key: tuple[int, ...]) -> None:
+        """Add a user of a relation, until `release`. Registered rules, and those that they read, are evaluated and maintained
+        while they have users. A system relation is maintained while it has users. A relation of the program is evaluated at its
+        first use, and is then maintained until the session is closed. key: the values of the relation's parameters."""
+        rules = self.rules.get(name) or self._system_rules.get(name)
         if rules is None:
-            self._materialize(name)
+            self._evaluate_program_relation(name)
             return
         for each in sorted(rules.reads):
-            self.need(each, ())
+            self.acquire(each, ())
         self._savepoint(rules)
         if not rules.users:
             rules.strata = self._session.upkeep.extend(rules.compiled(), rules.inputs)
@@ -212,27 +216,27 @@ class Registry:
                 self._session.upkeep.apply({name: difference(Table(rules.relation.arity), self._session.system.table(name))})
         rules.users += 1
         self._count_use(rules, key, 1)
-        self._renew(rules)
+        self._show(rules)
 
     def answers_on_demand(self, name: str) -> bool:
-        """True if a query with constants of a relation evaluates what it asks for, as the relation is not evaluated."""
+        """True if a query of a relation can compute only the tuples that its constants ask for, because the relation is not
+        evaluated and its rules permit it."""
         return self._demand.definition(name) is not None
 
-    def _materialize(self, name: str) -> None:
-        """Evaluate a relation of the program at its first use. It is maintained as long as the session is open, so that later
-        uses cost nothing."""
+    def _evaluate_program_relation(self, name: str) -> None:
         if name not in self._session.upkeep.relations.tables:
-            self._session.save()
+            self._session.add_savepoint()
             if self._session.upkeep.materialize(name):
-                self._session.renew(name, self._session.relations.get(name))  # none, if the checks have made it
+                # A relation that the checks of rules have added is not shown.
+                self._session.set_relation(name, self._session.relations.get(name))
 
-    def _renew(self, rules: Registered) -> None:
-        """Show readers the relation of rules while it has users."""
-        self._session.renew(rules.name, rules.relation if rules.users and not self.is_system(rules.name) else None)
+    def _show(self, rules: Registered) -> None:
+        """Add the relation of rules to the last epoch if it has users, else remove it. System relations are not shown."""
+        self._session.set_relation(rules.name, rules.relation if rules.users and not self.is_system(rules.name) else None)
 
     def release(self, name: str, key: tuple[int, ...]) -> None:
-        """Release the relations that only this subscriber or query used."""
-        rules = self.rules.get(name) or self._sources.get(name)
+        """Remove a user of a relation, which `acquire` has added. Relations without users are dropped."""
+        rules = self.rules.get(name) or self._system_rules.get(name)
         if rules is None:
             return
         with limits.lifted():  # an evaluation that has exceeded its limits is released, too
@@ -244,61 +248,62 @@ class Registry:
             self._remove_user(rules)
             for each in sorted(rules.reads):
                 self.release(each, ())
-            self._renew(rules)
+            self._show(rules)
 
-    def sources_in_use(self) -> list[str]:
-        """The system relations that rules or subscribers read."""
-        return [name for name, each in self._sources.items() if each.users]
+    def system_relations_in_use(self) -> list[str]:
+        """Return the system relations that rules or subscribers read."""
+        return [name for name, each in self._system_rules.items() if each.users]
 
     def _remove_user(self, rules: Registered) -> None:
-        """Count one user less. If it was the last, the relations of the rules are dropped."""
+        """Subtract a user of rules. If it was the last one, drop their relations."""
         rules.users -= 1
         if not rules.users:
             self._session.upkeep.retract(rules.strata)
             rules.strata = []
 
     def _savepoint(self, rules: Registered) -> None:
-        """Let the open turn restore the evaluated rules and their users if it fails. Called before they change."""
-        self._session.save()
-        self._session.undo(partial(vars(rules).update, users=rules.users, strata=rules.strata))
+        """Let the open turn restore the evaluated rules and their numbers of users if it fails. Call it before they change."""
+        self._session.add_savepoint()
+        self._session.add_undo(partial(vars(rules).update, users=rules.users, strata=rules.strata))
 
     def saved(self) -> tuple:
         """Return a savepoint for `restore`."""
         return dict(self._uses), self.subscribers.saved()
 
     def restore(self, saved: tuple) -> None:
-        """Restore a saved state."""
+        """Restore a savepoint."""
         self._uses, subscribers = saved
         self.subscribers.restore(subscribers)
 
-    def _count_use(self, rules: Registered, key: tuple[int, ...], times: int) -> None:
-        """Count a use of values of parameters (times=1), or take one back (times=-1). The first use inserts the values into the
-        relation of parameters, and the end of the last one deletes them."""
+    def _count_use(self, rules: Registered, key: tuple[int, ...], step: int) -> None:
+        """Add `step`, 1 or -1, to the number of users of these parameter values. The first user inserts the values into the
+        relation of parameters; when the last one ends, they are deleted."""
         before = self._uses.get((rules.name, key), 0)
-        if key and not before + min(times, 0):
+        after = before + step
+        if key and min(before, after) == 0:
             row, none = Block.of([np.array([value]) for value in key], 1), empty(len(key))
-            self._session.upkeep.apply({rules.asked: Change(row, none) if times > 0 else Change(none, row)})
-        self._uses[rules.name, key] = before + times
-        if not before + times:
+            self._session.upkeep.apply({rules.parameter_relation: Change(row, none) if step > 0 else Change(none, row)})
+        self._uses[rules.name, key] = after
+        if not after:
             del self._uses[rules.name, key]
 
     @contextlib.contextmanager
-    def there(self, names: Iterable[str]):
+    def evaluated(self, names: Iterable[str]):
         """Evaluate the relations of registered rules among `names` while the block runs."""
         with contextlib.ExitStack() as stack:
             for each in sorted(self.rules.keys() & set(names)):
-                self.need(each, ())
+                self.acquire(each, ())
                 stack.callback(self.release, each, ())
             yield
 
     @contextlib.contextmanager
-    def body(self, text: str, check: Callable[[Registered], None] = lambda _: None):
-        """Register a rule for the answers to a body until the block ends, and yield the name of their relation. check: see
+    def registered_body(self, text: str, check: Callable[[Registered], None] = lambda _: None):
+        """Register a rule for the answers to the body of a query until the block ends. Yield its relation's name. check: see
         `register`."""
         name = NAME
-        while name in self.known or name in self.rules:
+        while name in self.readable or name in self.rules:
             name += "_"
-        self._register(name, rules_of_body(name, text, self.known, self._session.program.checked))
+        self._register(name, rules_of_body(name, text, self.readable, self._session.program.checked))
         try:
             check(self.rules[name])
             self.rules[name] = self._demand.narrowed(self.rules[name])
@@ -307,14 +312,14 @@ class Registry:
             self._drop(name)
 
     @contextlib.contextmanager
-    def answer(self, name: str, given: dict, owner: str | None = None):
-        """Yield (relation without its parameters, table) of a relation at the last epoch. A relation that is not evaluated yet
+    def contents_of(self, name: str, given: dict, owner: str | None = None):
+        """Yield the last contents of a relation, as (relation without its parameters, table). A relation that is not evaluated
         is evaluated until the block ends. owner: see `System.table`. given: the values of parameters, by name."""
-        key, relation = self.key(name, given), self.relation(name)
+        key, relation = self.parameter_key(name, given), self.relation(name)
         if self.is_system(name):
             yield relation, self._session.system.table(name, owner)
             return
-        self.need(name, key)
+        self.acquire(name, key)
         try:
             table = self._session.upkeep.relations.table(name)
             yield without_parameters(relation, len(key)), rest_of_table(table, key) if key else table
@@ -322,11 +327,12 @@ class Registry:
             self.release(name, key)
 
     def registrations(self) -> Registrations:
-        """The rules and named subscriptions to store in the directory of the session."""
+        """Return the rules and the named subscriptions to store in the directory of the session."""
         texts = {name: rules.text for name, rules in self.rules.items()}
-        return Registrations(texts | {name: each.text for name, each in self.waiting.items()}, dict(self.subscribers.histories))
+        texts |= {name: rules.text for name, rules in self.waiting.items()}
+        return Registrations(texts, dict(self.subscribers.histories))
 
-    def take_up(self, registrations: Registrations, redefined: Iterable[str]) -> None:
+    def load(self, registrations: Registrations, redefined: Iterable[str]) -> None:
         """Restore the rules and named subscriptions stored in a directory. Rules that are not valid any more are left out, with
         a warning. redefined: the relations whose rules have changed since; subscriptions to them are left out, too."""
         for name, text in registrations.rules.items():
@@ -334,7 +340,7 @@ class Registry:
                 self._register_or_wait(name, text)
             except ProgramError as error:
                 log.warning("the rules for %s, which were registered, are not right any more and are left out: %s", name, error)
-        self._resume()
+        self._register_unblocked()
         changed = set(redefined)
         for name, rules in self.rules.items():
             changed |= {name} if rules.reads & changed else set()
@@ -344,5 +350,5 @@ class Registry:
                 log.warning("%s follows from other rules now: the changes kept for the subscription %r are gone", name, called)
             else:
                 if not history.lapsed:
-                    self.need(name, history.key)
+                    self.acquire(name, history.key)
                 self.subscribers.histories[called] = history

@@ -1,4 +1,4 @@
-"""The subscriptions of a session, and the changes that are kept for those that have a name."""
+"""The subscriptions of a session, and the changes that are stored for named ones."""
 
 import logging
 from collections.abc import Collection, Mapping
@@ -8,7 +8,7 @@ from typing import Any
 
 from semi_naive.ra.blocks.changes import Change, empty, own_order, union_of_blocks
 from semi_naive.ra.blocks.table import Table
-from semi_naive.session.maintenance.spread import AnyChange, Kept, here
+from semi_naive.session.maintenance.spread import AnyChange, Contents, here
 from semi_naive.session.registered.subscriptions import (
     Callback,
     Granularity,
@@ -23,16 +23,17 @@ log = logging.getLogger("semi_naive")
 
 
 class Subscribers:
-    """The subscriptions of one session. Each is a user of its relation (`Registry.need`) until it is cancelled; so is each name
-    until it is ended, as changes are kept for it without a subscription, too."""
+    """The subscriptions of one session.
+    Each subscription is a user of its relation (`Registry.acquire`) until it is cancelled. The name of a named subscription is
+    another user until it is ended, as changes are stored for it while no subscription uses it, too."""
 
     def __init__(self, session: Any, registry: Any):
         self._session, self._registry = session, registry
         self.active: list[Subscription] = []
-        self._by_relation: tuple[list[Subscription], dict] = [], {}  # see `_listeners`
+        self._by_relation: tuple[list[Subscription], dict] = [], {}  # (a value of `active`, its index): see `_listeners`
         self.leaving: list[Subscription] = []  # cancelled subscriptions whose relations have not been released yet
         self.histories: dict[str, History] = {}
-        self.most_waiting: int | None = None  # the number of tuples above which a named subscription lapses
+        self.max_waiting: int | None = None  # the number of stored tuples above which a named subscription lapses
 
     def subscribe(
         self,
@@ -45,25 +46,25 @@ class Subscribers:
         called: str | None,
         owner: str | None = None,
     ) -> Subscription:
-        """See `Session.subscribe`. called: the name of the subscription, if any. owner: the client of a server that subscribes.
-        given: the values of parameters, by name."""
-        key, history = self._registry.key(name, given), self.histories.get(called) if called else None
+        """See `Session.subscribe`. name: the relation. given: the values of its parameters, by name. called: the name of the
+        subscription, if any. owner: the client of a server that subscribes."""
+        key, history = self._registry.parameter_key(name, given), self.histories.get(called) if called else None
         if history and (history.relation, history.key) != (name, key):
             raise ValueError(f"the subscription {called!r} is one to {history.relation}: take another name")
         if history and history.lapsed:
-            text = f"the subscription {called!r} has lapsed: more than {self.most_waiting:,} tuples waited to be acknowledged"
+            text = f"the subscription {called!r} has lapsed: more than {self.max_waiting:,} tuples waited to be acknowledged"
             raise ValueError(f"{text}; end it, then begin it anew with a snapshot")
         if called and any(each.name == called for each in self.active):
             raise ValueError(f"the subscription {called!r} is in use: cancel it first")
         missed = self._missed(name, key, history, since)
-        self._session.save()
-        self._registry.need(name, key)
+        self._session.add_savepoint()
+        self._registry.acquire(name, key)
         subscription = Subscription(self._session, self._registry.relation(name), key, callback, when, called)
         subscription.owner, subscription.parameters = owner, ", ".join(f"{each}={value}" for each, value in given.items())
         if called and history is None:
-            self._begin(called, History(name, key, self._session.epoch))
+            self._begin_history(called, History(name, key, self._session.epoch))
         self.active = [*self.active, subscription]
-        self._session.undo(subscription.end)
+        self._session.add_undo(subscription.end)
         subscription.start()
         if snapshot:
             table, relation = self._session.upkeep.relations.table(name), self._registry.relation(name)
@@ -71,14 +72,14 @@ class Subscribers:
             missed = [(self._session.epoch, with_key(Change(everything, empty(relation.arity)), key))]
         for epoch, change in missed:
             subscription.add(change, epoch)
-            subscription.tell()
+            subscription.deliver_if_due()
         return subscription
 
-    def _begin(self, called: str, history: History) -> None:
-        """Begin to keep the changes of a relation for a name. called: the name."""
-        what = "subscribe", called, history.relation, history.key, history.acknowledged
-        self._session.note(True, *what, values=self._session.upkeep.values)
-        self._registry.need(history.relation, history.key)  # changes are kept after the subscription has been cancelled, too
+    def _begin_history(self, called: str, history: History) -> None:
+        """Store the changes of a relation from now on for a named subscription. called: its name."""
+        event = "subscribe", called, history.relation, history.key, history.acknowledged
+        self._session.log_event(True, *event, values=self._session.upkeep.values)
+        self._registry.acquire(history.relation, history.key)  # also after the subscription has been cancelled
         self.histories[called] = history
 
     def _missed(self, name: str, key: tuple[int, ...], history: History | None, since: int | None) -> list[tuple[int, Change]]:
@@ -93,7 +94,8 @@ class Subscribers:
         return [(self._session.epoch, here(self.between(name, key, since, self._session.epoch)))]
 
     def between(self, name: str, key: tuple[int, ...], since: int, until: int) -> AnyChange:
-        """The change of a relation, for values of its parameters, between two epochs. since=-1: from an empty relation."""
+        """Return the change of a relation between two retained epochs. key: the values of its parameters; the change is without
+        their columns. since=-1: the change from an empty relation."""
         before = Table(self._registry.relation(name).arity) if since == -1 else self._contents_at(name, key, since)
         after = self._contents_at(name, key, until)
         if until < since:
@@ -101,39 +103,46 @@ class Subscribers:
         change = self._session.upkeep.relations.between(name, before, after)
         return with_key(here(change), key) if key else change
 
-    def _contents_at(self, name: str, key: tuple[int, ...], epoch: int) -> Kept:
-        """The contents of a relation after an epoch. Raises ValueError if it was not evaluated then for these parameters."""
-        then = self._session.at(epoch)
-        if name not in then.tables or key and not rest_of_table(then.tables[self._registry.rules[name].asked], key).count:
+    def _contents_at(self, name: str, key: tuple[int, ...], epoch: int) -> Contents:
+        """Return the contents of a relation at an epoch. Raises ValueError if it was not evaluated then for `key`."""
+        retained = self._session.at(epoch)
+        evaluated = name in retained.tables
+        if evaluated and key:
+            evaluated = rest_of_table(retained.tables[self._registry.rules[name].parameter_relation], key).count > 0
+        if not evaluated:
             text = f"{name} was not evaluated{' for these parameters' if key else ''} at epoch {epoch}"
             raise ValueError(f"{text}: its first use was later, so name a later epoch")
-        return then.kept(name)
+        return retained.contents(name)
 
-    def kept(self, all_changes: Mapping[str, AnyChange]) -> dict[str, Change]:
-        """Select the changes of a transaction that must be stored for each named subscription. all_changes: the changes by
-        relation."""
-        active = {called: history for called, history in self.histories.items() if not history.lapsed}
-        own = {called: (all_changes.get(history.relation), history.key) for called, history in active.items()}
-        changes = {called: with_key(change, key) for called, (change, key) in own.items() if isinstance(change, Change)}
-        return {called: change for called, change in changes.items() if change.size}
+    def changes_to_store(self, all_changes: Mapping[str, AnyChange]) -> dict[str, Change]:
+        """Return the changes of a transaction that must be stored for named subscriptions, by the name of the subscription.
+        all_changes: the changes by relation."""
+        to_store = {}
+        for called, history in self.histories.items():
+            change = all_changes.get(history.relation)
+            if not history.lapsed and isinstance(change, Change):
+                part = with_key(change, history.key)
+                if part.size:
+                    to_store[called] = part
+        return to_store
 
-    def deliver(self, found: dict[str, Change], epoch: int) -> None:
-        """Deliver the changes of an epoch to subscribers, and store them for named subscriptions. found: the changes by
-        relation. Idempotent: an interrupt may repeat it."""
-        for called, change in self.kept(found).items():
+    def deliver(self, changes: dict[str, Change], epoch: int) -> None:
+        """Deliver the changes of an epoch to subscribers, and store them for named subscriptions. changes: by relation.
+        Idempotent: an interrupt may repeat it."""
+        for called, change in self.changes_to_store(changes).items():
             self.histories[called].add(epoch, change)
-            if self.most_waiting is not None and self.histories[called].waiting > self.most_waiting:
+            if self.max_waiting is not None and self.histories[called].waiting > self.max_waiting:
                 self._lapse(called)
         listeners, due = self._listeners(), []
-        for name in found.keys() & listeners.keys():
-            for key, part in parts_by_key(found[name], listeners[name]).items():
-                due += [(*each, part) for each in listeners[name][key]]
+        for name in changes.keys() & listeners.keys():
+            for key, part in parts_by_key(changes[name], listeners[name]).items():
+                due += [(place, subscription, part) for place, subscription in listeners[name][key]]
         for _, subscription, part in sorted(due, key=itemgetter(0)):  # callbacks are called in the order of subscription
             subscription.add(part, epoch)
-            subscription.tell()
+            subscription.deliver_if_due()
 
     def _listeners(self) -> dict[str, dict[tuple[int, ...], list[tuple[int, Subscription]]]]:
-        """Return the subscriptions by relation and values of its parameters, each as (place in the order, subscription)."""
+        """Return the subscriptions by relation and values of its parameters, each as (place in `active`, subscription)."""
         indexed, listeners = self._by_relation
         if indexed is not self.active:
             listeners = {}
@@ -142,24 +151,25 @@ class Subscribers:
             self._by_relation = self.active, listeners
         return listeners
 
-    def watched(self) -> Collection[str]:
-        """The relations that have subscribers."""
+    def subscribed_relations(self) -> Collection[str]:
+        """Return the relations that have subscribers."""
         return self._listeners().keys()
 
-    def followed(self) -> Collection[str]:
+    def relations(self) -> Collection[str]:
         """Return the relations that have subscribers, or whose changes are stored for a named subscription."""
         if not self.histories:
-            return self.watched()
-        return {*self.watched(), *(history.relation for history in self.histories.values() if not history.lapsed)}
+            return self.subscribed_relations()
+        stored = (history.relation for history in self.histories.values() if not history.lapsed)
+        return {*self.subscribed_relations(), *stored}
 
-    def forget(self, subscription: Subscription) -> None:
-        """Remove a cancelled subscription and release its relation. If a callback cancels it while a transaction commits, the
-        relation is released after that."""
+    def remove(self, subscription: Subscription) -> None:
+        """Remove a cancelled subscription and release its relation. If a turn of this thread is open, as when a callback
+        cancels it, the relation is released after the turn."""
         if subscription in self.active:
             rest = [each for each in self.active if each is not subscription]
             self.active, self.leaving = rest, [*self.leaving, subscription]
-        if not self._session.writes and not self._session.closed:
-            with self._session.alone():
+        if not self._session.has_turn and not self._session.closed:
+            with self._session.in_turn():
                 self.release_cancelled()
 
     def release_cancelled(self) -> None:
@@ -169,36 +179,35 @@ class Subscribers:
             self.leaving = self.leaving[:-1]
 
     def acknowledge(self, called: str, epoch: int) -> None:
-        """Discard the changes stored for a name up to an epoch. Raises ValueError for an epoch after the last one. called: the
-        name."""
+        """Discard the changes up to an epoch that are stored for a named subscription. called: its name. Raises ValueError for
+        a future epoch."""
         self._session.check_process()
         if epoch > self._session.epoch:
             raise ValueError(f"there is no epoch {epoch} to acknowledge: the last one is {self._session.epoch}")
         if called in self.histories:
             self.histories[called].ack(epoch)
-            self._session.note(False, "ack", called, epoch)
+            self._session.log_event(False, "ack", called, epoch)
 
     def _lapse(self, called: str) -> None:
-        """Let a named subscription lapse, as too many tuples wait for it: drop its changes, and release its relation. called:
-        the name."""
-        log.warning("the subscription %r has lapsed: more than %s tuples wait for it", called, f"{self.most_waiting:,}")
+        """Let a named subscription lapse, as too many tuples are stored: discard them, and release its relation."""
+        log.warning("the subscription %r has lapsed: more than %s tuples wait for it", called, f"{self.max_waiting:,}")
         history = self.histories[called]
         history.lapse()
         self._registry.release(history.relation, history.key)
         try:
-            self._session.note(False, "lapse", called)
+            self._session.log_event(False, "lapse", called)
         except OSError:
             log.exception("the directory does not know that the subscription %r has lapsed", called)
 
     def end(self, called: str) -> None:
-        """Discard a named subscription and the changes stored for it. Raises KeyError if there is none. called: the name."""
+        """Discard a named subscription and the changes stored for it. called: its name. Raises KeyError if it is unknown."""
         if called not in self.histories:
             raise KeyError(f"there is no subscription with the name {called!r}")
-        self._session.save()
+        self._session.add_savepoint()
         for each in [each for each in self.active if each.name == called]:
-            self._session.undo(partial(setattr, each, "name", called))
+            self._session.add_undo(partial(setattr, each, "name", called))
             each.name = None
-        self._session.note(False, "end", called)
+        self._session.log_event(False, "end", called)
         history = self.histories.pop(called)
         if not history.lapsed:
             self._registry.release(history.relation, history.key)
@@ -212,7 +221,7 @@ class Subscribers:
         return self.active, dict(self.histories), list(self.leaving)
 
     def restore(self, saved: tuple) -> None:
-        """Restore a saved state; subscriptions that are being cancelled stay so."""
+        """Restore a savepoint. Subscriptions that have been cancelled since remain cancelled."""
         active, self.histories, leaving = saved
         self.leaving += [each for each in leaving if each not in self.leaving]
         self.active = [each for each in active if each not in self.leaving]

@@ -23,23 +23,21 @@ from semi_naive.session.facts import with_prefixes
 
 log = logging.getLogger("semi_naive")
 
-ATTEMPTS = 2  # the largest number of calls of a callback, if interrupts end them
+MAX_ATTEMPTS = 2  # calls of a callback for one delivery, if interrupts end them
 
 Callback = Callable[[Changes, int], None]
 
 
 @dataclass(frozen=True)
 class Granularity:
-    """When changes are delivered: after this number of epochs that change the relation, and of seconds since the last
-    delivery.
-    """
+    """When changes are delivered: after this number of epochs that change the relation, and these seconds since the last
+    one."""
 
     epochs: int = 1
     seconds: float = 0.0
     background: bool = False  # calls are made in a thread of their own; they always are if `seconds` is set
 
     def __post_init__(self):
-        """Check the values."""
         if not isinstance(self.epochs, int) or isinstance(self.epochs, bool) or self.epochs < 1:
             raise ValueError(f"epochs is {self.epochs!r}: expected a whole number from 1, of epochs that are told together")
         if not isinstance(self.seconds, int | float) or not self.seconds >= 0:
@@ -49,13 +47,10 @@ class Granularity:
 @dataclass
 class History:
     """The changes of a relation by epoch, stored for a named subscription until its owner acknowledges them.
-
-    key: the values of the relation's parameters.
+    key: the values of the relation's parameters, in 64 bits.
     acknowledged: the last epoch whose changes are not stored any more.
-    lapsed: too many changes were waiting, so that none are stored any more.
-
-    One thread may commit a transaction while another acknowledges.
-    """
+    lapsed: True after too many tuples were stored. Then no changes are stored any more.
+    The methods may be called by several threads at the same time."""
 
     relation: str
     key: tuple[int, ...]
@@ -70,25 +65,25 @@ class History:
         return sum(change.size for _, change in self.after())
 
     def after(self, epoch: int | None = None) -> list[tuple[int, Change]]:
-        """Return the (number, change) of the stored epochs after one; None: of all."""
+        """Return (epoch, change) of the stored epochs after `epoch`, or of all stored epochs."""
         with locked(self.changing):
             return [(each, self.epochs[each]) for each in self.epochs.irange(epoch, inclusive=(False, True))]
 
     def add(self, epoch: int, change: Change) -> None:
-        """Keep the changes of an epoch, once."""
+        """Store the changes of an epoch, unless they are stored already."""
         with deferred(), locked(self.changing):
             if epoch > self.acknowledged and not self.lapsed:
                 self.epochs.setdefault(epoch, change)
 
     def ack(self, epoch: int) -> None:
-        """Forget the epochs up to one."""
+        """Discard the changes up to an epoch."""
         with deferred(), locked(self.changing):
             self.acknowledged = max(self.acknowledged, epoch)
             for each in list(self.epochs.irange(maximum=self.acknowledged)):
                 del self.epochs[each]
 
     def lapse(self) -> None:
-        """Keep nothing from now on."""
+        """Discard all changes, and store no changes from now on."""
         with deferred(), locked(self.changing):
             self.epochs, self.lapsed = SortedDict(), True
 
@@ -103,8 +98,8 @@ class Sum:
 
 
 class Subscription:
-    """A callback that gets the changes of a relation until `cancel`. Changes that are not delivered yet are stored as their
-    sum.
+    """A callback that gets the changes of a relation until `cancel`. The sum of the changes that are not delivered yet is
+    stored.
 
     relation, key: the relation, and the values of its parameters in 64 bits; the callback gets the other attributes.
 
@@ -116,14 +111,15 @@ class Subscription:
         self, session: Any, relation: Relation, key: tuple[int, ...], callback: Callback, when: Granularity,
         name: str | None,
     ):  # fmt: skip
-        """name: of a durable subscription."""
-        self._session, self._shown, self.key = session, without_parameters(relation, len(key)), key
+        """name: that of a named subscription, whose changes are stored until they are acknowledged."""
+        self._session, self._delivered_relation, self.key = session, without_parameters(relation, len(key)), key
         self.relation, self.callback, self.when = relation.name, callback, when
         self.name = name
         self.owner: str | None = None  # the client of a server that has subscribed
-        self.parameters, self.calls = "", 0  # as text; the number of calls
-        self._waiting, self._last = Sum(no_change(self._shown.arity)), -float("inf")
-        self._attempts: list[Sum] = []  # the sum being delivered, once for each call that is left
+        self.parameters = ""  # the parameter values as text
+        self.calls = 0
+        self._waiting, self._last_call = Sum(Change.none(self._delivered_relation.arity)), -float("inf")
+        self._attempts: list[Sum] = []  # the sum that is being delivered, repeated for each call that may still be made
         self._state, self._cancelled = threading.Condition(), False
         self._thread: threading.Thread | None = None
 
@@ -140,7 +136,7 @@ class Subscription:
         return f"<Subscription{name} to {self.relation}{of}: {state}>"
 
     def add(self, change: Change, epoch: int) -> None:
-        """Add the changes of an epoch to the waiting ones, unless they have been added before."""
+        """Add the changes of an epoch to the waiting ones, unless they were added before."""
         with locked(self._state):
             waiting = self._waiting
             if epoch > waiting.epoch:
@@ -149,12 +145,12 @@ class Subscription:
 
     @property
     def idle(self) -> bool:
-        """True if all changes that were added have been delivered, by its thread."""
+        """True if all changes that were added have been delivered."""
         with locked(self._state):
             return not self._waiting.epochs and not self._attempts
 
-    def tell(self) -> None:
-        """Call the callback if enough epochs are waiting, unless the subscription has a thread for this."""
+    def deliver_if_due(self) -> None:
+        """Call the callback if enough epochs are waiting, unless the subscription has its own thread for this."""
         while self._thread is None and not self._cancelled and (self._attempts or self._waiting.epochs >= self.when.epochs):
             self.flush()
 
@@ -169,16 +165,16 @@ class Subscription:
         changes are still kept, and a new subscription by that name resumes it."""
         self._session.check_process()
         self.stop()
-        self._session.registry.subscribers.forget(self)
+        self._session.registry.subscribers.remove(self)
 
     def stop(self) -> None:
-        """Make no more calls, and wait for a call in another thread to end."""
+        """Stop the calls, and wait until a call in another thread has ended."""
         self.end()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
     def end(self) -> None:
-        """Make no more calls."""
+        """Stop the calls, without waiting for one that is being made."""
         with locked(self._state):
             self._cancelled = True
             self._state.notify()
@@ -187,29 +183,33 @@ class Subscription:
         """Deliver changes when they are due, until the subscription is cancelled: the loop of its thread."""
         while True:
             with self._state:
-                while not self._cancelled and (self._waiting.epochs < self.when.epochs or (wait := self._wait()) > 0):
-                    self._state.wait(None if self._waiting.epochs < self.when.epochs else wait)
+                while not self._cancelled and (timeout := self._seconds_until_due()) != 0:
+                    self._state.wait(timeout)
                 if self._cancelled:
                     return
             self.flush()
 
-    def _wait(self) -> float:
-        return self._last + self.when.seconds - time.monotonic()
+    def _seconds_until_due(self) -> float | None:
+        """Return the seconds until the waiting changes are due, 0 if they are; None if too few epochs are waiting."""
+        if self._waiting.epochs < self.when.epochs:
+            return None
+        return max(0.0, self._last_call + self.when.seconds - time.monotonic())
 
     def flush(self) -> None:
-        """Deliver the waiting changes now, in this thread. If an interrupt ends the callback, it is called again, once."""
+        """Deliver the waiting changes in this thread. If an interrupt ends the callback, it is called again, once."""
         self._session.check_process()
         with locked(self._state):
             if self._cancelled:
                 return
             if not self._attempts:
-                rest = replace(self._waiting, change=no_change(self._shown.arity), epochs=0)
-                self._attempts, self._waiting = [self._waiting] * ATTEMPTS if self._waiting.change.size else [], rest
-            self._last = time.monotonic()
+                rest = replace(self._waiting, change=Change.none(self._delivered_relation.arity), epochs=0)
+                attempts = [self._waiting] * MAX_ATTEMPTS if self._waiting.change.size else []
+                self._attempts, self._waiting = attempts, rest
+            self._last_call = time.monotonic()
         if self._attempts:
             delivered, self.calls = self._attempts[0], self.calls + 1
-            changes = Changes(self._session, self._shown, delivered.change)
-            try:  # the call, and the note that it was made, are in one line because of interrupts
+            changes = Changes(self._session, self._delivered_relation, delivered.change)
+            try:  # one statement makes the call and records that it was made, so that no interrupt comes between
                 with limits.lifted():
                     _, self._attempts = self.callback(changes, self._attempts.pop().epoch), []
             except Exception:
@@ -226,13 +226,13 @@ def without_parameters(relation: Relation, parameters: int) -> Relation:
 
 
 def with_key(change: Change, key: tuple[int, ...]) -> Change:
-    """Select the changed tuples that begin with the values of `key`, and remove these columns."""
+    """Return the part of a change whose tuples begin with the values of `key`, without these columns."""
     return Change(rest_of(change.born, key), rest_of(change.lost, key)) if key else change
 
 
 def parts_by_key(change: Change, keys: Collection[tuple[int, ...]]) -> dict[tuple[int, ...], Change]:
-    """Return the changed tuples that begin with the values of each key, without these columns, for the keys that have any. The
-    keys have the same length."""
+    """Divide a change by its first columns: return for each key the changed tuples that begin with it, without these columns.
+    Keys without changed tuples are left out. All keys have the same length."""
     width = len(next(iter(keys), ()))
     if not width:
         return dict.fromkeys(keys, change)
@@ -240,14 +240,16 @@ def parts_by_key(change: Change, keys: Collection[tuple[int, ...]]) -> dict[tupl
     for block in (change.born, change.lost):
         if block.size:
             changed |= set(zip(*(block.column(place).tolist() for place in range(width)), strict=True))
-    few, many = sorted((changed, keys), key=len)
-    return {key: with_key(change, key) for key in few if key in many}
+    fewer, more = sorted((changed, keys), key=len)
+    return {key: with_key(change, key) for key in fewer if key in more}
 
 
 def rest_of(block: Block, key: tuple[int, ...]) -> Block:
-    """Select the tuples that begin with the values of `key`, and remove these columns."""
-    if not key or not block.size:
-        return block if not key else empty(block.arity - len(key))
+    """Return the tuples of a block that begin with the values of `key`, without these columns."""
+    if not key:
+        return block
+    if not block.size:
+        return empty(block.arity - len(key))
     found = with_prefixes(block, Block.of([np.array([value]) for value in key], 1))
     if not found.size:
         return empty(block.arity - len(key))
@@ -255,7 +257,7 @@ def rest_of(block: Block, key: tuple[int, ...]) -> Block:
 
 
 def rest_of_table(table: Table, key: tuple[int, ...]) -> Table:
-    """Select the tuples that begin with the values of `key`, and remove these columns."""
+    """Return the tuples of a table that begin with the values of `key`, without these columns."""
     blocks = [rest_of(block, key) for block in table.blocks("all", own_order(table.arity))]
     rest = Table(table.arity - len(key))
     rest.insert_block(union_of_blocks(blocks, rest.arity))
@@ -264,7 +266,7 @@ def rest_of_table(table: Table, key: tuple[int, ...]) -> Table:
 
 
 def added(first: Change, second: Change) -> Change:
-    """The net sum of two successive changes: a tuple that is inserted and deleted again is in neither part.
+    """Return the net sum of two successive changes: a tuple that is inserted and deleted again is in neither part.
 
     >>> def block(*values): return Block.of([np.array(values)], len(values))
     >>> both = added(Change(block(1, 2), block(3)), Change(block(3, 4), block(2)))
@@ -276,7 +278,3 @@ def added(first: Change, second: Change) -> Change:
     arity = first.born.arity
     born = union_of_blocks([block_minus(first.born, second.lost), block_minus(second.born, first.lost)], arity)
     return Change(born, union_of_blocks([block_minus(first.lost, second.born), block_minus(second.lost, first.born)], arity))
-
-
-def no_change(arity: int) -> Change:
-    return Change(empty(arity), empty(arity))

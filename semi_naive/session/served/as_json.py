@@ -12,33 +12,33 @@ from semi_naive.running.results.answers import Answer
 from semi_naive.session.served.requests import BadRequest
 
 EXAMPLE = 'expected a list like [{"insert": "edge", "rows": [[1, 2]]}]'
-ROW = 'expected ?row= and a list like ["Ulm", 3]'
+ROW_EXAMPLE = 'expected ?row= and a list like ["Ulm", 3]'
 OPERATIONS = ("insert", "delete", "upsert", "clear")
-MOST_TUPLES = 1_000_000  # the limit of one answer
-MOST_CHARACTERS = 64 << 20  # the limit of the characters of all values of one answer
-DEEPEST = 300  # the limit of the levels of a nested value
+MAX_TUPLES = 1_000_000  # of one answer
+MAX_CHARACTERS = 64 << 20  # of all values of one answer
+MAX_DEPTH = 300  # levels of a nested value
 NOT_SHOWN = BadRequest, UnknownId, RecursionError  # errors of tuples that cannot be converted to JSON
-NUMBER = 8  # the assumed average of characters of a value that is not text
+ASSUMED_CHARACTERS = 8  # of a value that is not text, on average
 
 # -- in
 
 
 def parse_body(body: bytes, example: str, part: str = "body") -> Any:
     """Parse the JSON of a body, or of another part of a request. Raises BadRequest if it is not JSON, or has NaN, an infinity
-    or a float that is out of range. example: the end of the message."""
+    or a float that is out of range. example: the end of the error's message. part: the part's name in the message."""
 
-    def finite(text: str) -> float:
+    def finite_float(text: str) -> float:
         if math.isinf(value := float(text)):
             raise BadRequest(f"{text} is out of range of float; {example}")
         return value
 
-    def constant(text: str):
+    def refuse_constant(text: str):
         raise BadRequest(f"{text} is no JSON; {example}")
 
     try:
-        return json.loads(body, parse_float=finite, parse_constant=constant)
+        return json.loads(body, parse_float=finite_float, parse_constant=refuse_constant)
     except RecursionError:
-        raise BadRequest(f"the {part} is nested too deeply: a value has {DEEPEST} levels at most; {example}") from None
+        raise BadRequest(f"the {part} is nested too deeply: a value has {MAX_DEPTH} levels at most; {example}") from None
     except BadRequest:
         raise
     except ValueError as error:
@@ -48,19 +48,20 @@ def parse_body(body: bytes, example: str, part: str = "body") -> Any:
 def operations(body: bytes) -> list[tuple]:
     """Parse the body of a transaction: return (operation, relation, rows, key) for each operation. Raises BadRequest, with an
     example, if the body has another form."""
-    asked = parse_body(body, EXAMPLE)
-    asked = asked.get("operations") if isinstance(asked, dict) and "operations" in asked else asked
-    if not isinstance(asked, list):
-        raise BadRequest(f"the body is {type(asked).__name__}; {EXAMPLE}")
-    return [_operation(number, each) for number, each in enumerate(asked)]
+    requested = parse_body(body, EXAMPLE)
+    if isinstance(requested, dict) and "operations" in requested:
+        requested = requested["operations"]
+    if not isinstance(requested, list):
+        raise BadRequest(f"the body is {type(requested).__name__}; {EXAMPLE}")
+    return [_operation(number, each) for number, each in enumerate(requested)]
 
 
 def row_of(text: str) -> tuple:
     """Parse a tuple given as a JSON list, as in ["Ulm", "Bonn"]."""
-    found = _value(parse_body(text.encode(), ROW, "row"), DEEPEST)
-    if not isinstance(found, tuple):
-        raise BadRequest(f"the row is {text}; {ROW}")
-    return found
+    row = _as_tuples(parse_body(text.encode(), ROW_EXAMPLE, "row"), MAX_DEPTH)
+    if not isinstance(row, tuple):
+        raise BadRequest(f"the row is {text}; {ROW_EXAMPLE}")
+    return row
 
 
 def _operation(number: int, operation: Any) -> tuple:
@@ -76,23 +77,23 @@ def _operation(number: int, operation: Any) -> tuple:
         raise BadRequest(f'the key of operation {number} is no list of attributes, as in "key": ["x"]')
     if names[0] == "upsert" and not key:
         raise BadRequest(f'operation {number} is an upsert without a key, as in "key": ["x"]')
-    return names[0], operation[names[0]], [_value(row, DEEPEST) for row in rows], key
+    return names[0], operation[names[0]], [_as_tuples(row, MAX_DEPTH) for row in rows], key
 
 
-def _value(value: Any, levels: int):
-    """Convert lists to tuples at any depth. levels: the limit of the depth; beyond it BadRequest is raised."""
+def _as_tuples(value: Any, levels: int):
+    """Convert lists to tuples at any depth. Raises BadRequest if they are nested in more than `levels` levels."""
     if not isinstance(value, list):
         return value
     if not levels:
-        raise BadRequest(f"a row is nested too deeply: a value has {DEEPEST} levels at most")
-    return tuple([_value(each, levels - 1) for each in value])
+        raise BadRequest(f"a row is nested too deeply: a value has {MAX_DEPTH} levels at most")
+    return tuple([_as_tuples(each, levels - 1) for each in value])
 
 
 # -- out
 
 
 def relation_as_json(answer: Answer, limit: int) -> dict:
-    """The columns, the first `limit` tuples, and the number of tuples of a relation."""
+    """Return the columns, the first `limit` tuples, and the number of tuples of a relation."""
     if answer.stored is None or answer.here:
         rows = answer.first(limit)
     else:
@@ -102,33 +103,37 @@ def relation_as_json(answer: Answer, limit: int) -> dict:
 
 
 def all_rows(answer: Answer) -> list[list]:
-    """Return all tuples of an answer or of changes. Raises BadRequest if there are more than MOST_TUPLES."""
-    if answer.count() > MOST_TUPLES:
-        raise BadRequest(f"{answer.count():,} tuples are more than one answer has, {MOST_TUPLES:,}")
+    """Return all tuples of an answer or of changes. Raises BadRequest if there are more than MAX_TUPLES."""
+    if answer.count() > MAX_TUPLES:
+        raise BadRequest(f"{answer.count():,} tuples are more than one answer has, {MAX_TUPLES:,}")
     return _json_rows(answer.to_list())
 
 
 def _json_rows(rows: list) -> list[list]:
-    """Convert rows to JSON. Raises BadRequest if they have more than MOST_CHARACTERS."""
-    left, found = MOST_CHARACTERS, []
+    """Convert rows to JSON. Raises BadRequest if they have more than MAX_CHARACTERS."""
+    characters, converted = 0, []
     for row in rows:
-        found.append([_json_value(value, DEEPEST) for value in row])
-        left -= sum(map(_size, found[-1]))
-        if left < 0:
-            raise BadRequest(f"the answer has more than {MOST_CHARACTERS:,} characters: ask for fewer tuples")
-    return found
+        converted.append([_json_value(value, MAX_DEPTH) for value in row])
+        characters += sum(map(_characters, converted[-1]))
+        if characters > MAX_CHARACTERS:
+            raise BadRequest(f"the answer has more than {MAX_CHARACTERS:,} characters: ask for fewer tuples")
+    return converted
 
 
 def _json_value(value: Any, levels: int):
-    """Convert a value to JSON: records to lists; branches, infinities and NaN to text."""
+    """Convert a value to JSON: records to lists; branches, infinities and NaN to text. Raises BadRequest beyond `levels` nested
+    levels."""
     if isinstance(value, str | int | None):
         return value
     if isinstance(value, tuple | list):
         if not levels:
-            raise BadRequest(f"a record has more than {DEEPEST} levels: let a rule take it apart")
+            raise BadRequest(f"a record has more than {MAX_DEPTH} levels: let a rule take it apart")
         return [_json_value(each, levels - 1) for each in value]
     return str(value) if isinstance(value, Branch) or isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _size(value: Any) -> int:
-    return len(value) if isinstance(value, str) else sum(map(_size, value)) if isinstance(value, list) else NUMBER
+def _characters(value: Any) -> int:
+    """Return the number of characters of a JSON value, approximately."""
+    if isinstance(value, list):
+        return sum(map(_characters, value))
+    return len(value) if isinstance(value, str) else ASSUMED_CHARACTERS

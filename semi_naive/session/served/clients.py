@@ -37,24 +37,24 @@ from semi_naive.sandbox import NoFiles
 from semi_naive.session.registered.rules import Registered
 
 ANY = "any"
-OF_A_CLIENT = "__"  # the separator of a client's name and the rest of the name of rules that it registers
-SHORTEST = 16  # characters of a token: fewer could be guessed while the server runs
+CLIENT_SEPARATOR = "__"  # between a client's name and the rest of the name of rules that it registers
+MIN_TOKEN_CHARACTERS = 16  # shorter tokens could be guessed while the server runs
 TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*", re.ASCII)  # the form of a token, by RFC 6750
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*", re.ASCII)
+CLIENT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*", re.ASCII)
 KEYS = {"token": str, "owner": bool, "parameters": dict, "reads": list, "writes": list, "rules": bool}
-PLAIN = {"number", "unsigned", "float"}  # types that `as` may name in a client's rules
-MAKE = "make one with: openssl rand -hex 32"
+CONVERTIBLE_TYPES = {"number", "unsigned", "float"}  # types that `as` may name in a client's rules
+TOKEN_HINT = "make one with: openssl rand -hex 32"
 
 
 class NotAllowed(PermissionError):
-    """The client may not make this request. The message contains what it may do."""
+    """A request that the client may not make. The message says what it may do."""
 
 
 @dataclass(frozen=True)
 class Client:
-    """The permissions of a client. reads, writes: the relations; None for all. parameters: the allowed values by name; None for
-    any.
-    """
+    """The permissions of a client ("it" in the methods). registry: that of the session.
+    reads, writes: the relations that it may read or change; None for all. parameters: the values that it may give to parameters
+    of registered rules, by the name of the parameter; None for any value. rules: it may register rules."""
 
     name: str = ""
     owner: bool = True
@@ -74,38 +74,44 @@ class Client:
         return None if self.owner else self.name
 
     def owns(self, rule: str) -> bool:
-        return self.owner or rule.startswith(self.name + OF_A_CLIENT)
+        """True if the name of registered rules is one of its own."""
+        return self.owner or rule.startswith(self.name + CLIENT_SEPARATOR)
 
-    def reads_whole(self, name: str, registry: Any) -> bool:
+    def may_read_all(self, name: str, registry: Any) -> bool:
         """True if it may read all tuples of a relation."""
         if self.owner:
             return True
+        permitted = self.reads is None or name in self.reads
         if name not in registry.rules:
-            return not registry.is_system(name) and (self.reads is None or name in self.reads)
+            return permitted and not registry.is_system(name)
         rules = registry.rules[name]
-        if rules.parameters or OF_A_CLIENT in name and not self.owns(name):
+        if rules.parameters or self._is_of_another_client(name):
             return False
-        return self._reads_all(rules, registry) if self.owns(name) else self.reads is None or name in self.reads
+        return self._may_read_inputs(rules, registry) if self.owns(name) else permitted
 
-    def _reads_all(self, rules: Registered, registry: Any) -> bool:
-        return all(self.reads_whole(each, registry) for each in rules.reads | rules.inlines)
+    def _is_of_another_client(self, rule: str) -> bool:
+        return CLIENT_SEPARATOR in rule and not self.owns(rule)
 
-    def asks(self, name: str, registry: Any) -> bool:
-        """True if it may read a relation, or the part of it for values of parameters that it may give."""
+    def _may_read_inputs(self, rules: Registered, registry: Any) -> bool:
+        """True if it may read all tuples of the relations that rules read."""
+        return all(self.may_read_all(each, registry) for each in rules.reads | rules.inlines)
+
+    def may_read_part(self, name: str, registry: Any) -> bool:
+        """True if it may read a relation, or at least its tuples for the parameter values that it may give."""
         rules = registry.rules.get(name)
         if self.owner or rules is None or not rules.parameters:
-            return self.reads_whole(name, registry)
-        if OF_A_CLIENT in name and not (self.owns(name) and self._reads_all(rules, registry)):
+            return self.may_read_all(name, registry)
+        if self._is_of_another_client(name) or self.owns(name) and not self._may_read_inputs(rules, registry):
             return False
         return set(rules.parameters) <= self.parameters.keys()
 
     # -- checks, which raise NotAllowed
 
-    def check_asks(self, name: str, registry: Any) -> None:
-        """Check that it may read a relation or a part of it. Every client may read its own rows of sys.subscription."""
-        if not self.asks(name, registry) and not (name == "sys.subscription" and registry.is_system(name)):
-            known = [*registry.known, *registry.rules]
-            may = sorted(each for each in dict.fromkeys(known) if self.asks(each, registry))
+    def check_may_read(self, name: str, registry: Any) -> None:
+        """Check that it may read a relation or a part of it. A client may always read its own rows of sys.subscription."""
+        if not self.may_read_part(name, registry) and not (name == "sys.subscription" and registry.is_system(name)):
+            known = [*registry.readable, *registry.rules]
+            may = sorted(each for each in dict.fromkeys(known) if self.may_read_part(each, registry))
             raise NotAllowed(f"{self.name} may not read {name}: it may read {_names_or_nothing(may)}")
 
     def check_value(self, parameter: str, text: str, read: Callable[[str], Any]) -> None:
@@ -116,22 +122,22 @@ class Client:
             raise NotAllowed(f"{self.name} may not give {parameter}={text!r}: it may give {may}")
 
     def check_owner(self, what: str) -> None:
-        """Raise NotAllowed unless the client is an owner. what: what it asks for."""
+        """Check that it is an owner. what: the things that it asks for, as plural noun."""
         if not self.owner:
             raise NotAllowed(f"{self.name} may not ask for {what}, which show facts and rules of all clients: an owner may")
 
-    def check_writes(self, name: str) -> None:
-        """Raise NotAllowed if the client may not change the facts of a relation."""
+    def check_may_write(self, name: str) -> None:
+        """Check that it may change the facts of a relation."""
         if self.writes is not None and name not in self.writes:
             may = _names_or_nothing(sorted(self.writes))
             raise NotAllowed(f"{self.name} may not change facts of {name}: it may change those of {may}")
 
-    def check_name(self, rule: str) -> None:
+    def check_may_register(self, rule: str) -> None:
         """Check that it may register and unregister rules of a name."""
         if not self.rules:
             raise NotAllowed(f"{self.name} may not register rules: its table has no rules = true")
         if not self.owns(rule):
-            raise NotAllowed(f"{rule} is no name for rules of {self.name}: these begin with {self.name}{OF_A_CLIENT}")
+            raise NotAllowed(f"{rule} is no name for rules of {self.name}: these begin with {self.name}{CLIENT_SEPARATOR}")
 
     def check_rules(self, rules: Registered, registry: Any) -> None:
         """Check that its rules read only relations that it may read, and do not convert numbers to symbols or records (`as`):
@@ -139,15 +145,15 @@ class Client:
         if self.owner:
             return
         for each in sorted(rules.reads | rules.inlines):
-            self.check_asks(each, registry)
+            self.check_may_read(each, registry)
         for node in _syntax_nodes(parse(rules.text, sandbox=NoFiles()).statements):
-            if isinstance(node, syntax.As) and node.type not in PLAIN:
-                may = ", ".join(sorted(PLAIN))
+            if isinstance(node, syntax.As) and node.type not in CONVERTIBLE_TYPES:
+                may = ", ".join(sorted(CONVERTIBLE_TYPES))
                 raise NotAllowed(f"as(…, {node.type}) at line {node.span.line}: rules of {self.name} may have `as` for {may}")
 
 
 def _is_equal_value(text: str, allowed: Any, read: Callable[[str], Any]) -> bool:
-    """True if both are the same value of a parameter's type; False if one is not a value of the type."""
+    """True if both are the same value of a parameter's type, which `read` parses; False if one is not of the type."""
     try:
         return read(text) == read(str(allowed))
     except ValueError:
@@ -155,7 +161,7 @@ def _is_equal_value(text: str, allowed: Any, read: Callable[[str], Any]) -> bool
 
 
 def _syntax_nodes(node: Any) -> Iterable:
-    """Yield a syntax node, or those of a list, and all nodes below them."""
+    """Yield a syntax node, or the nodes of a list, and all their descendants."""
     waiting = [node]
     while waiting:
         node = waiting.pop()
@@ -180,8 +186,8 @@ class Clients:
         self.known = [(_digest(token), client) for token, client in known]
 
     def of(self, header: str) -> Client | None:
-        """Return the client of an Authorization header; None if it is unknown. The token is compared with all tokens, each in
-        constant time.
+        """Return the client that an Authorization header names by its token; None if the token is unknown. It is compared with
+        all tokens, each in constant time.
 
         >>> clients = Clients([("0123456789abcdef", Client("ann", False))])
         >>> clients.of("Bearer 0123456789abcdef").name, clients.of("Bearer 0123456789abcdeg"), clients.of("")
@@ -206,54 +212,55 @@ def read_clients(path: str) -> Clients:
             mode = os.fstat(file.fileno()).st_mode
             text = file.read().decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"the token file cannot be read: {getattr(error, 'strerror', error)}", path, hint=MAKE) from None
+        raise BadInput(f"the token file cannot be read: {getattr(error, 'strerror', error)}", path, hint=TOKEN_HINT) from None
     if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
         message = f"other users may use the token file (its mode is {stat.S_IMODE(mode):04o})"
         raise BadInput(message, path, hint=f"chmod 600 {path}")
     if len(text.split()) == 1:
-        return Clients([(_token(text.strip(), path), Client())])
+        return Clients([(_check_token(text.strip(), path), Client())])
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BadInput(f"it is neither one token nor TOML: {error}", path, hint="docs/sessions.md shows both forms") from None
-    known = [_client(path, name, table) for name, table in tables.items()]
+    known = [_parse_client(path, name, table) for name, table in tables.items()]
     if not known:
-        raise BadInput("the token file is empty", path, hint=MAKE)
+        raise BadInput("the token file is empty", path, hint=TOKEN_HINT)
     if len({token for token, _ in known}) < len(known):
-        raise BadInput("two clients have the same token", path, hint=MAKE)
+        raise BadInput("two clients have the same token", path, hint=TOKEN_HINT)
     return Clients(known)
 
 
-def _token(token: Any, path: str, name: str = "") -> str:
-    """Return a token. Raises BadInput unless it is a bearer token that is long enough. name: its client."""
+def _check_token(token: Any, path: str, name: str = "") -> str:
+    """Return a token. Raises BadInput unless it is a bearer token of sufficient length. name: its client, for errors."""
     of = f" of {name}" if name else ""
     if not isinstance(token, str) or not TOKEN.fullmatch(token):
-        raise BadInput(f"the token{of} is no bearer token: expected letters, digits and . _ ~ + / -", path, hint=MAKE)
-    if len(token) < SHORTEST:
-        raise BadInput(f"the token{of} has {len(token)} characters: expected {SHORTEST} at least", path, hint=MAKE)
+        raise BadInput(f"the token{of} is no bearer token: expected letters, digits and . _ ~ + / -", path, hint=TOKEN_HINT)
+    if len(token) < MIN_TOKEN_CHARACTERS:
+        message = f"the token{of} has {len(token)} characters: expected {MIN_TOKEN_CHARACTERS} at least"
+        raise BadInput(message, path, hint=TOKEN_HINT)
     return token
 
 
-def _client(path: str, name: str, table: Any) -> tuple[str, Client]:
+def _parse_client(path: str, name: str, table: Any) -> tuple[str, Client]:
     """Convert a table of the file to (token, client). Raises BadInput if it is not valid."""
 
-    def wrong(message: str) -> BadInput:
+    def invalid(message: str) -> BadInput:
         return BadInput(f"client {name}: {message}", path, hint="docs/sessions.md shows what a table may have")
 
     if not isinstance(table, dict):
         raise BadInput(f"{name} is no table of a client", path, hint=f"begin it with [{name}]")
-    if not NAME.fullmatch(name):
-        raise wrong("expected a name of letters and digits, with single _ between them")
+    if not CLIENT_NAME.fullmatch(name):
+        raise invalid("expected a name of letters and digits, with single _ between them")
     for key, value in table.items():
         if key not in KEYS:
-            raise wrong(f"there is no key {key}: expected {', '.join(KEYS)}")
+            raise invalid(f"there is no key {key}: expected {', '.join(KEYS)}")
         if not isinstance(value, KEYS[key]) and not (value == ANY and KEYS[key] is list):
-            raise wrong(f"{key} is {value!r}: expected {_expected_of_key(key)}")
+            raise invalid(f"{key} is {value!r}: expected {_expected_of_key(key)}")
     if table.get("owner") and table.keys() - {"token", "owner"}:
-        raise wrong("an owner may do everything: leave its other keys out")
-    parameters = {each: _values(each, values, wrong) for each, values in table.get("parameters", {}).items()}
-    reads, writes = (_checked_names(key, table.get(key, []), wrong) for key in ("reads", "writes"))
-    token = _token(table.get("token"), path, name)
+        raise invalid("an owner may do everything: leave its other keys out")
+    parameters = {each: _allowed_values(each, values, invalid) for each, values in table.get("parameters", {}).items()}
+    reads, writes = (_allowed_relations(key, table.get(key, []), invalid) for key in ("reads", "writes"))
+    token = _check_token(table.get("token"), path, name)
     if table.get("owner"):
         return token, Client(name)
     return token, Client(name, False, parameters, reads, writes, table.get("rules", False))
@@ -264,17 +271,17 @@ def _expected_of_key(key: str) -> str:
     return kinds[KEYS[key]]
 
 
-def _checked_names(key: str, value: Any, wrong: Callable[[str], BadInput]) -> frozenset[str] | None:
-    """Return the relations that a permission lists; None for all. wrong: makes the error."""
+def _allowed_relations(key: str, value: Any, invalid: Callable[[str], BadInput]) -> frozenset[str] | None:
+    """Return the relations that the permission `key` lists; None for all. invalid: returns the error to raise."""
     if value != ANY and not all(isinstance(each, str) for each in value):
-        raise wrong(f"{key} is {value!r}: expected {_expected_of_key(key)}")
+        raise invalid(f"{key} is {value!r}: expected {_expected_of_key(key)}")
     return None if value == ANY else frozenset(value)
 
 
-def _values(name: str, value: Any, wrong: Callable[[str], BadInput]) -> tuple | None:
-    """The values that a client may give to a parameter; None for any value."""
+def _allowed_values(name: str, value: Any, invalid: Callable[[str], BadInput]) -> tuple | None:
+    """Return the values that a client may give to the parameter `name`; None for any. invalid: returns the error to raise."""
     if value == ANY:
         return None
     if not isinstance(value, list) or not all(type(each) in (str, int, float) for each in value):
-        raise wrong(f'the parameter {name} has {value!r}: expected a list of texts and numbers, or "{ANY}"')
+        raise invalid(f'the parameter {name} has {value!r}: expected a list of texts and numbers, or "{ANY}"')
     return tuple(value)

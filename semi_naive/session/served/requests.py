@@ -7,7 +7,7 @@ not read, 404 for unknown names and addresses, 413 for a body that is too large.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,14 +26,14 @@ from semi_naive.session.served.clients import Client, Clients, NotAllowed
 
 CLIENT = "semi_naive.client"  # the key of a request's scope under which its `Client` is stored
 PAGE = "/"  # the address of the page, which has no data: it may be read without a token, and from links of other sites
-OWN = ("", "same-origin", "none")  # allowed values of Sec-Fetch-Site; other values are requests made by pages of other sites
+ALLOWED_FETCH_SITES = "", "same-origin", "none"  # of the header Sec-Fetch-Site; pages of other sites have other values
 JSON = "application/json"
 
 log = logging.getLogger("semi_naive")
 
 
 class BadRequest(ValueError):
-    """A malformed request."""
+    """A request that is malformed, or asks for too much."""
 
 
 class BodyTooLarge(BadRequest):
@@ -56,33 +56,32 @@ STATUS = {
 
 
 class Authentication:
-    """Authentication in front of an application: pass on requests of known clients for this host, refuse others."""
+    """Middleware that passes on requests of known clients to this host, and refuses all others. names: those of the host."""
 
     def __init__(self, app: ASGIApp, clients: Clients, names: set[str]):
         self.app, self.clients, self.names = app, clients, {name.lower() for name in names}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refused = self._refused(scope, Headers(scope=scope)) if scope["type"] == "http" else None
-        await (refused or self.app)(scope, receive, send)
+        refusal = self._refusal(scope, Headers(scope=scope)) if scope["type"] == "http" else None
+        await (refusal or self.app)(scope, receive, send)
 
-    def _refused(self, scope: Scope, headers: Headers) -> Response | None:
+    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         """Return the response that refuses a request. None if it is allowed; then the client is added to the scope."""
         host = headers.get("host", "")
         if not known_host(host, self.names):
-            return error_answer(f"this server does not answer for the host {abbreviated(host)}: --alias names one more", 400)
+            return json_error(f"this server does not answer for the host {abbreviated(host)}: --alias names one more", 400)
         if scope["path"] == PAGE:
             return None
-        if headers.get("sec-fetch-site", "") not in OWN or not self._own(headers.get("origin")):
-            return error_answer("this server does not answer requests that pages of other sites make", 403)
+        _, _, origin = headers.get("origin", "").partition("//")
+        is_own_origin = "origin" not in headers or known_host(origin, self.names)
+        if headers.get("sec-fetch-site", "") not in ALLOWED_FETCH_SITES or not is_own_origin:
+            return json_error("this server does not answer requests that pages of other sites make", 403)
         client = self.clients.of(headers.get("authorization", ""))
         if client is None:
             message = "this server asks for a token: send the header Authorization: Bearer TOKEN"
-            return error_answer(message, 401, {"www-authenticate": "Bearer"})
+            return json_error(message, 401, {"www-authenticate": "Bearer"})
         scope[CLIENT] = client
         return None
-
-    def _own(self, origin: str | None) -> bool:
-        return origin is None or known_host(origin.partition("//")[2], self.names)
 
 
 @dataclass
@@ -100,72 +99,72 @@ class ClientRequest:
         return self.request.path_params["name"]
 
     def options(self) -> dict[str, str]:
-        """The options behind the ?, by name. BadRequest for a name that occurs twice."""
-        found: dict[str, str] = {}
+        """Return the options of the query string, by name. Raises BadRequest for a name that occurs twice."""
+        options: dict[str, str] = {}
         for name, value in self.request.query_params.multi_items():
-            if name in found:
+            if name in options:
                 raise BadRequest(f"{name} is given twice")
-            found[name] = value
-        return found
+            options[name] = value
+        return options
 
     def check_json(self) -> None:
-        """Raise BadRequest for a body of another type: a page of another site can send a form without asking, but no JSON."""
+        """Raise BadRequest if the content type is not JSON. Browsers let pages of other sites send forms, but no JSON."""
         if self.request.headers.get("content-type", "").split(";")[0].strip() != JSON:
             raise BadRequest(f"the body has the content type {JSON}")
 
 
-def answered(call: Callable[[ClientRequest], Any], most: int, run: Callable[..., Awaitable[Any]]) -> Callable:
-    """Return the handler of requests for a method of `Web`. most: the limit of the body in bytes; run: runs a function in a
-    thread."""
+def request_handler(method: Callable[[ClientRequest], Any], max_bytes: int, run_in_thread: Callable) -> Callable:
+    """Return the coroutine function that answers requests by a method of `Web`. max_bytes: the limit of the body.
+    run_in_thread: see `Web.run_in_thread`."""
 
-    async def answer(request: Request) -> Response:
+    async def handle(request: Request) -> Response:
         """Read a request, answer it, and return errors as JSON."""
         client: Client = request.scope.get(CLIENT, Client())
         try:
-            asked = ClientRequest(client, request, await _body(request, most), asyncio.get_running_loop())
-            found = await run(request, call, asked)
-            return found if isinstance(found, Response) else JSONResponse(found)
+            client_request = ClientRequest(client, request, await _body(request, max_bytes), asyncio.get_running_loop())
+            answer = await run_in_thread(request, method, client_request)
+            return answer if isinstance(answer, Response) else JSONResponse(answer)
         except ClientDisconnect:
-            return Response(status_code=400)  # nobody receives it
+            return Response(status_code=400)  # it is not received
         except Exception as error:
-            return failed(client, error)
+            return error_response(client, error)
 
-    return answer
+    return handle
 
 
-async def _body(request: Request, most: int) -> bytes:
-    """Read the body of a request. most: the limit in bytes; BodyTooLarge is raised as soon as it is exceeded."""
-    body, message = bytearray(), f"the body has more than {most:,} bytes: send it in several requests"
+async def _body(request: Request, max_bytes: int) -> bytes:
+    """Read the body of a request. Raises BodyTooLarge as soon as it exceeds max_bytes."""
+    body, message = bytearray(), f"the body has more than {max_bytes:,} bytes: send it in several requests"
     length = request.headers.get("content-length", "")
-    if length.isdecimal() and int(length[:20]) > most:
+    if length.isdecimal() and int(length[:20]) > max_bytes:
         raise BodyTooLarge(message)
     async for piece in request.stream():
         body += piece
-        if len(body) > most:
+        if len(body) > max_bytes:
             raise BodyTooLarge(message)
     return bytes(body)
 
 
-def failed(client: Client, error: Exception) -> Response:
-    """The answer for an error. Only the owner is shown the values that a rule failed with."""
+def error_response(client: Client, error: Exception) -> Response:
+    """Return the response for an error. Only an owner gets the message of an error of a rule, as it contains values."""
     if isinstance(error, EvaluationError) and not client.owner:
         log.warning("a transaction or a query of %s has failed: %s", client.name, error)
-        return error_answer("a rule has no value for this, so nothing was changed; the log of the server tells which", 400)
+        return json_error("a rule has no value for this, so nothing was changed; the log of the server tells which", 400)
     for kind, status in STATUS.items():
         if isinstance(error, kind):
-            return error_answer(str(error), status)
+            return json_error(str(error), status)
     if isinstance(error, RecursionError):
-        return error_answer("the request is nested too deeply", 400)
+        return json_error("the request is nested too deeply", 400)
     log.error("a request of %s has failed", client.name or "a client", exc_info=error)
-    return error_answer(f"the server has failed: {error or type(error).__name__}", 500)
+    return json_error(f"the server has failed: {error or type(error).__name__}", 500)
 
 
-async def not_routed(request: Request, error: Exception) -> Response:
-    """The answer for an unknown address, or a method that it does not have."""
+async def routing_error(request: Request, error: Exception) -> Response:
+    """Return the response for an unknown address, or for a method that an address does not have."""
     assert isinstance(error, HTTPException)
-    told = "there is no such address; docs/sessions.md has all" if error.status_code == 404 else error.detail
-    return error_answer(f"{request.method} {request.url.path}: {told}", error.status_code, error.headers)
+    message = "there is no such address; docs/sessions.md has all" if error.status_code == 404 else error.detail
+    return json_error(f"{request.method} {request.url.path}: {message}", error.status_code, error.headers)
 
 
-def error_answer(told: str, status: int, headers=None) -> Response:
-    return JSONResponse({"error": told}, status, headers)
+def json_error(message: str, status: int, headers=None) -> Response:
+    return JSONResponse({"error": message}, status, headers)

@@ -20,7 +20,8 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
-PATIENCE = 60.0  # seconds to wait for an answer
+TIMEOUT_SECONDS = 60.0  # for an answer of the server
+CONVERTERS = {"unsigned": Decimal, "float": float}  # from the values of JSON to those that Spark expects, by kind
 TYPES = {"number": "bigint", "unsigned": "decimal(20, 0)", "float": "double", "symbol": "string"}
 
 
@@ -48,13 +49,12 @@ class ChangesSource(DataSource):
     def _attributes(self) -> list[tuple[str, str]]:
         """Return the (name, kind) of the relation's attributes, as the server describes them."""
         relation, server = self._option("relation"), ServerClient(self._option("url"), self.options.get("token"))
-        found = {each["name"]: each for each in server.get("/relations")["relations"]}
+        schemas = {each["name"]: each for each in server.get("/relations")["relations"]}
         registered = [each["name"] for each in server.get("/rules")]
-        if relation not in {*found, *registered}:
-            raise ValueError(f"the server has no relation {relation!r}: it has {', '.join([*sorted(found), *registered])}")
-        shape = found[relation] if relation in found else server.get(f"/rules/{urllib.parse.quote(relation)}")
-        kinds = zip(shape["attributes"], shape["kinds"], strict=True)
-        attributes = [(name, kind) for (name, _), kind in kinds]
+        if relation not in {*schemas, *registered}:
+            raise ValueError(f"the server has no relation {relation!r}: it has {', '.join([*sorted(schemas), *registered])}")
+        schema = schemas[relation] if relation in schemas else server.get(f"/rules/{urllib.parse.quote(relation)}")
+        attributes = [(name, kind) for (name, _), kind in zip(schema["attributes"], schema["kinds"], strict=True)]
         if wrong := [name for name, kind in attributes if kind not in TYPES]:
             raise ValueError(f"{relation}.{wrong[0]} is a record, which a stream cannot have: stream a relation of its fields")
         return attributes
@@ -76,8 +76,8 @@ class ChangesReader(SimpleDataSourceStreamReader):
         return {"epoch": self.since}
 
     def read(self, start: dict) -> tuple[Iterator[tuple], dict]:
-        told = self._between(start["epoch"])
-        return self._rows(told), {"epoch": told["epoch"]}
+        answer = self._between(start["epoch"])
+        return self._rows(answer), {"epoch": answer["epoch"]}
 
     def readBetweenOffsets(self, start: dict, end: dict) -> Iterator[tuple]:
         return self._rows(self._between(start["epoch"], end["epoch"]))
@@ -90,15 +90,13 @@ class ChangesReader(SimpleDataSourceStreamReader):
 
     def _rows(self, answer: dict) -> Iterator[tuple]:
         """Return the rows of an answer of the server, with values of the types that Spark expects."""
-        read = {"unsigned": Decimal, "float": float}
-        reading = [*(read.get(kind, _identity) for kind in self.kinds), _identity]
-        return iter(
-            [tuple(read_value(value) for read_value, value in zip(reading, row, strict=True)) for row in answer["changes"]]
-        )
+        converters = [CONVERTERS.get(kind) for kind in (*self.kinds, "number")]  # the last one is for `diff`
 
+        def converted(row: list) -> tuple:
+            pairs = zip(converters, row, strict=True)
+            return tuple(value if convert is None else convert(value) for convert, value in pairs)
 
-def _identity(value):
-    return value
+        return iter([converted(row) for row in answer["changes"]])
 
 
 @dataclass
@@ -109,14 +107,14 @@ class ServerClient:
     token: str | None
 
     def get(self, path: str) -> Any:
-        """The JSON at a path. ValueError, with the server's own message, for an error."""
+        """Request a path, and return the JSON of the answer. Raises ValueError with the server's message for an error."""
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         request = urllib.request.Request(self.url.rstrip("/") + path, headers=headers)
         try:
-            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
                 return json.load(answer)
-        except urllib.error.HTTPError as wrong:
-            told = wrong.read().decode(errors="replace")
+        except urllib.error.HTTPError as error:
+            message = error.read().decode(errors="replace")
             with contextlib.suppress(ValueError, KeyError):
-                told = json.loads(told)["error"]
-            raise ValueError(f"{self.url}{path}: {told}") from None
+                message = json.loads(message)["error"]
+            raise ValueError(f"{self.url}{path}: {message}") from None

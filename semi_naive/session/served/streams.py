@@ -1,7 +1,8 @@
-"""Structured Streaming of Spark into a session: `stream.writeStream.foreachBatch(session.sink("edge", op="_change_type"))`.
+"""Write a stream of Spark Structured Streaming to a session: `stream.writeStream.foreachBatch(session.sink("edge",
+op="_change_type"))`.
 
-Spark delivers a batch again if it does not know whether it has arrived. A session stores the number of the last batch of each
-query; with a directory, the log record of the batch's transaction contains it. So each batch is committed exactly once.
+Spark delivers a batch again if it does not know whether it was committed. A session stores the number of the last batch of each
+stream; with a directory, the log record of the batch's transaction contains it. So each batch is committed exactly once.
 """
 
 from typing import Any
@@ -20,17 +21,17 @@ class StreamSink:
     def __init__(self, session: Any, relation: str, op: str | None, key, query: str | None):
         """op: the column that distinguishes inserts and deletes; key: the attributes by which rows replace others; query: the
         name of the stream, by default Spark's id."""
-        session.explicit(relation)
+        session.changeable_facts(relation)
         if key is not None:
-            session.places(relation, key)
+            session.key_places(relation, key)
         self.session, self.relation, self.op, self.key, self.query = session, relation, op, key, query
 
     def __repr__(self) -> str:
         return f"<StreamSink of {self.relation}>"
 
     def __call__(self, frame, batch: int) -> None:
-        """Commit a Spark data frame, a batch, unless a batch with this number or a later one has been committed. Deletes come
-        before inserts. batch: its number."""
+        """Commit a data frame of Spark, unless a batch of this number or a later one has been committed. Deletes come before
+        inserts. batch: the number of the batch."""
         query = self.query or frame.sparkSession.sparkContext.getLocalProperty(QUERY)
         if not query:
             raise ValueError("the query of this batch has no name that stays: session.sink(…, query=name)")
@@ -48,19 +49,19 @@ class StreamSink:
                 transaction.insert(self.relation, inserted)
 
     def _split(self, table) -> tuple:
-        """Split a batch into (deleted rows, inserted rows), as tables with the columns of the relation. Without `op`, all rows
-        are inserted, and the first table is None."""
+        """Split a batch, an Arrow table, into tables of (deleted rows, inserted rows) with the relation's columns: by their
+        names, or, if some names are missing, all columns except for `op`. Without `op`, the first table is None."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        wanted = [name for name, _ in self.session.relations[self.relation].attributes]
-        named = set(wanted) <= set(table.column_names)
+        attributes = [name for name, _ in self.session.relations[self.relation].attributes]
+        has_names = set(attributes) <= set(table.column_names)
         if self.op is None:
-            return None, table.select(wanted) if named else table
+            return None, table.select(attributes) if has_names else table
         if self.op not in table.column_names:
             raise BadInput(f"a batch has no column {self.op}", self.relation, hint=f"it has {', '.join(table.column_names)}")
         ops = table.column(self.op).cast(pa.string())
-        rows = table.select(wanted) if named else table.drop_columns([self.op])
+        rows = table.select(attributes) if has_names else table.drop_columns([self.op])
         for value in pc.unique(ops).to_pylist():
             if value not in INSERTS | DELETES:
                 known = ", ".join(sorted(INSERTS | DELETES))

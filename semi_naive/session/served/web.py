@@ -45,56 +45,55 @@ from semi_naive.language.syntax import Atom
 from semi_naive.plots.pages.page import style
 from semi_naive.ra.ir import Kind, Relation
 from semi_naive.session.contents import Changes
-from semi_naive.session.query import answer_of, answers_to_atom, answers_to_rules, everything
+from semi_naive.session.query import all_tuples, answer_of, answers_to_atom, answers_to_rules
 from semi_naive.session.registered.bodies import parse_query
 from semi_naive.session.registered.rules import Registered
 from semi_naive.session.registered.subscriptions import Granularity, Subscription
-from semi_naive.session.served.as_json import MOST_TUPLES, NOT_SHOWN, all_rows, operations, parse_body, relation_as_json, row_of
+from semi_naive.session.served.as_json import MAX_TUPLES, NOT_SHOWN, all_rows, operations, parse_body, relation_as_json, row_of
 from semi_naive.session.served.clients import Client, Clients, NotAllowed
-from semi_naive.session.served.events import Events, Stream, left
+from semi_naive.session.served.events import Events, Stream, disconnected
 from semi_naive.session.served.requests import (
     Authentication,
     BadRequest,
     BodyTooLarge,
     ClientRequest,
     NotFound,
-    answered,
-    not_routed,
+    request_handler,
+    routing_error,
 )
 
-USUAL = 1000  # the limit of the tuples of a relation or an answer, if the request has none
-SHOWN = 200  # epochs on the page
-EVALUATING = 8  # threads for requests that evaluate rules or change the session; those that only read have other threads
-MOST_OF_BODY = {"POST": 64 << 20, "PUT": 64 << 20}  # the limit of a body in bytes, by the method of the request
-MOST_OF_RULES = 1 << 20  # the limit of a text of rules in bytes: parsing takes 1.4 s for each 100 KB
-MOST_OF_ATOM = 1000  # characters of a query above which it counts as a body; they are parsed in 10 ms
-MOST_WAITING = 1_000_000  # tuples stored for a durable subscription above which it lapses
-READ = {Kind.NUMBER: int, Kind.UNSIGNED: int, Kind.FLOAT: float}
+DEFAULT_LIMIT = 1000  # tuples of a relation or an answer that are sent, if the request has no limit
+EPOCHS_ON_PAGE = 200
+EVALUATING_THREADS = 8  # for requests that evaluate rules or change the session; those that only read have other threads
+MAX_BODY_BYTES = {"POST": 64 << 20, "PUT": 64 << 20}  # by the method of the request
+MAX_RULES_BYTES = 1 << 20  # of a text of rules: parsing takes 1.4 s for each 100 KB
+MAX_ATOM_CHARACTERS = 1000  # of a query that is parsed on the event loop, in 10 ms; longer ones count as bodies
+MAX_WAITING_TUPLES = 1_000_000  # stored for a durable subscription; with more it lapses
+PARSERS = {Kind.NUMBER: int, Kind.UNSIGNED: int, Kind.FLOAT: float}
 
 
 class Web:
-    """The handlers of requests. Code that uses the session runs in threads: requests that change it or evaluate rules run in
-    `evaluating` and wait for each other; others only read, and never wait for these.
-    """
+    """The handlers of requests. They run in threads: requests that change the session or evaluate rules run in `evaluating`,
+    and wait for each other; others only read, and never wait for these."""
 
     def __init__(self, session, name: str):
-        """name: of the program."""
+        """name: that of the program."""
         self.session, self.name = session, name
-        session.registry.subscribers.most_waiting = MOST_WAITING
-        self.evaluating = ThreadPoolExecutor(EVALUATING, "semi-naive-evaluating")
-        self.durable: dict[str, Callable[[], None]] = {}  # by their names in the session, what ends the streams
+        session.registry.subscribers.max_waiting = MAX_WAITING_TUPLES
+        self.evaluating = ThreadPoolExecutor(EVALUATING_THREADS, "semi-naive-evaluating")
+        self.end_streams: dict[str, Callable[[], None]] = {}  # functions that end the streams of durable subscriptions, by name
 
     def app(self, names: set[str], clients: Clients | None = None) -> Starlette:
-        """Return the application. names: the names of this host that requests may use. clients: those with tokens; None: every
-        request is one of the owner."""
-        calls: dict[str, dict[str, Callable[[ClientRequest], Any]]] = {
+        """Return the application. names: the names of this host that requests may use. clients: those with tokens; if None,
+        every request is treated as one of the owner."""
+        handlers: dict[str, dict[str, Callable[[ClientRequest], Any]]] = {
             "/": {"GET": self.page},
             "/relations": {"GET": self.relations},
             "/relations/{name}": {"GET": self.relation},
             "/query": {"GET": self.query},
             "/differences/{name}": {"GET": self.differences},
-            "/why/{name}": {"GET": self.why},
-            "/why_not/{name}": {"GET": self.why_not},
+            "/why/{name}": {"GET": partial(self.explain_tuple, self.session.why)},
+            "/why_not/{name}": {"GET": partial(self.explain_tuple, self.session.why_not)},
             "/explain": {"GET": self.explain},
             "/explain/{name}": {"GET": self.explain},
             "/epochs": {"GET": self.last_epochs},
@@ -106,31 +105,32 @@ class Web:
             "/subscriptions/{name:path}": {"POST": self.acknowledge, "DELETE": self.end},
         }
         routes = [
-            Route(path, answered(call, MOST_OF_BODY.get(method, 0), self.run), methods=[method])
-            for path, by_method in calls.items()
-            for method, call in by_method.items()
+            Route(path, request_handler(handler, MAX_BODY_BYTES.get(method, 0), self.run_in_thread), methods=[method])
+            for path, by_method in handlers.items()
+            for method, handler in by_method.items()
         ]
-        door = Middleware(Authentication, clients=clients or Clients(), names=names)
-        app = Starlette(routes=routes, middleware=[door], exception_handlers={HTTPException: not_routed})
+        authentication = Middleware(Authentication, clients=clients or Clients(), names=names)
+        app = Starlette(routes=routes, middleware=[authentication], exception_handlers={HTTPException: routing_error})
         app.router.redirect_slashes = False
         return app
 
-    async def run(self, request: Request, call: Callable, *given: Any) -> Any:
-        """Call in a thread. Its evaluation ends when the client leaves, or the server ends. The body has been read."""
+    async def run_in_thread(self, request: Request, handler: Callable, *arguments: Any) -> Any:
+        """Call the handler of a request in a thread, and return its result. Its evaluation is cancelled when the client
+        disconnects, or the server ends. The body of the request must have been read."""
         threads = self.evaluating if self._evaluates(request) else None
         with limits.within() as limit:
-            work = asyncio.get_running_loop().run_in_executor(threads, copy_context().run, call, *given)
-            leaving = asyncio.ensure_future(left(request.receive))
+            work = asyncio.get_running_loop().run_in_executor(threads, copy_context().run, handler, *arguments)
+            disconnect = asyncio.ensure_future(disconnected(request.receive))
             try:
-                await asyncio.wait({work, leaving}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({work, disconnect}, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                leaving.cancel()
-                limit.cancel("its client has left")  # which has no effect on work that is done
+                disconnect.cancel()
+                limit.cancel("its client has left")  # without an effect on work that is done
             return await work
 
     def _evaluates(self, request: Request) -> bool:
         """True if a request changes the session, or may evaluate rules."""
-        kind = request.url.path.split("/")[1]
+        _, kind, *_ = request.url.path.split("/")
         if request.method != "GET" or kind in ("changes", "why", "why_not", "explain"):
             return True
         if kind not in ("differences", "query", "relations"):
@@ -138,140 +138,132 @@ class Web:
         name = request.path_params.get("name", "")
         if kind == "query":
             name = _relation_of_query(request.query_params.get("atom", ""))
+        if name is None:
+            return True
         known = name in self.session.declared or name in self.session.registry.rules
-        return name is None or bool(name) and not (known and self.session.is_there(name))
+        return name != "" and not (known and self.session.is_there(name))
 
     # -- relations
 
-    def page(self, asked: ClientRequest) -> Response:
+    def page(self, request: ClientRequest) -> Response:
         text = files("semi_naive.session.served").joinpath("page.html").read_text("utf-8")
         return HTMLResponse(text.replace("{{style}}", style()))
 
     def relations(self, request: ClientRequest) -> dict:
         """GET /relations."""
-        now, entries = self.session.at(self.session.epoch), []
+        epoch, entries = self.session.at(self.session.epoch), []
         for name, relation in self.session.declared.items():
-            if request.client.reads_whole(name, self.session.registry):
-                tuples = now[name].count() if name in now.tables else None  # before its first use
-                known = {"tuples": tuples, "changeable": name in self.session.changeable}
-                entries.append({"name": name} | _schema_of(relation) | known)
-        return {"program": self.name, "epoch": now.number, "relations": entries}
+            if request.client.may_read_all(name, self.session.registry):
+                tuples = epoch[name].count() if name in epoch.tables else None  # before its first use
+                state = {"tuples": tuples, "changeable": name in self.session.changeable}
+                entries.append({"name": name} | _schema_of(relation) | state)
+        return {"program": self.name, "epoch": epoch.number, "relations": entries}
 
     def relation(self, request: ClientRequest) -> dict:
         """GET /relations/name."""
         options = request.options()
-        limit, name = _limit(options), self._readable(request.client, request.name)
-        values = self._values(request.client, name, options)
-        return relation_as_json(everything(self.session, name, values, request.client.viewer), limit)
+        limit, name = _pop_limit(options), self._check_readable(request.client, request.name)
+        values = self._parameter_values(request.client, name, options)
+        return relation_as_json(all_tuples(self.session, name, values, request.client.viewer), limit)
 
     def query(self, request: ClientRequest) -> dict:
         """GET /query."""
         options = request.options()
-        text, limit = options.pop("atom", None), _limit(options)
+        text, limit = options.pop("atom", None), _pop_limit(options)
         if text is None:
             raise BadRequest("a query has an atom or a body: /query?atom=path(1,y)")
-        session, client, asked = self.session, request.client, parse_query(text)
-        if isinstance(asked, Atom):
-            values = self._values(client, self._readable(client, asked.relation), options)
-            return relation_as_json(answers_to_atom(session, asked, text, values, client.viewer), limit)
+        session, client, query = self.session, request.client, parse_query(text)
+        if isinstance(query, Atom):
+            values = self._parameter_values(client, self._check_readable(client, query.relation), options)
+            return relation_as_json(answers_to_atom(session, query, text, values, client.viewer), limit)
         check = partial(client.check_rules, registry=session.registry)
-        with session.limited(), session.alone(), session.registry.body(text, check) as name:
-            return relation_as_json(answers_to_rules(session, name, self._values(client, name, options)), limit)
+        with session.limited(), session.in_turn(), session.registry.registered_body(text, check) as name:
+            return relation_as_json(answers_to_rules(session, name, self._parameter_values(client, name, options)), limit)
 
-    def differences(self, asked: ClientRequest) -> dict:
-        """since=-1: from when nothing was there. Without until: up to now."""
-        given, name = asked.options(), self._readable(asked.client, asked.name)
-        since, until = _number(given.pop("since", "-1"), int, "since"), _number(given.pop("until", None), int, "until")
+    def differences(self, request: ClientRequest) -> dict:
+        """GET /differences/name. Without `since`, the change from an empty relation; without `until`, up to the last epoch."""
+        options, name = request.options(), self._check_readable(request.client, request.name)
+        since = _parsed(options.pop("since", "-1"), int, "since")
+        until = _parsed(options.pop("until", None), int, "until")
         until = self.session.epoch if until is None else until
-        values = self._values(asked.client, name, given)
-        self.session.registry.check_given(name, values)  # which may not be left out here
+        values = self._parameter_values(request.client, name, options)
+        self.session.registry.check_given(name, values)  # `between` accepts a relation without its parameters
         return {"epoch": until, "changes": all_rows(self.session.between(name, since, until, **values))}
 
-    def why(self, asked: ClientRequest) -> dict:
-        """GET /why/name?row=[…]."""
-        return self._reason(asked, self.session.why)
+    def explain_tuple(self, method: Callable[..., Any], request: ClientRequest) -> dict:
+        """GET /why/name?row=[…] and /why_not/name?row=[…]. method: `Session.why` or `Session.why_not`."""
+        request.client.check_owner("proofs")
+        options, name = request.options(), self._check_readable(request.client, request.name)
+        row = row_of(options.pop("row", ""))
+        return {"text": str(method(name, row, **self._parameter_values(request.client, name, options)))}
 
-    def why_not(self, asked: ClientRequest) -> dict:
-        """GET /why_not/name?row=[…]."""
-        return self._reason(asked, self.session.why_not)
-
-    def _reason(self, asked: ClientRequest, ask: Callable[..., Any]) -> dict:
-        """Return why a tuple is there, or why it is not, as text. ask: the session's method."""
-        asked.client.check_owner("proofs")
-        given, name = asked.options(), self._readable(asked.client, asked.name)
-        row = row_of(given.pop("row", ""))
-        return {"text": str(ask(name, row, **self._values(asked.client, name, given)))}
-
-    def explain(self, asked: ClientRequest) -> dict:
+    def explain(self, request: ClientRequest) -> dict:
         """GET /explain and /explain/name."""
-        asked.client.check_owner("plans")
-        name, given = asked.request.path_params.get("name"), asked.options()
-        changes = given.pop("changes", "") in ("1", "true")
-        if given:
-            raise BadRequest(f"{next(iter(given))} is no option of a plan: there is changes=1")
-        return {"text": self.session.explain(name and self._readable(asked.client, name), changes)}
+        request.client.check_owner("plans")
+        name, options = request.request.path_params.get("name"), request.options()
+        changes = options.pop("changes", "") in ("1", "true")
+        if options:
+            raise BadRequest(f"{next(iter(options))} is no option of a plan: there is changes=1")
+        return {"text": self.session.explain(name and self._check_readable(request.client, name), changes)}
 
     def last_epochs(self, request: ClientRequest) -> list:
         """GET /epochs."""
-        reads, registry = request.client.reads_whole, self.session.registry
-        return [{"epoch": past.epoch, "at": past.at, "seconds": past.seconds,
-                 "changes": {name: counts for name, counts in past.changes.items() if reads(name, registry)}}
-                for past in list(self.session.system.epochs)[-SHOWN:]]  # fmt: skip
+        may_read, registry, entries = request.client.may_read_all, self.session.registry, []
+        for each in list(self.session.system.epochs)[-EPOCHS_ON_PAGE:]:
+            changes = {name: counts for name, counts in each.changes.items() if may_read(name, registry)}
+            entries.append({"epoch": each.epoch, "at": each.at, "seconds": each.seconds, "changes": changes})
+        return entries
 
-    # -- what changes it
+    # -- transactions
 
     def transactions(self, request: ClientRequest) -> dict:
         """POST /transactions."""
         request.check_json()
         requested = operations(request.body)
         for _, relation, _, _ in requested:
-            request.client.check_writes(relation)
+            request.client.check_may_write(relation)
             if relation not in self.session.declared:
                 may = ", ".join(sorted(self.session.changeable))
                 raise NotFound(f"the program has no relation {relation!r}: facts may be changed of {may or 'none'}")
         with self.session.transaction() as transaction:
             for operation, relation, rows, key in requested:
-                more = {"clear": (), "upsert": (rows, key)}.get(operation, (rows,))
-                getattr(transaction, operation)(relation, *more)
-        shown, left_out = {}, {}
+                arguments = {"clear": (), "upsert": (rows, key)}.get(operation, (rows,))
+                getattr(transaction, operation)(relation, *arguments)
+        sent, left_out = {}, {}
         for name, change in transaction.changes.items():
-            if (own := self._own(request.client, change)) is not None:
+            if (visible := self._visible_part(request.client, change)) is not None:
                 try:
-                    shown[name] = all_rows(own)
-                except NOT_SHOWN as error:  # the transaction stands
+                    sent[name] = all_rows(visible)
+                except NOT_SHOWN as error:  # the transaction is committed all the same
                     left_out[name] = str(error)
-        answer = {"epoch": transaction.epoch, "ignored": transaction.ignored, "changes": shown}
+        answer = {"epoch": transaction.epoch, "ignored": transaction.ignored, "changes": sent}
         return answer | ({"left_out": left_out} if left_out else {})
 
-    def _own(self, client: Client, change: Changes) -> Changes | None:
-        """Return the part of a transaction's change that a client may see: of outputs, and of relations that it subscribes to,
-        with the parameter values that it has given. None if there is none."""
+    def _visible_part(self, client: Client, change: Changes) -> Changes | None:
+        """Return the part of a transaction's change that a client may see: that of an output, or of a relation to which it has
+        subscribed, with the parameter values of its subscriptions. None if the part is empty."""
         name, registry = change.name, self.session.registry
         keys = {each.key for each in registry.subscribers.active if each.relation == name and each.owner == client.name}
-        if not client.asks(name, registry) or not keys and name not in self.session.program.outputs:
+        if not client.may_read_part(name, registry) or not keys and name not in self.session.program.outputs:
             return None
-        found = change.beginning(keys) if keys and all(keys) else change
-        return found if found.count() else None
+        part = change.with_keys(keys) if keys and all(keys) else change
+        return part if part.count() else None
 
     # -- rules
 
     def rules(self, request: ClientRequest) -> list:
         """GET /rules."""
         registry, client, entries = self.session.registry, request.client, []
-        for registered in list(registry.rules.values()):
-            if client.asks(registered.name, registry):
-                own = sum(
-                    subscription.relation == registered.name
-                    for subscription in registry.subscribers.active
-                    if subscription.owner == client.name
-                )
-                users = registered.users if client.owner else own
-                entries.append({"name": registered.name, "parameters": list(registered.parameters), "subscriptions": users})
+        own = [subscription.relation for subscription in registry.subscribers.active if subscription.owner == client.name]
+        for rules in list(registry.rules.values()):
+            if client.may_read_part(rules.name, registry):
+                users = rules.users if client.owner else own.count(rules.name)
+                entries.append({"name": rules.name, "parameters": list(rules.parameters), "subscriptions": users})
         return entries
 
     def rule(self, request: ClientRequest) -> dict:
         """GET /rules/name."""
-        rules = self._registered(self._readable(request.client, request.name))
+        rules = self._registered(self._check_readable(request.client, request.name))
         attributes = rules.relation.attributes[len(rules.parameters) :]
         shape = {"name": rules.name, "parameters": list(rules.parameters)} | _schema_of(Relation(rules.name, attributes))
         return shape | ({"text": rules.text} if request.client.owns(rules.name) else {})
@@ -279,22 +271,22 @@ class Web:
     def register(self, request: ClientRequest) -> dict:
         """PUT /rules/name."""
         client, registry = request.client, self.session.registry
-        client.check_name(request.name)
-        if len(request.body) > MOST_OF_RULES:
-            raise BodyTooLarge(f"the rules have more than {MOST_OF_RULES:,} bytes: register them as several relations")
+        client.check_may_register(request.name)
+        if len(request.body) > MAX_RULES_BYTES:
+            raise BodyTooLarge(f"the rules have more than {MAX_RULES_BYTES:,} bytes: register them as several relations")
         try:
             text = request.body.decode()
         except UnicodeDecodeError as error:
             raise BadRequest(f"the rules are not UTF-8: {error.reason} at byte {error.start}") from None
-        with self.session.limited(), self.session.alone():
+        with self.session.limited(), self.session.in_turn():
             check = None if client.owner else partial(client.check_rules, registry=registry)
             registry.register(request.name, text, check)
-        waited = registry.waiting.get(request.name)
-        return {"name": request.name} | ({"waits_for": sorted(waited.missing)} if waited else {})
+        waiting = registry.waiting.get(request.name)
+        return {"name": request.name} | ({"waits_for": sorted(waiting.missing)} if waiting else {})
 
     def unregister(self, request: ClientRequest) -> dict:
         """DELETE /rules/name."""
-        request.client.check_name(request.name)
+        request.client.check_may_register(request.name)
         if request.name not in self.session.registry.waiting:
             self._registered(request.name)
         self.session.unregister(request.name)
@@ -306,48 +298,49 @@ class Web:
             raise NotFound(f"{name!r} is not registered")
         return self.session.registry.rules[name]
 
-    # -- who is told
+    # -- subscriptions
 
     def changes(self, request: ClientRequest) -> Response:
-        """GET /changes/name: begin a stream. Its thread waits until the last message has been sent; the changes that come
-        meanwhile are summed up."""
-        values_of_options, client, name = request.options(), request.client, self._readable(request.client, request.name)
-        options = {option: values_of_options.pop(option, None) for option in ("snapshot", "since", "epochs", "seconds", "name")}
+        """GET /changes/name: begin a stream. Its thread waits until the last message has been sent; the changes that are
+        committed meanwhile are summed up."""
+        parameters, client, name = request.options(), request.client, self._check_readable(request.client, request.name)
+        options = {option: parameters.pop(option, None) for option in ("snapshot", "since", "epochs", "seconds", "name")}
         if self.session.registry.is_system(name) and not client.owner:
             raise NotAllowed(f"{client.name} may not subscribe to {name}: read /relations/{name}")
-        since = _number(request.request.headers.get("last-event-id") or options["since"], int, "since")
-        epochs, seconds = _number(options["epochs"] or "1", int, "epochs"), _number(options["seconds"] or "0", float, "seconds")
+        since = _parsed(request.request.headers.get("last-event-id") or options["since"], int, "since")
+        epochs, seconds = _parsed(options["epochs"] or "1", int, "epochs"), _parsed(options["seconds"] or "0", float, "seconds")
         if not seconds <= threading.TIMEOUT_MAX:
             raise BadRequest(f"seconds is {seconds}: expected {threading.TIMEOUT_MAX:.0f} at most")
-        values, when = self._values(client, name, values_of_options), Granularity(epochs, seconds, background=True)
+        values, when = self._parameter_values(client, name, parameters), Granularity(epochs, seconds, background=True)
         called = client.prefix + options["name"] if options["name"] else None
-        return self._begun(
-            Stream(request.loop), called,
-            lambda put: self.session.registry.subscribers.subscribe(
-                name, put, values, when, options["snapshot"] in ("1", "true"), since, called, client.name
-            ),
+        snapshot = options["snapshot"] in ("1", "true")
+        subscribe = partial(
+            self.session.registry.subscribers.subscribe,
+            name, given=values, when=when, snapshot=snapshot, since=since, called=called, owner=client.name,
         )  # fmt: skip
+        return self._open_stream(Stream(request.loop), called, subscribe)
 
-    def _begun(self, stream: Stream, called: str | None, subscribe: Callable[[Callable], Subscription]) -> Events:
-        """The events of a subscription, which ends with them."""
-        if called in self.durable:
-            self.durable[called]()  # the client has come back before its old stream was seen to end
-        with self.session.limited(), self.session.alone():
-            subscription = subscribe(stream.put)
+    def _open_stream(self, stream: Stream, called: str | None, subscribe: Callable[..., Subscription]) -> Events:
+        """Subscribe the stream, and return its events, at whose end the subscription is cancelled. called: the name of a
+        durable subscription. subscribe: subscribes a callback."""
+        if called in self.end_streams:
+            self.end_streams[called]()  # the client has reconnected before the server noticed the end of its old stream
+        with self.session.limited(), self.session.in_turn():
+            subscription = subscribe(callback=stream.put)
 
         def end() -> None:
             stream.close()
             subscription.cancel()
-            if called and self.durable.get(called) is end:
-                del self.durable[called]
+            if called and self.end_streams.get(called) is end:
+                del self.end_streams[called]
 
-        def reached() -> int | None:
+        def delivered_epoch() -> int | None:
             epoch = self.session.epoch  # read first: its changes are passed to subscriptions before it is shown
             return epoch if subscription.idle else None
 
         if called:
-            self.durable[called] = end
-        return Events(stream, end, reached)
+            self.end_streams[called] = end
+        return Events(stream, end, delivered_epoch)
 
     def subscriptions(self, request: ClientRequest) -> list:
         """GET /subscriptions."""
@@ -359,7 +352,7 @@ class Web:
                 for called, history in list(registry.subscribers.histories.items()) if called.startswith(prefix)]  # fmt: skip
 
     def _parameters(self, name: str, key: tuple[int, ...]) -> dict[str, Any]:
-        """The parameters of a relation with the values that 64 bits stand for."""
+        """Return the values of a relation's parameters by name. key: the values in 64 bits."""
         if not key or name not in self.session.registry.rules:
             return {}
         rules = self.session.registry.rules[name]
@@ -375,66 +368,64 @@ class Web:
         epoch = body.get("acknowledge") if isinstance(body, dict) else None
         if type(epoch) is not int:
             raise BadRequest(f"the body acknowledges no epoch: {example}")
-        with self.session.alone():
-            self.session.registry.subscribers.acknowledge(self._durable(request), epoch)
+        with self.session.in_turn():
+            self.session.registry.subscribers.acknowledge(self._subscription_name(request), epoch)
         return {"acknowledged": epoch}
 
     def end(self, request: ClientRequest) -> dict:
         """DELETE /subscriptions/name."""
-        called = self._durable(request)
-        if called in self.durable:
-            self.durable[called]()
+        called = self._subscription_name(request)
+        if called in self.end_streams:
+            self.end_streams[called]()
         self.session.end_subscription(called)
         return {}
 
-    def _durable(self, asked: ClientRequest) -> str:
-        """The name that the session has for a durable subscription of the client. NotFound if it has none."""
-        prefix, known = asked.client.prefix, list(self.session.registry.subscribers.histories)
-        if prefix + asked.name not in known:
+    def _subscription_name(self, request: ClientRequest) -> str:
+        """Return the name of the client's durable subscription in the session. Raises NotFound if there is none."""
+        prefix, known = request.client.prefix, list(self.session.registry.subscribers.histories)
+        if prefix + request.name not in known:
             own = sorted(each.removeprefix(prefix) for each in known if each.startswith(prefix))
-            raise NotFound(f"there is no durable subscription {asked.name!r}: there are {', '.join(own) or 'none'}")
-        return prefix + asked.name
+            raise NotFound(f"there is no durable subscription {request.name!r}: there are {', '.join(own) or 'none'}")
+        return prefix + request.name
 
     # -- names and values
 
-    def _readable(self, client: Client, name: str) -> str:
-        """The name of a relation that the client may read, at least in part. NotFound for one that is not there."""
+    def _check_readable(self, client: Client, name: str) -> str:
+        """Return the name of a relation. Raises NotAllowed if the client may read no part of it, NotFound if it is unknown."""
         registry = self.session.registry
-        client.check_asks(name, registry)
+        client.check_may_read(name, registry)
         registry.check_waiting(name)
         if name not in self.session.declared and name not in registry.rules and not registry.is_system(name):
             raise NotFound(unknown("relation", name, [*self.session.declared, *registry.rules]))
         return name
 
-    def _values(self, client: Client, name: str, texts: dict[str, str]) -> dict:
-        """Return the values of parameters, given as text, converted to their types. A $ before a name distinguishes it from an
-        option."""
-        rules, types = self.session.registry.rules.get(name), {}
+    def _parameter_values(self, client: Client, name: str, texts: dict[str, str]) -> dict[str, Any]:
+        """Convert the values of a relation's parameters, given as texts, to their types. The keys of `texts` may begin with $,
+        which distinguishes them from options. Raises NotAllowed if the client may not give a value."""
+        rules, parsers = self.session.registry.rules.get(name), {}
         if rules is not None and rules.parameters:
-            types = {
-                parameter: READ.get(kind, str) for parameter, kind in zip(rules.parameters, rules.relation.kinds, strict=False)
-            }
+            kinds = zip(rules.parameters, rules.relation.kinds, strict=False)
+            parsers = {parameter: PARSERS.get(kind, str) for parameter, kind in kinds}
         values: dict[str, Any] = {}
         for parameter, text in texts.items():
             parameter = parameter.removeprefix("$")
             if parameter in values:
                 raise BadRequest(f"{parameter} is given twice")
-            values[parameter] = _number(text, types.get(parameter, str), parameter)
-            if parameter in types:
-                client.check_value(parameter, text, types[parameter])
+            values[parameter] = _parsed(text, parsers.get(parameter, str), parameter)
+            if parameter in parsers:
+                client.check_value(parameter, text, parsers[parameter])
         return values
 
 
 def _relation_of_query(text: str) -> str | None:
-    """The relation of a query that is one atom; None for a body, and for a text that is neither, or long. It is called where
-    no other request can go on meanwhile."""
+    """Return the relation of a query that is one atom; None for others, and long ones, as this runs on the event loop."""
+    if len(text) > MAX_ATOM_CHARACTERS:
+        return None
     try:
-        if len(text) > MOST_OF_ATOM:
-            return None
-        asked = parse_query(text)
+        query = parse_query(text)
     except (BadInput, ProgramError):
         return None
-    return asked.relation if isinstance(asked, Atom) else None
+    return query.relation if isinstance(query, Atom) else None
 
 
 def _schema_of(relation: Relation) -> dict:
@@ -442,17 +433,17 @@ def _schema_of(relation: Relation) -> dict:
     return {"attributes": attributes, "kinds": [kind.value for kind in relation.kinds]}
 
 
-def _number(text: str | None, kind: type, what: str):
-    """Convert a text to a number of the given type. what: the option, for errors."""
+def _parsed(text: str | None, parser: type, option: str):
+    """Convert the text of an option to int, float or str (`parser`); None remains None. Raises BadRequest if that fails."""
     try:
-        return None if text is None else kind(text)
+        return None if text is None else parser(text)
     except ValueError:
-        raise BadRequest(f"{what} is {abbreviated(text)}: expected a number") from None
+        raise BadRequest(f"{option} is {abbreviated(text)}: expected a number") from None
 
 
-def _limit(given: dict) -> int:
+def _pop_limit(options: dict) -> int:
     """Remove the option `limit`, and return its value."""
-    limit = _number(given.pop("limit", str(USUAL)), int, "limit")
-    if not 0 <= limit <= MOST_TUPLES:
-        raise BadRequest(f"limit is {abbreviated(limit)}: expected a number from 0 to {MOST_TUPLES:,}")
+    limit = _parsed(options.pop("limit", str(DEFAULT_LIMIT)), int, "limit")
+    if not 0 <= limit <= MAX_TUPLES:
+        raise BadRequest(f"limit is {abbreviated(limit)}: expected a number from 0 to {MAX_TUPLES:,}")
     return limit
