@@ -39,10 +39,10 @@ class Fixpoint:
     def _go_on(self) -> dict:
         """Iterate until the stratum has ended, or the delta is small enough for the driver to finish."""
         stratum, ahead = self.stratum, RunAhead.of(self.stratum)
-        while stratum.delta() and not stratum.local.ended(stratum.iteration, stratum.count):
+        while stratum.delta() and not stratum.local.is_last(stratum.iteration, stratum.count):
             before = stratum.delta()
             if not ahead(self._steps_left()):
-                stratum.iterate(list(stratum.versions()))
+                stratum.iterate(stratum.versions())
             if self._suits_driver(before):
                 return self._finish_in_driver()
             self.recovery.iterated(stratum)
@@ -76,7 +76,7 @@ class Fixpoint:
         local.returns += 1
         local.iteration = stratum.iteration
         try:
-            local.go_on()
+            local.continue_to_fixpoint()
         except TooLarge:
             return self._return_to_partitions()
         stratum.iteration = local.iteration

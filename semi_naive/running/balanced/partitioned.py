@@ -31,7 +31,7 @@ from semi_naive.ra.spark.reports import Report
 from semi_naive.running.balanced.exchange_segments import cut_into_segments
 from semi_naive.running.balanced.rebalance import Rebalance, joined_only
 from semi_naive.running.balanced.rounds import evaluate_in_rounds, evaluations
-from semi_naive.running.driver.local import Local
+from semi_naive.running.driver.local import Local, RuleVersion
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
 from semi_naive.running.relations.dealing import deal_tuples
@@ -77,7 +77,7 @@ class Partitioned:
         if not take_up(self):
             self._take_over()
         if self.iteration == 0:
-            self.iterate([(rule, None, {}, 0) for rule in self.local.once])
+            self.iterate(self.local.nonrecursive_versions())
             self.look()
         else:
             self._advance()
@@ -100,8 +100,9 @@ class Partitioned:
     def _place(self) -> None:
         """Plan the rule versions, and make an empty index for each order in which they search a relation of the stratum.
         Partition the indexes of other relations that are not replicated."""
-        every = list(self.local.every(self.iteration == 0))
-        bodies = plan_all(self._plan, every, self.bodies, self.local.indexes, self.placing)
+        nonrecursive = self.local.nonrecursive_versions() if self.iteration == 0 else []
+        rule_versions = [*nonrecursive, *self.local.delta_versions()]
+        bodies = plan_all(self._plan, rule_versions, self.bodies, self.local.indexes, self.placing)
         wanted = keyed(bodies)
         apart = {name for name, _ in self.placing.partitioned}
         if self.walk and any(edges in apart for edges, _ in self.walk.edges):
@@ -169,11 +170,9 @@ class Partitioned:
 
     # -- planning
 
-    def versions(self):
-        """The rule versions that have a delta."""
-        for rule, place, parts, number in self.local.every(False):
-            if self.relations[rule.body[place].relation].home.delta_size():
-                yield rule, place, parts, number
+    def versions(self) -> list[RuleVersion]:
+        """Return the delta versions whose delta is not empty."""
+        return [version for version in self.local.delta_versions() if self.relations[version.delta_relation].home.delta_size()]
 
     def size(self, relation: str, part: str = "all") -> float:
         """Return the tuples of a relation or its delta. An empty relation of the stratum is estimated by the largest it
@@ -291,8 +290,8 @@ class Partitioned:
         limits.check_bytes(lambda: sum(relation.bytes for relation in self.relations.values()), now=True)
         if self.local.growing.due():
             self.local.growing.look(self.relations)
-        if self.local.tell:
-            self.local.tell(self.iteration, delta, sum(relation.count for relation in self.relations.values()))
+        if self.local.report_progress:
+            self.local.report_progress(self.iteration, delta, sum(relation.count for relation in self.relations.values()))
 
     def _discard(self) -> None:
         """Remove the runs that were merged or moved since the last time: no later job reads them."""
@@ -311,7 +310,7 @@ class Partitioned:
 
     def _recursive(self) -> list[Version]:
         """The rule versions that later iterations may run."""
-        return [self.compiled(number, *one) for number, one in enumerate(self.local.every(False))]
+        return [self.compiled(number, *one) for number, one in enumerate(self.local.delta_versions())]
 
     def _noted(self, compiled: list[Version], results) -> None:
         """Record the cost of each rule."""

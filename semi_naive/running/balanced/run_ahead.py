@@ -130,7 +130,7 @@ class RunAhead:
         return min(self.budget, self.distributed.config.run_ahead_budget)
 
     def _versions(self) -> list[Version]:
-        return [self.distributed.compiled(number, *one) for number, one in enumerate(self.distributed.local.every(False))]
+        return [self.distributed.compiled(number, *one) for number, one in enumerate(self.distributed.local.delta_versions())]
 
     def _step(self, left: int) -> tuple[Tasks, list[Version]]:
         """Return the tasks of a job of several steps, and the rule versions. left: the remaining iterations."""

@@ -70,7 +70,7 @@ class Decomposed:
     def run(self) -> dict:
         """Run to the fixpoint, after which the stratum's relations are on the partitions. Return the trace. Raises NotGroups,
         with the base evaluated, if another plan is better, and TooLarge if the base is too large for the driver."""
-        self.local.make_base()
+        self.local.evaluate_base_for_groups()
         base = {part: self._base(part) for part in ("full", "delta")}
         if not self.forced:
             self._check(base)
@@ -86,7 +86,7 @@ class Decomposed:
             world, deltas, self.homes, dealt["full"], dealt["delta"], self.map, steps, self.cluster.root,
             self.cluster.label("groups"),
         )  # fmt: skip
-        return self._finish(run_pieces(self.cluster, task, pieces, self.local.tell))
+        return self._finish(run_pieces(self.cluster, task, pieces, self.local.report_progress))
 
     # -- the base
 

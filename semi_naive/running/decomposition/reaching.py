@@ -37,11 +37,13 @@ def follow(found: ReachabilityShape, local: Local, database, cluster: Cluster, c
     begun; lazy: no rule reads the relation, so its tuples are not stored."""
     base, steps = None, config.max_iterations
     if not found.closure:
-        local.make_base()
+        local.evaluate_base_for_groups()
         base = database.columns(found.relation)
         steps = steps and 1 + steps - local.iteration
     edges = np.ascontiguousarray(database.columns(found.edges))
-    reaching = Reaching(found.relation, found.column, edges, base, steps, cluster, config, reason, local.tell, local.watch)
+    reaching = Reaching(
+        found.relation, found.column, edges, base, steps, cluster, config, reason, local.report_progress, local.watch
+    )
     return reaching.run(database, lazy)
 
 

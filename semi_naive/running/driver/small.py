@@ -40,7 +40,7 @@ class Small:
         versions = [(body.derivation, relation) for _, relation, body in self.bodies]
         self.done: list[tuple] = []  # (rule, heads made, tuples born, runs, seconds), not yet in the profile
         self.machine = Interpreter(
-            versions, local.tables, local.limits, local.database, local.slow, local.beside,
+            versions, local.tables, local.limits, local.database, local.slow, local.outer_tables,
             cores=local.cores, in_threads=in_threads, kept=local.assembled,
         )  # fmt: skip
         self.tuples = self.machine.tuples  # tuples at the beginning
@@ -55,7 +55,7 @@ class Small:
         made = max(1 << 20, MAX_HEADS_PER_DELTA_TUPLE * local.small)
         most = max(1 << 16, REPLAN_GROWTH * self.tuples)
         if local.budget is not None:
-            made, most = min(made, local.budget), min(most, local.most if local.returns == 0 else most)
+            made, most = min(made, local.budget), min(most, local.max_tuples if local.returns == 0 else most)
         if self._full():
             local.small = 0  # the tables may have what room there is left
         if self.tuples > most or not local.small:
@@ -76,7 +76,7 @@ class Small:
             local.course.note_compiled(local.iteration, self.machine.course, seconds)
         local.iteration += self.machine.iterations
         if why == at.SLOW:
-            local.rests()
+            local.pause_machine()
         return self.machine.iterations > 0
 
     def _pause(self) -> bool:
@@ -120,7 +120,7 @@ class Small:
     def _full(self) -> bool:
         """True if the tables and the machine's rows exceed Config.memory. The machine takes several times as much for a tuple,
         so there may be room again once the tables have the new rows."""
-        return self.local.memory is not None and self.local.over(self.machine.nbytes) > 0
+        return self.local.memory is not None and self.local.bytes_over_limit(self.machine.nbytes) > 0
 
     def _do_others(self) -> bool:
         """Evaluate the versions that the machine cannot run, a block at a time. Return False after an error; the iteration is
@@ -159,8 +159,8 @@ class Small:
         self.done = []
 
     def _tell(self) -> None:
-        if self.local.tell:
-            self.local.tell(self.local.iteration + self.machine.iterations, self.machine.delta, self.machine.tuples)
+        if self.local.report_progress:
+            self.local.report_progress(self.local.iteration + self.machine.iterations, self.machine.delta, self.machine.tuples)
 
     def _place(self) -> str:
         """The iteration, and the rule that has taken most of the time."""

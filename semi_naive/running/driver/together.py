@@ -80,7 +80,7 @@ class Together:
         number, batch = task
         local, begun, (rule, table, derivation) = self.local, time.perf_counter(), self.versions[number]
         sink = Sink(table, self.alone[id(table)], [])
-        with memory.at(partial(local._place, rule), made=local.made_so_far):
+        with memory.at(partial(local._location, rule), made=local.made_so_far):
             try:
                 for heads in derivation.heads_from(batch, derivation.steps[1:], local.database, table.home):
                     if self.stop.is_set():

@@ -142,7 +142,7 @@ class Recovery:
         self.restarts += 1
         if self.restarts > MAX_RESTARTS:
             raise lost if isinstance(lost, RunsLost) else RunsLost(str(lost)) from lost
-        so_far = self.run.look() if self.run.look else {"iterations": [], "events": []}
+        so_far = self.run.trace_so_far() if self.run.trace_so_far else {"iterations": [], "events": []}
         event = {"event": "runs lost", "iteration": len(so_far["iterations"]), "reason": str(lost)}
         self.events[number] = [*so_far["events"], event]
         self.cluster.renew()

@@ -353,10 +353,10 @@ class Result(Evaluated, Relations):
         spread = self.database.on_partitions
         tables = {name: table for name, table in self.database.tables.items() if name not in spread}
         ruled = {rule.head.relation for rule in self._run.program.rules if not is_fact(rule)}
-        fed = self._run.fed & self.relations.keys()  # of which the facts are not remembered where they are many
+        fed = self._run.given_from_outside & self.relations.keys()  # of which the facts are not remembered where they are many
         given = {name: Table(self.relations[name].arity) for name in fed & ruled}
         given |= {name: tables[name] for name in fed - ruled if name in tables}
-        return Why(self._run.asked.checked, tables, self.values, given | self._run.given, dict(spread))
+        return Why(self._run.asked.checked, tables, self.values, given | self._run.remembered_facts, dict(spread))
 
     def check_open(self) -> None:
         if self.closed:

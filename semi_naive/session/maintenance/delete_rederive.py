@@ -90,12 +90,12 @@ class Incremental(Local):
         super().__post_init__()
         self.max_small_delta = self.small
         self.first: Sequence[Version] = ()  # versions that run only in the first iteration
-        self.recursive_versions = len(list(self.every(False)))  # they precede those of the first iteration in the machine
+        self.recursive_versions = len(list(self.delta_versions()))  # they precede those of the first iteration in the machine
 
     def begin(self) -> None:
         """Reset the state that the evaluation of the previous transaction left."""
         self.iteration, self.small = 1, self.max_small_delta
-        self.made, self.rest, self.rested = 0, 1, 0
+        self.made, self.pause, self.paused_until = 0, 1, 0
         self.slow = {place for place in self.slow if place < self.recursive_versions}
         self.database.kept.clear()
 
@@ -108,16 +108,16 @@ class Incremental(Local):
         self.marks = {name: table.mark() for name, table in self.tables.items()}
         names = {rule.body[place].relation for rule, place, *_ in first}
         few = sum(tables[name].delta_size for name in names) <= self.small
-        self.beside = {name: tables[name] for name in names} if few and not any(self.marks.values()) else {}
+        self.outer_tables = {name: tables[name] for name in names} if few and not any(self.marks.values()) else {}
         try:
-            done = self.beside and machine_is_ready(self.spent) and self._by_tuples()
+            done = self.outer_tables and machine_is_ready(self.small_seconds) and self._by_tuples()
         finally:
-            self.beside = {}
+            self.outer_tables = {}
         if not done:
             self._derive_all(first)
             for table in self.tables.values():
                 table.advance()
-        self.go_on()
+        self.continue_to_fixpoint()
 
     def derive(self, tables: dict[str, Any], versions: Sequence[Version]) -> None:
         """Apply versions once, and insert their heads into some tables."""
@@ -132,11 +132,11 @@ class Incremental(Local):
 
     def compiled(self) -> list[tuple]:
         """Return (rule, relation of the delta, body) of all delta versions, with those of the first iteration last."""
-        self._plan(self.first if self.beside else [])
+        self._plan(self.first if self.outer_tables else [])
         first = [
             (rule_version[0], rule_version[0].body[rule_version[1]].relation, self._body(*rule_version))
             for rule_version in self.first
-            if self.beside
+            if self.outer_tables
         ]
         return [*super().compiled(), *first]
 
@@ -254,7 +254,7 @@ class DeleteRederive:
 
     def searched(self) -> set[tuple[str, Order]]:
         """The relations and orders that are searched to maintain the stratum, once relations have `changed`."""
-        inserting = [*self._provided(self.insertions), *self.inserting.every(False)]
+        inserting = [*self._provided(self.insertions), *self.inserting.delta_versions()]
         return self.inserting.searched(inserting) | self.overdeleting.searched(self._provided(self.overdeletions))
 
     # -- insert
@@ -351,7 +351,7 @@ class DeleteRederive:
                 for name, block in fresh.items():
                     found[name].append(block)
                 tables.update({name: with_delta(table, fresh[name]) if name in fresh else table for name, table in old.items()})
-                versions = [one for one in self.inserting.every(False) if one[0].body[one[1]].relation in fresh]
+                versions = [one for one in self.inserting.delta_versions() if one[0].body[one[1]].relation in fresh]
                 self.inserting.derive(new, versions)
                 tables.update(old)
         finally:

@@ -192,7 +192,7 @@ class Recomputation:
             self.relations.restart(name)
             tables[name] = clock.timed(name, tables[name])
         local = Local(stratum, number, self.database, run.indexes, run.profile, None, multiway=run.config.multiway,
-            memory=run.config.memory, stays="", small=run.config.small_delta, cores=run.cluster.here,
+            memory=run.config.memory, reason_to_stay="", small=run.config.small_delta, cores=run.cluster.here,
         )  # fmt: skip
         try:
             local.run()
