@@ -58,13 +58,13 @@ class RuleVersion(NamedTuple):
     """
 
     rule: Rule
-    place: int | None
+    place: Any
     parts: dict[int, str]
     number: int
 
     @property
     def delta_relation(self) -> str:
-        return cast(Atom, self.rule.body[cast(int, self.place)]).relation
+        return cast(Atom, self.rule.body[self.place]).relation
 
 
 @dataclass
@@ -434,8 +434,8 @@ class Local:
         return self.bodies[key]
 
     def _indexed(self, number: int) -> bool:
-        """True if the multiway join of a delta version should search existing indexes. In a run it should not: building tries
-        takes time, which pays as a run reads all tuples."""
+        """True if the multiway join of a delta version should search existing indexes. A run builds tries instead, which pays as
+        it reads all tuples."""
         return False
 
     def _indexes_made(self) -> dict[str, set[Order]] | None:
