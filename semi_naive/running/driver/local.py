@@ -434,8 +434,8 @@ class Local:
         return self.bodies[key]
 
     def _indexed(self, number: int) -> bool:
-        """True if the multiway join of a delta version should search existing indexes. A run builds tries instead, which pays as
-        it reads all tuples."""
+        """True if the multiway join of a delta version should search existing indexes. A run builds tries instead, as it reads
+        all tuples."""
         return False
 
     def _indexes_made(self) -> dict[str, set[Order]] | None:
