@@ -59,7 +59,7 @@ def _is_made(run: RunState, number: int, join: Stratum) -> bool:
         return True
     local = Local(
         join, number, run.database, run.indexes, run.profile, _bound(run, join), multiway=run.config.multiway,
-        cores=run.cluster.here,
+        cores=run.cluster.driver_cores,
     )  # fmt: skip
     run.bodies[number] = local.bodies
     try:

@@ -52,7 +52,7 @@ class ProgramRun(RunState):
     def run(self, facts, lenient: bool) -> Result:
         """Load the facts and evaluate the program within its limits. lenient: see `Program.run`."""
         bounded = limiting.within(self.config.query_seconds, self.config.query_bytes)
-        with open_account() as self.account, translate_failures(lambda: self.cluster.known), bounded:
+        with open_account() as self.account, translate_failures(lambda: self.cluster.context), bounded:
             self.account.claimed = True
             if self.cluster.in_process and not self.local_tuples_given:
                 self._allow_all_memory()
@@ -293,7 +293,7 @@ class ProgramRun(RunState):
             self._set_trace_so_far,
             limits=limits(stratum.relations, self.program), max_iterations=self.config.max_iterations,
             multiway=self.config.multiway, memory=self.config.memory, reason_to_stay=reason_to_stay,
-            small=self.config.small_delta, cores=self.cluster.here, bodies=self.planned.get(number, {}),
+            small=self.config.small_delta, cores=self.cluster.driver_cores, bodies=self.planned.get(number, {}),
             course=self.courses.setdefault(number, Course()) if stratum.recursive else None,
         )  # fmt: skip
         if number in self.looping:

@@ -78,7 +78,7 @@ class Answer(Tuples):
     @property
     def spark_used(self):
         """The SparkContext of the run; None if it has needed none."""
-        return self._result.cluster.known
+        return self._result.cluster.context
 
     @property
     def stored(self):
@@ -122,7 +122,7 @@ class Answer(Tuples):
         stored = self.stored
         make = replace(self._maker(for_tasks=stored is not None and not self.here), dictionaries=dictionaries)
         if stored is not None:
-            return stored.each(make, streaming=True)
+            return stored.map_columns(make, streaming=True)
         return in_threads(
             lambda parts: make(columns_of_parts(parts)), neighbouring_parts(self._result.database.parts(self.name))
         )
@@ -145,7 +145,9 @@ class Answer(Tuples):
             return super().first(count)
         self._result.check_open()
         parts = (
-            (part.columns() for part in self._result.database.parts(self.name)) if self.stored is None else self.stored.some()
+            (part.columns() for part in self._result.database.parts(self.name))
+            if self.stored is None
+            else self.stored.local_columns()
         )
         found: list[tuple] = []
         for columns in parts:

@@ -127,7 +127,7 @@ class AcrossPartitions:
         if closure is None or spread is None:
             return None
         edges, change = self.relations.tables[closure.edges], here(changes[closure.edges])
-        found = changed(edges, change, spread.count, None, self.run.cluster.here, MANY)
+        found = changed(edges, change, spread.count, None, self.run.cluster.driver_cores, MANY)
         if found is None:
             return None
         if found.size:
@@ -280,7 +280,7 @@ class AcrossPartitions:
         current tuples of its relations; apart: relations that are not copied to other hosts."""
         local = Local(
             stratum, number, self.run.database, self.run.indexes, self.run.profile, multiway=self.run.config.multiway,
-            returns=MAX_RETURNS_TO_DRIVER, cores=self.run.cluster.here,
+            returns=MAX_RETURNS_TO_DRIVER, cores=self.run.cluster.driver_cores,
         )  # fmt: skip
         local.once = once
         self.run.database.kept.clear()

@@ -59,7 +59,7 @@ class InDriver:
             evaluation = partial(
                 Incremental, number=number, database=run.database, indexes=run.indexes, profile=run.profile,
                 budget=None if stays else run.config.local_tuples, multiway=run.config.multiway, memory=run.config.memory,
-                reason_to_stay=stays, small=run.config.small_delta, cores=run.cluster.here,
+                reason_to_stay=stays, small=run.config.small_delta, cores=run.cluster.driver_cores,
             )  # fmt: skip
             usable = exact and (run.config.local_tuples or stays)
             known = {*facts.given, *facts.written}

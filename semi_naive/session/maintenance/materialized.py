@@ -258,7 +258,7 @@ class MaterializedRelations:
         """Derive the lost relations of a state again, and put them there."""
         self.run.cluster.renew()
         self.back_to(state.copy())
-        kept = {name: each.every for name, each in state.spread.items()}
+        kept = {name: each.blocks_of_all_indexes for name, each in state.spread.items()}
         gone = set(self.run.cluster.jobs.job(Gone(kept))) if kept else set()
         for number, stratum in enumerate(self.run.strata):
             if lost := gone & set(stratum.relations):

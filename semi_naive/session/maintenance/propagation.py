@@ -172,7 +172,7 @@ class Propagation:
         Returns None if delta rules or recomputation are faster, or if there are so many new pairs that they belong on the
         partitions. Pairs are only counted if there are many changed ones, or if the closure is represented by its edges.
         """
-        tables, cores = self.relations.tables, self.run.cluster.here
+        tables, cores = self.relations.tables, self.run.cluster.driver_cores
         name, pairs = closure.relation, tables[closure.relation]
         edges, packing = tables[closure.edges].blocks("all", (0, 1)), None if not pairs.is_spelt else pairs.packing
         differences = differing(edges, cast(Change, self.changes[closure.edges]), pairs.count, packing, cores)

@@ -73,7 +73,7 @@ class Upkeep:
     def begin(self, given, changeable: set[str], outputs: Iterable[str]) -> None:
         """Read the facts, and compute the outputs and the relations that they depend on. given: as for `Program.run`, but
         relations that are left out begin empty; changeable: the relations whose facts may change."""
-        with translate_failures(lambda: self.run.cluster.known):
+        with translate_failures(lambda: self.run.cluster.context):
             self.relations.load(given, changeable)
             self._prepare(changeable)
             self._compute(self._drop_others(self._below(outputs)))
@@ -115,7 +115,7 @@ class Upkeep:
         limits.measure(self.run.nbytes)
         relations.back_to(relations.state().copy())
         missing = sorted(number for number in self._below([name]) if not relations.is_materialized(number))
-        with translate_failures(lambda: self.run.cluster.known):
+        with translate_failures(lambda: self.run.cluster.context):
             self._compute(missing)
         return True
 
@@ -187,7 +187,7 @@ class Upkeep:
         """
         relations = self.relations
         limits.measure(self.run.nbytes)
-        with translate_failures(lambda: self.run.cluster.known):
+        with translate_failures(lambda: self.run.cluster.context):
             changes = relations.trying(
                 lambda: Propagation(self.recomputation, self.in_driver, self.across, net).propagate(stale, collected),
                 self.recomputation.compute_again,
@@ -233,7 +233,7 @@ class Upkeep:
         run.strata += [replace(stratum, rules=[rule for rule in stratum.rules if not is_fact(rule)]) for stratum in own]
         for number in numbers:
             relations.dependents.add(number, run.strata[number])
-        with translate_failures(lambda: run.cluster.known):
+        with translate_failures(lambda: run.cluster.context):
             self._compute(numbers)
         return numbers
 
