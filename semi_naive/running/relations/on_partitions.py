@@ -182,7 +182,7 @@ class OnPartitions(InRuns):
         except RunMissing as missing:
             raise RunsLost(str(missing)) from None
 
-    def as_they_are(self, kinds) -> bool:
+    def is_ordered_here(self, kinds) -> bool:
         """True if the runs are on this host, and sorted in the order of the rows. kinds: of the columns."""
         source = self.source() if self.cluster.local else None
         return isinstance(source, Blocks) and source.as_they_are(kinds)
