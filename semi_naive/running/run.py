@@ -27,9 +27,9 @@ from semi_naive.ra.storage.missing import RunMissing
 from semi_naive.ra.values import branches
 from semi_naive.ra.values.kinds import as_bits, dtype_of
 from semi_naive.running.beforehand import make_static_joins
-from semi_naive.running.choose_plan import NotGroups, PlanChoice, chosen, in_one_place, limits
+from semi_naive.running.choose_plan import NotGroups, PlanChoice, choose_plan, limit_sizes, why_in_one_place
 from semi_naive.running.driver.local import Local, TooLarge
-from semi_naive.running.loops import StepClock, rounds, undefined
+from semi_naive.running.loops import StepClock, rounds, undefined_warnings
 from semi_naive.running.progress.recovery import Recovery
 from semi_naive.running.progress.state import RunState
 from semi_naive.running.relations.spread import Spread
@@ -74,8 +74,8 @@ class ProgramRun(RunState):
             with part("load"):
                 self.recovery = Recovery(self, lambda names: self.load(facts, lenient, names))
             self._evaluate_all()
-            undefined_notes = undefined(self.compiled.loops.values(), self.database)
-            for line in [*undefined_notes, *unused_settings(self.config, {entry["plan"] for entry in self.plans})]:
+            settings = unused_settings(self.config, {entry["plan"] for entry in self.plans})
+            for line in [*undefined_warnings(self.compiled.loops.values(), self.database), *settings]:
                 log.warning("%s", line)
             result = Result(self)
             self.recovery.finished()
@@ -183,7 +183,7 @@ class ProgramRun(RunState):
                     self._evaluate_located(number)
                 self.recovery.completed(numbers)
             except (RunsLost, RunMissing) as lost:
-                self.recovery.back(number, lost)
+                self.recovery.recover(number, lost)
                 remaining = self._strata_to_do()
 
     def _evaluate_located(self, number: int) -> None:
@@ -194,10 +194,10 @@ class ProgramRun(RunState):
     def _evaluate_loop(self, loop: StratumLoop) -> None:
         """Evaluate the strata of a loop, round after round."""
         names = loop.remade(self.strata)
-        clock = self.recovery.take_up_loop(loop)
+        clock = self.recovery.resume_loop(loop)
         for _ in rounds(loop.of, self.database, self.config.max_iterations, clock):
-            self.recovery.stepped(loop, clock)
-            self.recovery.begin_again(names)
+            self.recovery.before_step(loop, clock)
+            self.recovery.reset_to_facts(names)
             for number in loop.numbers:
                 self._evaluate_located(number)
             if loop.of.steps:
@@ -231,7 +231,7 @@ class ProgramRun(RunState):
         return [number for number in range(len(self.strata)) if number not in self.recovery.done]
 
     def evaluate(self, number: int, stratum) -> None:
-        """Evaluate one stratum by the plan that is chosen for it."""
+        """Evaluate one stratum by the plan that is choose_plan for it."""
         for name in stratum.relations:
             if name in self.given_from_outside and 0 < (table := self.database.tables[name]).count <= MAX_REMEMBERED_FACTS:
                 self.remembered_facts[name] = snapshot(table)
@@ -245,7 +245,7 @@ class ProgramRun(RunState):
         before = self.account.parts()
         stratum = make_static_joins(self, number, stratum)
         self._begin_record(number, stratum)
-        choice = chosen(stratum, self.database, self.config, self.plan, self.cluster.cores)
+        choice = choose_plan(stratum, self.database, self.config, self.plan)
         plan, reason, trace = self._evaluate_by_plan(number, stratum, choice)
         self.database.kept.clear()
         limiting.check_bytes(now=True)
@@ -281,17 +281,17 @@ class ProgramRun(RunState):
         self.trace_so_far = trace_so_far
 
     def _evaluate_by_plan(self, number: int, stratum, choice: PlanChoice):
-        """Evaluate a stratum as chosen, or by a plan on the partitions if it turns out too large. Return (plan, reason,
+        """Evaluate a stratum by the chosen plan, or on the partitions if it turns out too large. Return (plan, reason,
         trace)."""
         running = self.recovery.running
         resumed = running if running and running["number"] == number else None
         choice = PlanChoice("balanced", "taken up from a checkpoint") if resumed else choice
-        reason_to_stay = in_one_place(stratum, self.program.relations)
+        reason_to_stay = why_in_one_place(stratum, self.program.relations)
         budget = None if reason_to_stay else self.config.local_tuples
         local = Local(
             stratum, number, self.database, self.indexes, self.profile, budget, self._progress_reporter(number, stratum),
             self._set_trace_so_far,
-            limits=limits(stratum.relations, self.program), max_iterations=self.config.max_iterations,
+            limits=limit_sizes(stratum.relations, self.program), max_iterations=self.config.max_iterations,
             multiway=self.config.multiway, memory=self.config.memory, reason_to_stay=reason_to_stay,
             small=self.config.small_delta, cores=self.cluster.driver_cores, bodies=self.planned.get(number, {}),
             course=self.courses.setdefault(number, Course()) if stratum.recursive else None,
@@ -331,8 +331,7 @@ class ProgramRun(RunState):
         for number, source in enumerate(self.strata):
             if source.relations[0] in stratum.reads & self.database.streams.keys():
                 del self.database.streams[source.relations[0]]
-                choice = chosen(source, self.database, self.config, self.plan, self.cluster.cores)
-                self._evaluate_by_plan(number, source, choice)
+                self._evaluate_by_plan(number, source, choose_plan(source, self.database, self.config, self.plan))
 
     def _evaluate_by_partitions(self, local: Local, groups, reason: str):
         """Evaluate a stratum on the partitions: in `groups` if possible, else by the balanced plan. Return (plan, reason,

@@ -30,9 +30,9 @@ class Fixpoint:
         """Evaluate to the fixpoint, and return the trace. The stratum's relations are then on the partitions, or in the driver
         if it ran the last iterations."""
         stratum = self.stratum
-        stratum.trace.take_up([], self.recovery.past(stratum.local.number))
+        stratum.trace.take_up([], self.recovery.earlier_events(stratum.local.number))
         with memory.at(lambda: stratum.local.busiest(self.stratum.iteration), made=lambda: self.stratum.made_so_far()):
-            stratum.begin(self.recovery.take_up)
+            stratum.begin(self.recovery.resume_stratum)
             return self._go_on()
 
     def _go_on(self) -> dict:
@@ -44,7 +44,7 @@ class Fixpoint:
                 stratum.iterate(stratum.versions())
             if self._suits_driver(delta_before):
                 return self._finish_in_driver()
-            self.recovery.iterated(stratum)
+            self.recovery.after_iteration(stratum)
             stratum.rebalance_if_due()
         stratum.settle()
         return stratum.finish_trace()

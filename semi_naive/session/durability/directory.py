@@ -277,7 +277,7 @@ class Directory:
         up to the first epoch that is retained, then those of each later epoch; and the tables of the snapshot by relation. A
         relation without a table is derived again. retain: epochs to retain before the last one."""
         manifest: dict = self.manifest or {}
-        with self.files.understood():
+        with self.files.checked_contents():
             if manifest["version"] != VERSION:
                 message = f"another version of semi-naive has written {self.path}, in the form {manifest['version']!r}"
                 raise StateUnusable(f"{message}, and this one reads {VERSION!r}: {OTHERS}")
@@ -298,7 +298,7 @@ class Directory:
             self._read_registrations(manifest)
             epochs = [epoch for epoch, arrays in found if not self.registered.take_up(epoch, arrays)]
         if epochs != list(range(manifest["epoch"] + 1, manifest["epoch"] + 1 + len(epochs))):
-            raise self.files.unusable(f"{path} has other epochs than those after {manifest['epoch']}")
+            raise self.files.unusable_error(f"{path} has other epochs than those after {manifest['epoch']}")
         self._begin(Published(Log(path, identity, end, self.every), self.blocks, self.pieces, self.sizes))
         self._remove_logs()
         steps = [_logged(epoch, arrays, upkeep.relations.facts.given) for epoch, arrays in transactions]

@@ -26,7 +26,7 @@ from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRe
 from semi_naive.ra.partitions.subtracting import TakeOut
 from semi_naive.running.balanced.fixpoint import MAX_RETURNS_TO_DRIVER, Fixpoint
 from semi_naive.running.balanced.partitioned import Partitioned
-from semi_naive.running.choose_plan import in_one_place
+from semi_naive.running.choose_plan import why_in_one_place
 from semi_naive.running.driver.local import Local
 from semi_naive.running.relations.dealing import deal_tuples
 from semi_naive.running.relations.on_partitions import OnPartitions
@@ -149,7 +149,7 @@ class AcrossPartitions:
         """True if delta rules maintain the stratum exactly, and few of its tuples have changed. own: changes of the explicit
         facts of its relations; changes: of all relations below."""
         relations = [self.run.program.relations[name] for name in stratum.relations]
-        if in_one_place(stratum, self.run.program.relations):
+        if why_in_one_place(stratum, self.run.program.relations):
             return False
         if any(not each.arity and self.relations.kept(each.name).count for each in relations):
             return False

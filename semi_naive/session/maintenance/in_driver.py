@@ -28,7 +28,7 @@ from semi_naive.ra.blocks.changes import (
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.ir import Atom, Var
 from semi_naive.ra.rules.ages import Clock
-from semi_naive.running.choose_plan import in_one_place
+from semi_naive.running.choose_plan import why_in_one_place
 from semi_naive.session.maintenance.closed_tables import closed, explicit_again
 from semi_naive.session.maintenance.counting import Counts
 from semi_naive.session.maintenance.delete_rederive import DeleteRederive, Incremental
@@ -54,7 +54,7 @@ class InDriver:
         configuration has all relations on the partitions, unless the stratum can only be evaluated in one process."""
         if number not in self.rules:
             run, facts, relations = self.run, self.relations.facts, self.run.program.relations
-            stays = in_one_place(stratum, relations)  # True: it is never moved to the partitions
+            stays = why_in_one_place(stratum, relations)  # True: it is never moved to the partitions
             exact = all(map(is_exact, stratum.rules)) and not is_stepwise(stratum, relations)
             evaluation = partial(
                 Incremental, number=number, database=run.database, indexes=run.indexes, profile=run.profile,
