@@ -37,11 +37,7 @@ class Recovery:
     def __post_init__(self):
         """Resume from the checkpoint, if there is one."""
         self.database, self.cluster = self.run.database, self.run.cluster
-        self.checkpoints: "Checkpoints | None" = None
-        if self.run.config.checkpoint_dir:
-            from semi_naive.running.progress.checkpoint import Checkpoints
-
-            self.checkpoints = Checkpoints(self.run)
+        self.checkpoints = self._checkpoints() if self.run.config.checkpoint_dir else None
         manifest = self.checkpoints and self.checkpoints.manifest()
         if self.checkpoints and manifest:
             with self.checkpoints.files.checked_contents():
@@ -56,6 +52,12 @@ class Recovery:
         self.facts_on_partitions = (
             self._derived() & self.database.on_partitions.keys()
         )  # derived relations whose facts are on the partitions
+
+    def _checkpoints(self) -> "Checkpoints":
+        """Return the checkpoints of the run."""
+        from semi_naive.running.progress.checkpoint import Checkpoints
+
+        return Checkpoints(self.run)
 
     # -- resuming and saving
 
