@@ -25,7 +25,7 @@ RECORDING = {  # by module and class: what makes the record of a closure, and of
     ("semi_naive.running.balanced.partitioned", "Partitioned"): ("_record", "traced", "_noted"),
     ("semi_naive.running.progress.profile", "Profile"): ("rule", "record"),
     ("semi_naive.running.run", "ProgramRun"): ("record",),
-    ("semi_naive.running.balanced.rebalance", ""): ("tell_change",),
+    ("semi_naive.running.balanced.rebalance", ""): ("record_change",),
 }
 COUSINS = (Path(__file__).parent / "programs" / "same_generation.dl").read_text()
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.placement import plan_map_change, spread_inner
-from semi_naive.balance.trace import Trace, tell_change
+from semi_naive.balance.trace import Trace, record_change
 from semi_naive.config import Config
 from semi_naive.planning.joins.placing import Index
 from semi_naive.ra.ir import Var
@@ -137,7 +137,7 @@ class Rebalance:
             index.sizes = index.sizes + result.sizes
             arrived[result.partition] = result.arrived
         after = index.map.loads(index.sizes)
-        tell_change(self.trace, change, iteration, before, index.map.split(index.sizes), {
+        record_change(self.trace, change, iteration, before, index.map.split(index.sizes), {
             "relation": name, "index": number, "moved": arrived.sum(), "seconds": time.perf_counter() - begun,
             "left": loads - after + arrived, "arrived": arrived, "loads_before": loads, "loads_after": after,
         })  # fmt: skip

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.balance.trace import Trace, of_groups
+from semi_naive.balance.trace import Trace, record_groups
 from semi_naive.ra.partitions.groups import Finished, Home
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, Parts
 
@@ -51,5 +51,5 @@ def record(trace: Trace, finished: list[Finished]) -> tuple[int, int]:
     for report in finished:
         births[: report.births.size] += report.births
     births, loads = np.trim_zeros(births, "b"), [report.tuples for report in finished]
-    of_groups(trace, births, loads, [report.groups for report in finished], [report.seconds for report in finished])
+    record_groups(trace, births, loads, [report.groups for report in finished], [report.seconds for report in finished])
     return int(births.sum()), births.size

@@ -49,9 +49,8 @@ class Recovery:
             for name in self._relations_of(self.done):
                 self.database.tables[name].settle()
         self.facts = {name: snapshot(table) for name, table in self.database.tables.items()}
-        self.facts_on_partitions = (
-            self._derived() & self.database.on_partitions.keys()
-        )  # derived relations whose facts are on the partitions
+        # The names of derived relations whose facts are on the partitions.
+        self.facts_on_partitions = self._derived() & self.database.on_partitions.keys()
 
     def _checkpoints(self) -> "Checkpoints":
         """Return the checkpoints of the run."""
