@@ -249,8 +249,8 @@ def join_on_ranks(
     are more than `threshold` heads (-1: all), as `ra.rules.evaluate.Evaluate` does, in batches of about `most` heads.
 
     Rank r starts at join[r], pair[r], and stores the position where it stops; join[r] is -1 if no pairs are left. Counts are
-    added to sums[r], (pairs compared, heads made, bytes, messages), and to arrived[d], the heads sent to rank d. Unless `marked`
-    is empty, heads among the sorted words `born` that are not marked are marked with `mark`, and counted in fresh[d].
+    added to sums[r], (pairs compared, heads made, bytes, messages), and to arrived[d], the heads sent to rank d. If `marked` is
+    not empty, heads among the sorted words `born` that are not marked are marked with `mark`, and counted in fresh[d].
     """
     mask = (np.uint64(1) << np.uint64(shift)) - np.uint64(1)
     longest = 1

@@ -216,7 +216,7 @@ class Simulation:
 
     def _join(self, outer: "Deltas", cursor: "_Cursor", threshold: int, born: np.ndarray, marked: np.ndarray, mark: int):
         """Run the local joins of all ranks on every core. Return (sums, arrived, fresh): see `balance.replay.join_on_ranks`."""
-        rank_runs, begin, end, words = self._inner_runs()
+        rank_runs, begin, end, words = self._nonempty_inner_runs()
         first, home = self.path.map.tables()
         weights = np.cumsum(np.diff(outer.bounds) + 16)
         threads = 1 if marked.size else THREADS
@@ -239,7 +239,7 @@ class Simulation:
         arrived, fresh = (sum(found) for found in zip(*parts, strict=True))
         return sums, arrived, fresh
 
-    def _inner_runs(self):
+    def _nonempty_inner_runs(self):
         """Return all runs of the inner relation that are not empty, as (rank_runs, begin, end, words): those of rank r are the
         runs rank_runs[r] to rank_runs[r + 1] - 1, and run i is words[begin[i]:end[i]]."""
         offsets = np.cumsum([0, *(runs.words.size for runs in self.inner_runs)])
