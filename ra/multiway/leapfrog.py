@@ -224,7 +224,9 @@ class Loops:
         threads = cpus() if threads is None else threads
         number, count = share or (0, 1)
         ranges = self._balanced_ranges(box, max(parts or threads, count), count > 1)[number::count][first:]
-        boxes = [self._with_first_range(box, low, high) for low, high in ranges]
+        boxes = [box.copy() for _ in ranges]
+        for each, ends in zip(boxes, ranges, strict=True):
+            each[:1] = ends
         if threads == 1 or len(boxes) < 2:
             return (result for box in boxes for result in self.results_of(box, self.run(box, most), most))
         return self._threaded(boxes, threads, most)
@@ -248,12 +250,6 @@ class Loops:
         """Return the box of all values (variables, 2)."""
         box = np.zeros((len(self.nest.shape.order), 2), np.int64)
         box[:, 1] = self.domain.size
-        return box
-
-    def _with_first_range(self, box: np.ndarray, low: int, high: int) -> np.ndarray:
-        """Return a copy of a box with another range of the first variable."""
-        box = box.copy()
-        box[:1] = low, high
         return box
 
     def _balanced_ranges(self, box: np.ndarray, threads: int, shared: bool = False) -> list[tuple[int, int]]:

@@ -107,7 +107,7 @@ def find_matches(query: ConjunctiveQuery, vertices, plan: str, count: bool, memo
             trace(boxed.trace)
         return boxed.count if count else rows
     tries = vertices.want({atom.relation for atom in query.atoms})
-    if plan == "leapfrog" and _has_other_hosts(spark):
+    if plan == "leapfrog" and spark is not None and not on_this_host(_spark_context(spark).master):
         found = shares.run_shares(query, tries, _spark_context(spark), count=count)
     elif plan == "leapfrog":
         found = leapfrog.leapfrog_join(query, tries, count=count)
@@ -129,11 +129,6 @@ def _run_bigjoin(query: ConjunctiveQuery, vertices: Vertices, plan: str, count: 
     if trace:
         trace(record)
     return number if count else rows.T
-
-
-def _has_other_hosts(spark) -> bool:
-    """True if Spark has tasks on other hosts; on one host, threads of this process are used instead."""
-    return spark is not None and not on_this_host(_spark_context(spark).master)
 
 
 def _spark_context(spark):

@@ -130,7 +130,7 @@ class Conditions:
         last = member.path[-1]
         node = member.node(len(member.path) - 1)
         if node.level == 0:
-            return self._in_directory(member.slot, last)
+            return f"has_first_id(dir{member.slot}, {self.id(last)} - base{member.slot})"
         if frozenset([node]) in self.marked:
             lookup = f"{self.mark(frozenset([node]))}[{self.id(last)}] == 1"
             return lookup if last in self.shape.joined else f"({self.id(last)} >= 0 and {lookup})"
@@ -139,6 +139,3 @@ class Conditions:
     def id(self, term: int) -> str:
         """Return the source of a term's id. term: the depth of a variable, or ~k for the k-th constant."""
         return f"ids[{~term}]" if term < 0 else f"x{term}"
-
-    def _in_directory(self, slot: int, term: int) -> str:
-        return f"has_first_id(dir{slot}, {self.id(term)} - base{slot})"

@@ -121,7 +121,8 @@ class Boxes:
         self.keys = [self.shape.tries[member.slot] for member in self.shape.members]
         self.slots: dict[tuple[int, ...], tuple] = {}  # the slots of boxes, by their levels
         self.spans: dict[Slice, tuple[int, int]] = {}
-        self.ratio = self._best_ratio()
+        sizes = [sum(self.tries[key].bytes for key in keys) for keys in dimensions_of(self.shape)]
+        self.ratio = min(RATIOS, key=lambda ratio: boxing_cost(sizes, self.budget, ratio))  # of the least expected cost
 
     def __iter__(self) -> Iterator[Box]:
         """Yield the boxes. Raises BudgetTooSmall if one tuple of each atom does not fit into a box."""
@@ -138,11 +139,6 @@ class Boxes:
         if start and self.most == 1 and (box := self._whole_tries_box(start)).bytes <= self.budget:
             return iter([box])
         return self._boxes_within(start, 0) if start else iter(())
-
-    def _best_ratio(self) -> int:
-        """Return the one of RATIOS with the least expected cost."""
-        sizes = [sum(self.tries[key].bytes for key in keys) for keys in dimensions_of(self.shape)]
-        return min(RATIOS, key=lambda ratio: boxing_cost(sizes, self.budget, ratio))
 
     def _whole_tries_box(self, state: PartialBox) -> Box:
         """Return the only box if all tries fit: it has whole tries."""
@@ -217,7 +213,8 @@ class Boxes:
         """Choose the slices of a single value that fit, smallest first. The other atoms will be sliced by their next variable.
         below: the groups of atoms, with their ranges in the tries; low: the value; room: the bytes that slices may have."""
         pieces = [(group, *cost(state, group, of, low, low + 1)) for group, of in below.items()]
-        reserved = self._reserved_bytes(state)
+        done = {atom for group in state.slices for atom in group.atoms}
+        reserved = sum(least_bytes(len(key.order)) for atom, key in enumerate(self.keys) if atom not in done)
         for group, piece, size in sorted(pieces, key=lambda piece: piece[2]):
             deeper = len(group.terms) < len(group.trie.order)
             reserved -= len(group.atoms) * least_bytes(len(group.trie.order))
@@ -228,11 +225,6 @@ class Boxes:
             state = state.with_slice(group, piece, size)
             room -= size
         return state
-
-    def _reserved_bytes(self, state: PartialBox) -> int:
-        """Return the least bytes that the atoms without a slice need."""
-        done = {atom for group in state.slices for atom in group.atoms}
-        return sum(least_bytes(len(key.order)) for atom, key in enumerate(self.keys) if atom not in done)
 
     def _groups_to_slice(self, state: PartialBox, is_due) -> list[Group]:
         """Return the groups of atoms without a slice, if `is_due` holds for the term by which they are sliced."""

@@ -66,9 +66,6 @@ class Member(NamedTuple):
         """Return the node in which the term at a level of the path is searched."""
         return TrieNode(self.slot, self.path[:level])
 
-    def level_of(self, depth: int) -> int:
-        return self.path.index(depth)
-
 
 @dataclass
 class Shape:
@@ -152,10 +149,10 @@ class Shape:
         return [m for m in self.members if not m.negated and m.path[:1] == (depth,)]
 
     def values(self, depth: int) -> Values:
-        """Return the set of a variable's values: the nodes, determined by earlier variables, of the positive atoms that have
-        it. A trie that begins with the variable has no such node; it is looked up by its directory."""
-        containing = [m for m in self.members if not m.negated and depth in m.path]
-        return frozenset(m.node(m.level_of(depth)) for m in containing if m.level_of(depth))
+        """Return the set of a variable's values: the nodes of the positive atoms that have it after other terms. A trie that
+        begins with the variable is looked up by its directory instead."""
+        containing = [member for member in self.members if not member.negated and depth in member.path[1:]]
+        return frozenset(member.node(member.path.index(depth)) for member in containing)
 
     def negations(self, depth: int) -> list[Member]:
         """Return the negated atoms that can be tested once a variable is bound (TOP: before any is bound)."""

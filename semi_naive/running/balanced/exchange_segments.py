@@ -14,12 +14,8 @@ from semi_naive.ra.rules.steps import Bind, Exchange, Join
 
 
 def cut_into_segments(number: int, rule: Rule, body, relations: dict[str, PartitionedRelation], groups: BucketMap) -> Version:
-    """Return a planned body as a version cut into segments.
-
-    number: of the version, among those of the job.
-    relations: the relations on the partitions that the body may read.
-    groups: the bucket map of the groups of aggregates.
-    """
+    """Return a planned body as a version cut into segments. number: of the version in the job; relations: those on the
+    partitions; groups: the bucket map of the groups of aggregates."""
     return _Cutting(number, rule, body, relations, groups).version()
 
 

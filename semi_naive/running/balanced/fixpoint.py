@@ -40,7 +40,8 @@ class Fixpoint:
         stratum, run_ahead = self.stratum, RunAhead.of(self.stratum)
         while stratum.delta() and not stratum.local.is_last(stratum.iteration, stratum.count):
             delta_before = stratum.delta()
-            if not run_ahead(self._iterations_left()):
+            limit = stratum.local.max_iterations
+            if not run_ahead(sys.maxsize if limit is None else limit - stratum.iteration):
                 stratum.iterate(stratum.versions())
             if self._suits_driver(delta_before):
                 return self._finish_in_driver()
@@ -48,10 +49,6 @@ class Fixpoint:
             stratum.rebalance_if_due()
         stratum.settle()
         return stratum.finish_trace()
-
-    def _iterations_left(self) -> int:
-        limit = self.stratum.local.max_iterations
-        return sys.maxsize if limit is None else limit - self.stratum.iteration
 
     # -- the last iterations, and small ones
 

@@ -212,16 +212,14 @@ class Partitioned:
     def _plan(self, rule: Rule, place, parts, number):
         """Return the planned body of a rule version. A body without exchanges is planned again if relations outgrow it."""
         key = (id(rule), number)
-        if key not in self.bodies or (not self._exchanges(self.bodies[key]) and self.bodies[key].outgrown(self)):
+        body = self.bodies.get(key)
+        exchanges = body is not None and any(isinstance(step, Exchange) for step in body.derivation.steps)
+        if body is None or (not exchanges and body.outgrown(self)):
             self.bodies[key] = plan_body(
                 rule, self, self.local.indexes, parts, place, number, placing=self.placing, deal=place is None,
                 multiway=self.config.multiway, lattice=self.database.program.lattice(rule.head.relation),
             )  # fmt: skip
         return self.bodies[key]
-
-    @staticmethod
-    def _exchanges(body) -> bool:
-        return any(isinstance(step, Exchange) for step in body.derivation.steps)
 
     def compiled(self, number: int, rule: Rule, place, parts, version: int) -> Version:
         """Return a rule version cut into segments, and place the indexes of other strata that it reads. number: among the

@@ -72,18 +72,16 @@ class Rebalance:
                 continue
             places = {name: place for place, name in scan.binds}
             index = relation.index(version.order) or relation.home
-            partners = statics.get((join.relation, join.order)) or self._partitioned_index(relations, join)
+            partners = statics.get((join.relation, join.order))
+            inner = relations.get(join.relation)
+            if not partners and inner and not inner.reduction:
+                partners = inner.index(join.order)
             if partners and join.keys and all(isinstance(key, Var) and key.name in places for key in join.keys):
                 first_join = FirstJoin(tuple(index.order.index(version.order[places[key.name]]) for key in join.keys), partners)
                 number = relation.indexes.index(index)
                 if join in version.segments[0] or first_join.in_buckets_of(index):
                     self.first_joins.setdefault((relation.name, number), []).append(first_join)
         return self.first_joins if self.config.policy == "work" else {}
-
-    @staticmethod
-    def _partitioned_index(relations: dict[str, PartitionedRelation], join: Join) -> PartitionedIndex | None:
-        relation = relations.get(join.relation)
-        return relation.index(join.order) if relation and not relation.reduction else None
 
     @staticmethod
     def _work(index: PartitionedIndex, first_joins: list[FirstJoin]) -> np.ndarray:

@@ -39,12 +39,8 @@ MAX_GROUP_FRACTION = 0.5  # the largest fraction of the base in one group: with 
 
 @dataclass
 class Decomposed:
-    """One stratum, evaluated in groups.
-
-    local: its evaluation in the driver, whose tuples are the base.
-    carried: the columns that the rules carry unchanged; tuples that agree in them are a group.
-    forced: decompose the stratum, even if there are few groups or a large one.
-    homes: how each relation is stored: in buckets of its carried columns.
+    """One stratum, evaluated in groups: tuples that agree in the `carried` columns. local: its evaluation in the driver, whose
+    tuples are the base; forced: decompose it even if there are few groups or a large one; homes: how each relation is stored.
     """
 
     local: Local
@@ -57,7 +53,7 @@ class Decomposed:
     homes: dict[str, Home] = field(default_factory=dict)
 
     def __post_init__(self):
-        """Set up the homes of the relations and the trace."""
+        """Set up the homes of the relations, in buckets of their carried columns, and the trace."""
         self.stratum, self.partitions = self.local.stratum, self.cluster.jobs.partitions
         self.map = BucketMap.deal(self.config.buckets_on(self.partitions), self.partitions)
         for name in self.stratum.relations:

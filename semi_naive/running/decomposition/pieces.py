@@ -24,14 +24,14 @@ class OwnPieces:
         yield from self.task(partition, [piece for piece in self.pieces if piece[0] == partition])
 
 
-def run_pieces(cluster, task, pieces: list[tuple[int, int]], report_progress=None, anywhere: bool = False) -> list[Finished]:
+def run_pieces(cluster, task, pieces: list[tuple[int, int]], progress=None, anywhere: bool = False) -> list[Finished]:
     """Run a task on pieces (partition, number), in their order as cores become free, and return its reports. On a cluster each
     piece runs on its partition, where its results are stored, unless the task stores none (`anywhere`)."""
     if not pieces:
         return []
     if not cluster.local and not anywhere:
         return cluster.jobs.job(OwnPieces(task, pieces))
-    return cluster.jobs.pieces(task, pieces, report_progress)
+    return cluster.jobs.pieces(task, pieces, progress)
 
 
 def relation_of_pieces(name: str, home: Home, placement: BucketMap, finished: list[Finished]) -> PartitionedRelation:

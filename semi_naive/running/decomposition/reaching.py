@@ -49,11 +49,8 @@ def follow(shape: ReachabilityShape, local: Local, database, cluster: Cluster, c
 
 @dataclass
 class Reaching:
-    """The evaluation of a relation of pairs.
-
-    name, column: the relation, and its column that the rules carry, 0 or 1. The tuples that agree in it are a group.
-    edges, base: columns (2, n); None as the base stands for the edges.
-    shared: the arrays that tasks read, on every host.
+    """The evaluation of a relation (`name`) of pairs, whose rules carry `column`, 0 or 1. Tuples that agree in it are a group.
+    edges, base: columns (2, n), where None stands for the edges; shared: the arrays that every host has.
     """
 
     name: str
@@ -123,7 +120,10 @@ class Reaching:
             firsts, bases = self._share("firsts", starts), self._share("bases", ends)
             carried = self._share("carried", group_values)
             self.values, groups = group_values, np.argsort(ends[starts[:-1]], kind="stable")  # neighbours side by side
-        partitions, pieces = (1, self._piece_count(graph, groups.size)) if lazy else (self.map.partitions, PIECES_PER_CORE)
+        partitions, pieces = self.map.partitions, PIECES_PER_CORE
+        if lazy:
+            cores, small = partitions, graph.words.size * (groups.size // LANES + 1) < MIN_BATCH_EDGES
+            partitions, pieces = 1, cores if small else PIECES_PER_CORE * cores
         begins = [0, groups.size]
         if not lazy:
             self.packing = roomy(bounds_of([self.values[groups]]) + bounds_of([graph.values]))
@@ -137,17 +137,11 @@ class Reaching:
         return Reachability(indptr, targets, firsts, bases, nodes, carried, shared, begins, pieces, steps, self.column)
 
     def _group_by_value(self, values, nodes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Group pairs of a value and a node. Return (distinct values, starts, nodes): the nodes of value i are
-        nodes[starts[i] : starts[i + 1]]."""
+        """Group nodes by values. Return (distinct values, starts, nodes): value i has nodes[starts[i]:starts[i + 1]]."""
         order = np.lexsort((nodes, values))
         values, nodes = values[order], nodes[order]
         starts = np.flatnonzero(np.diff(values, prepend=values[:1] - 1))
         return values[starts], np.append(starts, values.size), nodes
-
-    def _piece_count(self, graph: Dense, groups: int) -> int:
-        """Return the number of pieces for some groups: one for each core if the work is small."""
-        cores = self.cluster.jobs.partitions
-        return cores if graph.words.size * (groups // LANES + 1) < MIN_BATCH_EDGES else PIECES_PER_CORE * cores
 
     def _writing_task(self, reached: Reachability, graph: Dense) -> WriteGroups:
         """Return the task that writes the tuples of its pieces on the partitions."""

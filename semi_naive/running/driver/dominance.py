@@ -61,11 +61,8 @@ class SubsumptiveRule:
 
 
 class Dominance:
-    """The subsumptive rules of one stratum.
-
-    local: the `local.Local` that evaluates the stratum.
-    relations: the relations of the stratum that have subsumptive rules.
-    evaluator: the class `Local`, another instance of which evaluates the subsumptive rules.
+    """The subsumptive rules of one stratum. local: the `Local` that evaluates it; relations: those that have subsumptive rules;
+    evaluator: the class `Local`, another instance of which evaluates these rules.
     """
 
     def __init__(self, local: Any, relations: list[Relation], evaluator: Callable[..., Any]):

@@ -54,7 +54,7 @@ class Growing:
             grows = self._only_adds_values(name, table, computed_places(rule, self.own))
             self.positive_looks[name] = self.positive_looks.get(name, 0) + 1 if grows else 0
             if self.positive_looks[name] == CONFIRMING_LOOKS:
-                log.warning("%s", growth_message(name, rule))
+                log.warning("%s only grows by making new values, and may never end (%s): %s", name, ADVICE, rule.told)
                 self.next = float("inf")
                 return
         self.counts = {name: tables[name].count for name in computing_rules if name in tables}
@@ -112,8 +112,3 @@ def computed_places(rule: Rule, own: set[str]) -> set[int]:
     bound = names_of_variables(atoms)
     computed = [isinstance(term, Call | Pack) or isinstance(term, Var) and term.name not in bound for term in rule.head.args]
     return {place for place, each in enumerate(computed) if each}
-
-
-def growth_message(name: str, rule: Rule) -> str:
-    """Return the warning: the relation that grows, the settings that end it, and the rule that makes it grow."""
-    return f"{name} only grows by making new values, and may never end ({ADVICE}): {rule.told}"

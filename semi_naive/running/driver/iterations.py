@@ -19,11 +19,8 @@ from semi_naive.running.relations.database import Database
 
 
 class Iterations:
-    """The iterations of one stratum.
-
-    numbers: the relations that hold the number of the iteration (`path@iteration`).
-    recorded: for each relation that records births (`born`), the relation whose tuples it records (`path`).
-    names: the relations in `numbers` and `recorded`, which no rule derives.
+    """The iterations of one stratum. numbers: the relations that hold the number of the iteration (`path@iteration`); recorded:
+    for each relation that records births (`born`), the recorded relation (`path`); names: all of these, which no rule derives.
     """
 
     def __init__(self, stratum: tuple[str, ...], relations: Mapping[str, Relation], database: Database):
@@ -39,10 +36,6 @@ class Iterations:
         found = [place for place, part in enumerate(rule.body) if isinstance(part, Atom) and part.relation in self.numbers]
         return dict.fromkeys(found, "delta")
 
-    def begin(self) -> None:
-        """Set the number to 0, before the rules without recursion."""
-        self._number(0)
-
     def completed(self, number: int, tables: dict[str, Any]) -> None:
         """Add the tuples born in iteration `number`, the deltas of `tables`, to the relations that record them, and set the
         number of the next iteration."""
@@ -51,10 +44,10 @@ class Iterations:
             for block in tables[recorded].blocks("delta", tuple(range(tables[recorded].arity))):
                 births.insert([*block.columns(), np.full(block.size, number, np.int64)], block.size)
             births.advance()
-        self._number(number + 1)
+        self.set_number(number + 1)
 
-    def _number(self, number: int) -> None:
-        """Make a number the delta of the relations that hold the iteration."""
+    def set_number(self, number: int) -> None:
+        """Make a number the delta of the relations that hold the number of the iteration."""
         for name in self.numbers:
             self.database.tables[name].insert([np.array([number])], 1)
             self.database.tables[name].advance()

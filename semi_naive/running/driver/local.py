@@ -50,17 +50,12 @@ class TooLarge(Exception):
 
 
 class RuleVersion(NamedTuple):
-    """A version of a rule in semi-naive evaluation.
-
-    place: the place in the body of the atom that reads the delta; None for a nonrecursive rule.
-    parts: for each place the part of its relation that is read: "full", "delta" or "all" (the default).
-    number: the number of the version among those of the rule.
-    """
+    """A version of a rule in semi-naive evaluation."""
 
     rule: Rule
-    place: Any
-    parts: dict[int, str]
-    number: int
+    place: Any  # the place in the body of the atom that reads the delta; None for a nonrecursive rule
+    parts: dict[int, str]  # the part of its relation that the atom at a place reads: "full", "delta" or "all" (the default)
+    number: int  # the number of the version among those of the rule
 
     @property
     def delta_relation(self) -> str:
@@ -155,7 +150,7 @@ class Local:
         tables have the loaded facts only."""
         self._take_tables()
         self.marks = {name: table.mark() for name, table in self.tables.items()}
-        self.iterations.begin()
+        self.iterations.set_number(0)
         if self.course:
             self.course.begin(anew=True)
         self._plan(self.nonrecursive_versions())

@@ -10,8 +10,6 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import numpy as np
-
 from semi_naive.host import limits, memory
 from semi_naive.host.threads import in_threads
 from semi_naive.ra.blocks.block import Block
@@ -47,7 +45,7 @@ class Small:
         )  # fmt: skip
         self.tuples = self.machine.tuples  # tuples at the beginning
         self.tuples_planned_for = max(64, self.tuples)
-        self.work_before = -1, self._work()  # (iteration, instructions of each version when it began)
+        self.work_before = -1, self.machine.versions[:, at.WORK].copy()  # (iteration, instructions of each version before it)
         self.charged_work = 0  # instructions already charged to the budget
 
     def run(self) -> bool:
@@ -63,7 +61,7 @@ class Small:
             local.small = 0  # the rest of the memory is left to the tables
         if self.tuples > max_tuples or not local.small:
             return False
-        with memory.at(self._location, made=self._made_so_far):
+        with memory.at(self._location, made=lambda: local.made_so_far(self.machine.counts().items())):
             self._check_limits()
             instructions = int(min(SLICE_INSTRUCTIONS, 1 + limits.bindings_left()))  # between two checks of the limits
             bounds = Bounds(MAX_DELTA_GROWTH * local.small, max_tuples, max_heads, local.work, iterations, instructions)
@@ -95,17 +93,13 @@ class Small:
             self.machine.leave()
         iteration, work_before = self.work_before
         if iteration != self.machine.iterations:
-            work_before = self._work()
+            work_before = self.machine.versions[:, at.WORK].copy()
             self.work_before = self.machine.iterations, work_before
-        work = self._work() - work_before
+        work = self.machine.versions[:, at.WORK] - work_before
         slow = [self.machine.known[number] for number in self.machine.binary if work[number] > MAX_BINARY_JOIN_INSTRUCTIONS]
         self.local.slow.update(slow)
         stale = self.machine.begun > REPLAN_GROWTH * self.tuples_planned_for and work.max() > MAX_STALE_PLAN_INSTRUCTIONS
         return not slow and not stale
-
-    def _work(self) -> np.ndarray:
-        """Return a copy of the number of instructions that each version has taken so far."""
-        return self.machine.versions[:, at.WORK].copy()
 
     def _charge_work(self) -> None:
         """Charge the instructions since the last call to the budget of bindings."""
@@ -177,9 +171,6 @@ class Small:
         """Return text for an error: the iteration, and the rule that has taken most of the time."""
         busiest = self.machine.known[int(self.machine.versions[:, at.WORK].argmax())]
         return f"iteration {self.local.iteration + self.machine.iterations + 1}, in {self.bodies[busiest][0].told}"
-
-    def _made_so_far(self) -> str:
-        return self.local.made_so_far(self.machine.counts().items())
 
     def _share_time(self, seconds: float) -> None:
         """Record the heads and tuples of each rule, and its share of the seconds, by the instructions of its versions."""

@@ -38,9 +38,8 @@ class Together:
 
     @classmethod
     def of(cls, local: Any, rule_versions: Sequence[Any]) -> "Together | None":
-        """Return the parallel evaluation of some delta versions; None if they are few or small, or depend on the order of the
-        rules, by which symbols and records are numbered and reductions compare heads. rule_versions: see
-        `local.RuleVersion`."""
+        """Return the parallel evaluation of some `RuleVersion`s; None if they are few or small, or depend on the order of the
+        rules, by which symbols and records are numbered and reductions compare heads."""
         if (
             local.cores < 2
             or len(rule_versions) < 2
@@ -79,7 +78,8 @@ class Together:
                 yield number, batch
 
     def _run_task(self, task: Task) -> tuple[int, Sink, float]:
-        """Run a task. Return (number of the version, a sink that keeps its tuples, seconds)."""
+        """Run a task. Return (number of the version, a sink that keeps its tuples, seconds). If the results are too large for
+        this process, stop all threads."""
         number, batch = task
         local, begun, (rule, table, derivation) = self.local, time.perf_counter(), self.versions[number]
         sink = Sink(table, self.table_locks[id(table)], [])
@@ -88,21 +88,17 @@ class Together:
                 for heads in derivation.heads_from(batch, derivation.steps[1:], local.database, table.home):
                     if self.stop.is_set():
                         break
-                    self._take(heads, sink)
+                    words_before = sink.words
+                    sink.take(heads)
+                    with self.counting:
+                        local.words += sink.words - words_before
+                    if local._exceeds():
+                        self.exceeds = True
+                        self.stop.set()
                 sink.flush()
             except EvaluationError as error:
                 raise located(error, rule) from None
         return number, sink, time.perf_counter() - begun
-
-    def _take(self, heads, sink: Sink) -> None:
-        """Insert heads into a sink, and stop all threads if the results are too large for this process."""
-        before = sink.words
-        sink.take(heads)
-        with self.counting:
-            self.local.words += sink.words - before
-        if self.local._exceeds():
-            self.exceeds = True
-            self.stop.set()
 
     def _make_indexes(self) -> None:
         """Make the missing indexes that the versions search, each in one thread, before several threads would."""

@@ -54,8 +54,8 @@ def distinct_share(table, columns: tuple[int, ...]) -> float:
     share, places = DISTINCT_SAMPLE_HASHES / max(1, _table_size(table)), [table.home.index(column) for column in columns]
     blocks = table.blocks("all", table.home)
     found = [kernels.sampled_hashes([block.column(place) for place in places], block.size, share) for block in blocks]
-    _drawn_column = np.concatenate(found) if found else np.empty(0, np.uint64)
-    return words.sort_unique(_drawn_column).size / _drawn_column.size if _drawn_column.size else 1.0
+    hashes = np.concatenate(found) if found else np.empty(0, np.uint64)
+    return words.sort_unique(hashes).size / hashes.size if hashes.size else 1.0
 
 
 def average_partners(table, columns: tuple[int, ...], other, places: tuple[int, ...]) -> float:
@@ -84,7 +84,8 @@ def fewest_partners(table, sides) -> float:
     fewest = np.inf
     columns = draw_columns(table, [column for column, _, _ in sides], 0, FANOUT_SAMPLE_TUPLES)
     for column, (_, other, place) in zip(columns, sides, strict=True):
-        other_values = words.sort(_drawn_column(other, place, 1).view(np.uint64)).view(np.int64)
+        (drawn,) = draw_columns(other, [place], 1, FANOUT_SAMPLE_TUPLES)  # with seed 0, equal tables would match completely
+        other_values = words.sort(drawn.view(np.uint64)).view(np.int64)
         matches = np.searchsorted(other_values, column, "right") - np.searchsorted(other_values, column)
         sampling_factor = _table_size(other) / max(1, other_values.size)
         fewest = np.minimum(fewest, np.maximum(matches * sampling_factor, _table_size(other) / distinct_values(other, place)))
@@ -97,12 +98,6 @@ def estimate_matching(columns: list[np.ndarray], wanted: list[int], total: int) 
     matching = np.logical_and.reduce([column == value for column, value in zip(columns, wanted, strict=True)])
     found, tuples_per_sample = int(np.count_nonzero(matching)), total / max(1, columns[0].size)
     return found * tuples_per_sample if found or tuples_per_sample <= 1 else tuples_per_sample / 2
-
-
-def _drawn_column(table, column: int, draw: int) -> np.ndarray:
-    """Return a column of all tuples, or of a random sample. draw: the seed. Two tables with the same keys need different seeds,
-    as otherwise all sampled tuples would match."""
-    return draw_columns(table, [column], draw, FANOUT_SAMPLE_TUPLES)[0]
 
 
 def draw_columns(table, columns, draw: int, most: int) -> list[np.ndarray]:

@@ -27,11 +27,8 @@ from semi_naive.running.relations.splitting import split_heavy_buckets
 
 @dataclass
 class Statics:
-    """The indexes that one stratum reads of relations of other strata.
-
-    map: the bucket map of partitioned indexes.
-    met: for each index whose heavy buckets are split, the columns that its first column is joined with
-    (`running.relations.splitting`).
+    """The indexes that one stratum reads of relations of other strata. map: the bucket map of partitioned indexes; met: for
+    each index whose heavy buckets are split, the columns that its first column is joined with (`relations.splitting`).
     """
 
     database: Database
