@@ -37,8 +37,7 @@ class Machine:
 
     @classmethod
     def mpi(cls, **prices) -> "Machine":
-        """Return a machine with the same cores and links, but without a driver between two iterations: ranks of MPI, as in the
-        paper."""
+        """Return a machine with the same cores and links, without a driver between iterations: MPI ranks, as in the paper."""
         return cls(**{"job": 0.0, "task": 0.0} | prices)
 
     def worth(self) -> float:

@@ -136,8 +136,7 @@ class _Plan:
         self.loose: list[_LooseSubbucket] = []
 
     def change(self, least: int, splits: bool) -> MapChange | None:
-        """Return the new map if the load of the heaviest partition drops by more than moving costs, and by `least`; else
-        None."""
+        """Return the new map if the heaviest partition's load drops by more than moving costs, and by `least`; else None."""
         before = self.load.max()
         if before <= self.tolerance * self.average:
             return None

@@ -11,8 +11,7 @@ from semi_naive.balance.machine import Machine
 
 
 def priced_record(record: dict, ranks: int, machine: Machine) -> dict:
-    """Return the record of a closure or a stratum with modelled seconds of all phases and events, and with `peak_tuples` (by
-    rank) in its result."""
+    """Return the record of a closure or a stratum with modelled seconds everywhere, and with `peak_tuples` by rank."""
     iterations, peak = [], np.zeros(ranks, np.int64)
     for entry in record["iterations"]:
         phases = [phase | {"seconds": machine.predicted_seconds(phase, ranks).tolist()} for phase in entry["phases"]]

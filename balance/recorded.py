@@ -130,8 +130,7 @@ class Replay:
         return np.rint(np.bincount(placement.tables()[1], values, minlength=self.ranks)).astype(np.int64)
 
     def _births(self, sizes: np.ndarray) -> np.ndarray:
-        """Return the growth of each slot; in resized buckets an equal share for each subbucket. sizes: the new size of each
-        slot."""
+        """Return the growth of each slot to new sizes; in resized buckets an equal share for each subbucket."""
         first, counts = self.map.tables()[0][:-1], self.map.subbuckets
         bucket_growth = np.add.reduceat(sizes, first) - np.add.reduceat(self.sizes, first)
         shares = np.repeat(bucket_growth / counts, counts)

@@ -286,8 +286,7 @@ class Simulation:
         return expected(np.bincount(slot, minlength=home.size), home, received, born) + np.where(joined_at_home, pairs, 0)
 
     def _rehome(self, number: int, layout: Layout, name: str, change) -> None:
-        """Give a relation its new bucket map, and count the tuples that move. name: "path" or "edge"; change: a `MapChange`, or
-        None."""
+        """Give a relation, "path" or "edge", its new bucket map, and count the tuples that move. change: may be None."""
         if change is None:
             return
         old, before, loads = layout.map, layout.map.split(layout.sizes), layout.map.loads(layout.sizes)
@@ -368,9 +367,7 @@ class Simulation:
 
 @dataclass
 class _Cursor:
-    """The position where each rank's join continues: the number of its pair of runs, and the position in it; -1 if the rank has
-    finished.
-    """
+    """Where each rank's join continues: the number of its pair of runs, -1 if it has finished, and the position in it."""
 
     join: np.ndarray
     pair: np.ndarray

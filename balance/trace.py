@@ -76,8 +76,7 @@ class Trace:
         self.record["events"] = list(events) + [event for event in self.record["events"] if event not in events]
 
     def so_far(self) -> dict:
-        """Return a copy of the record, for another thread while the run continues. Entries are immutable after they have been
-        added."""
+        """Return a copy of the record for another thread, while the run continues. Entries that were added do not change."""
         record = {"seconds": time.perf_counter() - self.begun, **self.record}
         return record | {key: list(record[key]) for key in ("iterations", "events")}
 
@@ -168,8 +167,7 @@ def balance_of(placement, sizes) -> dict:
 
 
 def work_of(entry: dict) -> np.ndarray:
-    """Return each partition's work in an iteration: the tuples received by its joins and inserts, and the pairs that its joins
-    compared."""
+    """Return each partition's work in an iteration: tuples received by joins and inserts, and pairs compared by joins."""
     counted = [phase for phase in entry["phases"] if phase["phase"] in ("join", "run-ahead", "insert")]
     return sum((np.add(phase["received"], phase.get("joined", 0)) for phase in counted), np.zeros(len(entry["loads"])))
 

@@ -89,8 +89,7 @@ def run_boxed(
 
 
 def remove_tries(store: Store, sc) -> None:
-    """Delete the tries of a folder, also those that other hosts have written. sc: the context whose hosts have them, or
-    None."""
+    """Delete the tries of a folder, also those that other hosts have written. sc: the context whose hosts have them, if any."""
     store.remove()
     if sc is None or on_this_host(sc.master):
         return
@@ -203,8 +202,7 @@ class Shelf:
         return Leapfrog(self.query, Shape(self.query, self.order), Tries(self.domain, {})).decoded(ids, self.query.variables)
 
     def run_by_tasks(self, sc, boxes: list[Box], keep: int) -> list[FinishedBox]:
-        """Divide the boxes among tasks in consecutive ranges of about equal bytes, as neighbours share slices. Takes one Spark
-        job."""
+        """Divide the boxes among the tasks of one job in ranges of about equal bytes, as neighbours share slices."""
         weights = np.cumsum([box.bytes for box in boxes])
         tasks = min(TASKS_PER_CORE * cores(sc), len(boxes))
         if not tasks:

@@ -281,8 +281,7 @@ class Loops:
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """Return a thread pool that is kept: in new threads, first use of fresh memory pages costs 0.1 ms for the marks of each
-    piece."""
+    """Return a thread pool that is kept: in new threads, first use of memory pages costs 0.1 ms for the marks of a piece."""
     return ThreadPoolExecutor(threads)
 
 

@@ -55,8 +55,7 @@ def _bound(run: RunState, join: Stratum) -> int:
 
 
 def _make(run: RunState, number: int, join: Stratum) -> bool:
-    """Make a static join, unless it has been made for another stratum. Return False if it makes too many tuples; it is empty
-    then."""
+    """Make a static join, unless it has been made before. Return False if it makes too many tuples; it is empty then."""
     name = join.relations[0]
     if run.database.count(name):
         return True

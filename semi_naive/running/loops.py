@@ -102,8 +102,7 @@ def _alternating(loop: ir.Loop, database: Database) -> Iterator[int]:
 
 
 def _pass_on(known: str, name: str, database: Database) -> None:
-    """Make the tuples that a round has derived in relation `name` those of `known`, which the next round reads. Blocks are
-    shared, not copied."""
+    """Make the tuples that a round has derived in `name` those of `known`, for the next round. Blocks are not copied."""
     database.on_partitions.pop(known, None)
     if name in database.on_partitions:
         database.on_partitions[known] = database.on_partitions[name]
@@ -209,8 +208,7 @@ class _Keys:
             self.database.forget_sizes(due)
 
     def _cycle_error(self, left: np.ndarray) -> EvaluationError:
-        """Return the error for keys that depend on each other in a cycle. left: a mask of the keys that are in a cycle or
-        depend on one."""
+        """Return the error for keys that need each other in a cycle. left: a mask of keys in a cycle or dependent on one."""
         inside = left[self.keys] & left[self.needed]
         after = dict(zip(self.keys[inside].tolist(), self.needed[inside].tolist(), strict=True))
         path = [next(iter(after))]

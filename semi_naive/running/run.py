@@ -205,8 +205,7 @@ class ProgramRun(RunState):
                 self._sweep(clock.done)
 
     def _sweep(self, steps_done: int) -> None:
-        """Remove the files that no relation reads after a step. On a cluster that takes a job, so it is done every SWEPT_STEPS
-        steps."""
+        """Remove the files that no relation reads after a step; on a cluster, by a job every SWEPT_STEPS steps."""
         spread = self.database.on_partitions
         due = self.cluster.seems_local or steps_done % SWEPT_STEPS == 0
         if due and spread and all(map(self.database.partitioned, spread)):  # relations without indexes do not list their files
@@ -281,8 +280,7 @@ class ProgramRun(RunState):
         self.trace_so_far = trace_so_far
 
     def _evaluate_by_plan(self, number: int, stratum, choice: PlanChoice):
-        """Evaluate a stratum by the chosen plan, or on the partitions if it turns out too large. Return (plan, reason,
-        trace)."""
+        """Evaluate a stratum by the chosen plan, or on the partitions if it grows too large. Return (plan, reason, trace)."""
         running = self.recovery.running
         resumed = running if running and running["number"] == number else None
         choice = PlanChoice("balanced", "taken up from a checkpoint") if resumed else choice

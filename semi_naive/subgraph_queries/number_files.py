@@ -98,8 +98,7 @@ class NumberFiles:
         return found or self.new(dtype)
 
     def count_ids(self, pieces: Callable[[], Iterable[np.ndarray]], size: int) -> NumberFile:
-        """Return the number of occurrences of each id below `size`, by a pass for each window. pieces: a function that returns
-        the pieces of a pass."""
+        """Return how often each id below `size` occurs, by a pass for each window. pieces: returns the pieces of a pass."""
         out = self.new()
         for begin in range(0, size, self.window):
             counts = np.zeros(min(self.window, size - begin), np.int64)

@@ -35,8 +35,7 @@ class Record:
 
     @property
     def threshold(self) -> int:
-        """The bindings that a partition may make in a step without sending them. A join in progress makes at most as many
-        more, and one."""
+        """The bindings that a partition makes in a step before it sends them. A join in progress makes up to as many more."""
         share = self.batch // self.partitions
         return max(1, share - min(share // 2, MOST)) - 1
 

@@ -217,8 +217,7 @@ class StoredGraph:
                 yield piece
 
     def _with_ids(self, raw: tuple[NumberFile, ...], low: int, high: int) -> tuple[tuple[NumberFile, ...], VertexValues]:
-        """Return (edges by ids, values of the ids). raw: the edges by values, which are between low and high. Ids ascend with
-        the values."""
+        """Return (edges by ids, values of the ids). raw: the edges by values from low to high. Ids ascend with the values."""
         numbers, columns = 2 * raw[0].size, self.columns
         if not numbers:
             return raw, VertexValues(0, 0, None)

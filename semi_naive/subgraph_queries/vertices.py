@@ -86,8 +86,7 @@ class Vertices:
         return self.tries
 
     def on_partitions(self, sc, split: bool) -> PartitionedGraph:
-        """Return the relations on the partitions of a SparkContext, as many as it has cores, with the indexes of earlier
-        queries."""
+        """Return the relations on the partitions of a SparkContext, one for each core, with the indexes of earlier queries."""
         key = sc.applicationId, split
         if key not in self.spread:
             self.spread[key] = PartitionedGraph(self.tries.relations, sc, split)

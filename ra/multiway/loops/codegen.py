@@ -316,8 +316,7 @@ class Generator:
             self._write_body(depth, deeper, total)
 
     def _write_assignment(self, depth: int, deeper: list[int], total: str) -> None:
-        """Write the binding of a variable that an equation assigns, and the variables below it. total: the name of the counter,
-        as source."""
+        """Write the binding of a variable that an equation assigns, and the variables below it. total: the counter's name."""
         self.write(f"r{depth} = {self.names.raw(self.shape.assigned[depth])}")
         if any(depth in member.path for member in self.shape.members):
             self.write(f"x{depth} = id_of(names, base, size, r{depth})")
@@ -332,8 +331,7 @@ class Generator:
         return self.names.levels(node), "0", f"{self.names.levels(node)}.size"
 
     def _loops_over(self, depth: int) -> TrieNode | None:
-        """Return the range of a trie over which a variable loops directly, so that positions in it are known; None if it loops
-        over a buffer."""
+        """Return the range of a trie over which a variable loops, so that positions in it are known; None for a buffer."""
         values = self.shape.values(depth)
         if values:
             return next(iter(values)) if len(values) == 1 else None
@@ -342,8 +340,7 @@ class Generator:
         return TrieNode(self.smallest(member.slot for member in self.shape.roots(depth)), ())
 
     def _write_bounds(self, depth: int, array: str, low: str, high: str) -> tuple[str, str]:
-        """Write the searches for a variable's bounds in its set, and return the (low, high) of the part within them, as
-        source."""
+        """Write the searches for a variable's bounds in its set, and return (low, high) of the part within them, as source."""
         lows, highs = self.names.bounds(depth)
         if lows:
             self.write(f"low{depth} = seek({array}, {low}, {high}, {_fold_call('max', lows)})")

@@ -78,8 +78,7 @@ class Conditions:
         return max((TOP, *depths_in(comparison.left), *depths_in(comparison.right)))
 
     def _as_bound(self, comparison):
-        """Return (op, other side) if a comparison bounds the last of its variables to a range of ids; None if it is a
-        filter."""
+        """Return (op, other side) if a comparison bounds the last of its variables to a range of ids; None for a filter."""
         last = self._depth_of_last_variable(comparison)
         if comparison.op == "!=" or last not in self.shape.joined:
             return None

@@ -236,8 +236,7 @@ class Boxes:
         return [Group(trie, terms, tuple(atoms)) for (trie, terms), atoms in found.items()]
 
     def _siblings(self, group: Group, state: PartialBox) -> Siblings:
-        """Return the range of its trie that a group slices. The path to it consists of constants and of spilled variables,
-        which have one value each."""
+        """Return the range of its trie that a group slices. Its path has constants and spilled variables, of one value each."""
         path = [self.ids[~term] if term < 0 else state.ranges[term][0] for term in group.terms[:-1]]
         return siblings(self.tries[group.trie], path)
 

@@ -33,8 +33,7 @@ class SetVariables(NamedTuple):
 
 
 def set_variables(shape: Shape, group: list[int], bounded: frozenset[int]) -> SetVariables | None:
-    """Return a group of variables over one set if a variable of it is refined twice and no other condition reads the group;
-    otherwise None."""
+    """Return a group over one set if one of its variables is refined twice and no other condition reads it; else None."""
     values = shape.values(group[0])
     if not values or bounded & set(group) or not shape.joined.issuperset(group):
         return None

@@ -122,8 +122,7 @@ class Estimate:
         return extensions
 
     def _offer(self, atom: QueryAtom, name: str, bound: Sequence[str]) -> tuple[float, bool]:
-        """Return (expected number of values that an atom has for a variable once others are bound, True if that depends on the
-        variable bound last)."""
+        """Return (expected number of values of an atom for a variable, True if that depends on the variable bound last)."""
         tuples = self.relations.tuples(atom.relation)
         columns = [column for column, term in enumerate(atom.terms) if term in bound]
         if not columns and not any(not isinstance(term, str) for term in atom.terms):

@@ -92,8 +92,7 @@ def _description_path(folder: str) -> str:
 
 
 def _write_tries(tries: Tries, path: str) -> tuple[Domain, dict[str, int], ArrayFile]:
-    """Write the domain's values and the columns of all relations to a file. Return (domain without values, arity of each
-    relation, file)."""
+    """Write the domain's values and the columns of all relations to a file. Return (domain without values, arities, file)."""
     columns = [column for relation in tries.relations.values() for column in relation]
     file = ArrayFile.write([tries.domain.names, *columns], path)
     return (

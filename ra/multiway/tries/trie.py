@@ -30,8 +30,7 @@ class TrieArray:
 
     @classmethod
     def build(cls, columns: Iterable[np.ndarray], size: int) -> "TrieArray":
-        """Build a trie of columns of ids below `size`, in any order and with duplicates. Sorts: 20 ns a tuple of up to 64
-        bits."""
+        """Build a trie of columns of ids below `size`, unsorted and with duplicates. Sorts: 20 ns a tuple of up to 64 bits."""
         columns = _sorted_columns([np.asarray(column) for column in columns], max(int(size - 1).bit_length(), 1))
         values, index, begins = [], [], np.zeros(len(columns[0]), bool)
         begins[:1] = True

@@ -84,8 +84,7 @@ class _Cutting:
 
     @staticmethod
     def _subbucket_places(step: Exchange, index: PartitionedIndex, places) -> tuple[int, ...]:
-        """Return the places of the values that choose the subbucket, if all columns are known and a bucket has several
-        subbuckets."""
+        """Return the places of the values that choose the subbucket, if all columns are known and a bucket has several."""
         whole = len(step.keys) == len(step.order) > index.keys
         return tuple(places[index.keys :]) if whole and (index.map.subbuckets > 1).any() else ()
 

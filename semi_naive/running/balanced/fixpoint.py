@@ -53,8 +53,7 @@ class Fixpoint:
     # -- the last iterations, and small ones
 
     def _suits_driver(self, delta_before: int) -> bool:
-        """True if the driver should finish the stratum: its host has the runs, and the delta is small and has shrunk from
-        `delta_before` tuples."""
+        """True if the driver should finish the stratum: its host has the runs, and the delta is small and has shrunk."""
         stratum = self.stratum
         allowed = stratum.config.local_tuples and stratum.cluster.local and stratum.local.returns < MAX_RETURNS_TO_DRIVER
         return bool(allowed) and 0 < stratum.delta() < min(MAX_DRIVER_DELTA_TUPLES, delta_before)

@@ -53,8 +53,7 @@ class Partitioned:
     relations: dict[str, PartitionedRelation] = field(default_factory=dict)
 
     def __post_init__(self):
-        """Set up the placement of indexes, the trace and the rebalancing; tuples stay in the driver until the first
-        iteration."""
+        """Set up the placement of indexes, the trace and the rebalancing. Tuples stay in the driver until `begin`."""
         self.stratum, self.profile, self.recursive = self.local.stratum, self.local.profile, self.local.recursive
         self.partitions = self.cluster.jobs.partitions
         self.iteration = self.local.iteration
@@ -257,8 +256,7 @@ class Partitioned:
         self.record_job(delta, [self.delta()], phases, begun)
 
     def end_iteration(self, rounds) -> None:
-        """End an outer iteration: the tuples born in it become the delta, and their work is weighed. rounds: the results of its
-        inner iterations."""
+        """End an outer iteration: its tuples become the delta, and are weighed. rounds: the results of inner iterations."""
         self._advance()
         born = [result for results in rounds for result in results if isinstance(result, Born)]
         for name, relation in self.relations.items():

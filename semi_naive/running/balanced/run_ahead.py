@@ -119,8 +119,7 @@ class RunAhead:
     # -- any linear rules, while deltas are small
 
     def _is_small(self, iterations_left: int) -> bool:
-        """True if three steps that grow as the last one did are expected to stay within the budget, and no step needs tuples of
-        another partition."""
+        """True if three steps that grow like the last one probably stay within the budget, and need no other partition."""
         distributed, config = self.distributed, self.distributed.config
         births = [born for entry in distributed.trace.record["iterations"][-2:] for born in entry["births"]][-2:]
         growth = max(1.0, births[1] / births[0] if len(births) == 2 and births[0] else 1.0)
@@ -174,8 +173,7 @@ class RunAhead:
         return self.edges
 
     def _adjacency(self, walk: LinearWalk) -> Adjacency | tuple[()]:
-        """Return the adjacency (indptr, targets) of the edges, on every host; () if their ids are too far apart for an
-        array."""
+        """Return the adjacency (indptr, targets) of the edges, on every host; () if ids are too far apart for an array."""
         database, cluster = self.distributed.database, self.distributed.cluster
         pairs = [database.columns(name)[::-1] if back else database.columns(name) for name, back in walk.edges]
         columns = np.concatenate(pairs, axis=1)

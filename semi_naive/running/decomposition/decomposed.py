@@ -91,8 +91,7 @@ class Decomposed:
     # -- the base
 
     def _base(self, part: str) -> dict[str, Block]:
-        """Return the base of each relation in its home order. part: "full" or "delta"; with a reduction all tuples are
-        delta."""
+        """Return the base of each relation in its home order. part: "full" or "delta", which has all if they are reduced."""
         found = {}
         for name, home in self.homes.items():
             table = self.database.tables[name]
@@ -105,8 +104,7 @@ class Decomposed:
         return found
 
     def _check(self, base) -> None:
-        """Raise NotGroups if there are too few groups, or one of them is too large. base: the blocks of each relation, by
-        part."""
+        """Raise NotGroups if there are too few groups, or one is too large. base: the blocks of each relation, by part."""
         cores, total, groups, largest = self.cluster.cores, 0, 0, 0
         for name, block in ((name, block) for blocks in base.values() for name, block in blocks.items()):
             begins = group_begins(block, self.homes[name].keys)

@@ -237,8 +237,7 @@ class Local:
         return MAX_INSTRUCTIONS_PER_LITERAL * self.literals
 
     def pause_machine(self) -> None:
-        """Evaluate the next iterations a block at a time, as one was too large for the machine. Each call doubles their
-        number."""
+        """Evaluate the next iterations a block at a time, as one was too large for the machine. Doubles their number."""
         self.pause *= 2
         self.paused_until = self.iteration + self.pause
 
@@ -382,8 +381,7 @@ class Local:
         return sum(table.nbytes for table in uncounted)
 
     def made_so_far(self, counts: Iterable[tuple[str, int]] = ()) -> str:
-        """Return the sizes of relations as text, for an error. counts: (name, number of tuples) of relations that are not in
-        this process."""
+        """Return the sizes of relations as text, for an error. counts: (name, tuples) of relations outside this process."""
         counts = list(counts) or [(name, table.count) for name, table in self.tables.items()]
         shown = [f"{name} has {quantity(count, 'tuple')}" for name, count in counts if "@" not in name]
         return ", ".join(shown[:MAX_COUNTED_RELATIONS]) + " …" * (len(shown) > MAX_COUNTED_RELATIONS)

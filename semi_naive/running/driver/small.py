@@ -108,8 +108,7 @@ class Small:
         self.charged_work = work
 
     def _check_limits(self) -> None:
-        """Check the limits of the evaluation and of memory, and leave the machine if it should not go on. Raises LimitExceeded
-        and OutOfMemory."""
+        """Check the limits of the evaluation and of memory, and leave the machine if need be. LimitExceeded, OutOfMemory."""
         limits.check_limits()
         limits.check_bytes(lambda: self.local.nbytes() + self.machine.nbytes)
         if self.local.growing.due():

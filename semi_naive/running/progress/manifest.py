@@ -100,8 +100,7 @@ class DurableFiles:
             return None if data is None else json.loads(data)
 
     def verify(self, manifest: dict, jobs) -> None:
-        """Raise an error if a file that the manifest names is damaged. jobs: if given, the partitions verify the files, as they
-        have to read them."""
+        """Raise an error if a file that the manifest names is damaged. jobs: lets the partitions verify files, if given."""
         files = [(str(self.directory / name), checksum) for name, checksum in files_of_record(manifest).items()]
         faults = jobs.job(durable.Verify(files, jobs.partitions)) if jobs else list(durable.Verify(files, 1)(0, []))
         if faults:

@@ -149,8 +149,7 @@ class Cluster:
         return f"{self.labels}.{purpose}"
 
     def share(self, name: str, block) -> list[StoredBlock]:
-        """Write a block to a file on every host; other hosts get its words by a broadcast. Return [handle], or [] for an empty
-        block."""
+        """Write a block to a file on every host, to others by a broadcast. Return [handle], or [] for an empty block."""
         from semi_naive.ra.blocks.stored import store
 
         stored = store(self.store.path("shared", f"{self.label(name)}"), block)
@@ -166,8 +165,7 @@ class Cluster:
         return Replica.share(None if self.local else self.sc, self.store, name, array)
 
     def share_values(self, values: Values, more: bool = False):
-        """Return symbols and records in the form that tasks read: see `ra.values.values`. Only values that are new since the
-        last call are written."""
+        """Return symbols and records as tasks read them (`ra.values.values`). Only those that are new are written."""
         if self.in_process:
             return values
         folder = Path(self.store.path("values"))

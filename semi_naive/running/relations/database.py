@@ -43,9 +43,7 @@ MAX_PROJECTED_SHARE = 0.5  # the fraction of tuples that are distinct in some co
 
 
 class Database:
-    """The tables of a run, by relation. It also provides the `Sizes` for the planner, and is the `Context` of rules in the
-    driver.
-    """
+    """The tables of a run, by relation; also the `Sizes` for the planner, and the `Context` of rules in the driver."""
 
     def __init__(self, program: Program, values: Values):
         self.program, self.values = program, values
@@ -271,8 +269,7 @@ class Database:
 
 
 def _for_each_part(parts: list[Part], put: Callable[[Part, int], None]) -> None:
-    """Call `put(part, begin)` for every part, where `begin` is the number of tuples in earlier parts; in threads if there are
-    several."""
+    """Call `put(part, begin)` for every part, with the number of tuples in earlier parts; in threads for several."""
     begins = np.cumsum([0] + [part.size for part in parts]).tolist()
 
     def fill(number: int) -> None:

@@ -40,8 +40,7 @@ class FactLoader:
             self._add(name, source, pieces)
 
     def _readable_parts(self, sources: Iterable[tuple[str, Source]]) -> Iterator[tuple[str, Source, bool]]:
-        """Yield (relation, source, True if tasks read it). A source that tasks do not read as a whole is split into its
-        files."""
+        """Yield (relation, source, True if tasks read it). A source for the driver is split into its files."""
         for name, source in sources:
             for_tasks = self._is_for_tasks(name, source)
             for part in [source] if for_tasks else source.each():

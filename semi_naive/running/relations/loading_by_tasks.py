@@ -44,8 +44,7 @@ class TaskLoader:
             self.add_columns(name, source.columns(self.values))
 
     def _add_frame(self, name: str, source: SparkFrame) -> None:
-        """Load a DataFrame. It is evaluated once and cached, unless all columns are numbers and its rows can be sent
-        immediately."""
+        """Load a DataFrame. It is evaluated once and cached, unless it has only numbers and can be sent immediately."""
         records = frame_parts(source)
         if not self.config.local_tuples and not self._symbol_columns(name):
             return self._deal(name, source, records, None)

@@ -81,8 +81,7 @@ class ReadableRelation(Spread):
         return columns
 
     def source(self) -> Blocks | ColumnRows:
-        """Return all tuples, to be read in order: the runs themselves if this process can read them, else columns collected to
-        it."""
+        """Return all tuples, to be read in order: the runs if this process can read them, else columns collected to it."""
         return ColumnRows(self.columns())
 
     def local_columns(self) -> Iterator[np.ndarray]:

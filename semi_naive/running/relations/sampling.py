@@ -119,8 +119,7 @@ def _random_positions(rng, size: int, count: int) -> np.ndarray:
 
 
 def draw_tuples(table, draw: int) -> tuple[list[np.ndarray], float]:
-    """Return (columns of a random sample of the tuples, fraction of the tuples in it), large enough for a trial evaluation.
-    draw: the seed."""
+    """Return (columns of a random sample, fraction of the tuples in it), enough for a trial evaluation. draw: the seed."""
     size = _table_size(table)
     columns = draw_columns(table, range(table.arity), draw, max(MIN_TRIAL_TUPLES, round(TRIAL_SHARE * size)))
     return columns, min(1.0, columns[0].size / size) if size and columns else 1.0

@@ -134,8 +134,7 @@ class Statics:
                 self._record_partitioned((name, index.order), index, iteration)
 
     def _empty_index(self, name: str, order, keys: int) -> PartitionedIndex:
-        """Return an empty partitioned index. Heavy buckets are split or copied if its first column is joined with columns in
-        `met`."""
+        """Return an empty partitioned index. Heavy buckets are split or copied if `met` has columns for it."""
         if (
             (name, order) not in self.met or keys > 1 or len(order) != 2
         ):  # with more columns a value would be on several partitions

@@ -329,8 +329,7 @@ class Result(Evaluated, Relations):
             self.trace["profile"] |= paid
 
     def explain(self) -> str:
-        """Describe the run in the form of `Program.explain`: plans, join orders, indexes, and the time and the tuples of each
-        rule."""
+        """Describe the run in the form of `Program.explain`: plans, join orders, indexes, time and tuples of each rule."""
         from semi_naive.planning.explain.done import explain_run
 
         return explain_run(self._run, self.trace)
