@@ -33,11 +33,8 @@ FIGURES = Entry._fields
 
 
 class Course:
-    """The entries of a stratum, the oldest first.
-
-    stride: the number of iterations up to which neighbouring entries are merged.
-    earlier: the number of iterations in earlier rounds of the stratum.
-    clock: when the last recorded iteration ended.
+    """The entries of a stratum, the oldest first. stride: the iterations up to which neighbouring entries are merged; earlier:
+    the iterations in earlier rounds of the stratum; clock: when the last recorded iteration ended.
     """
 
     def __init__(self) -> None:

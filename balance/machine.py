@@ -83,8 +83,7 @@ class Machine:
         return driver, driver + sum(float(np.max(phase["seconds"])) for phase in phases)
 
     def moving(self, left, arrived) -> float:
-        """Return the seconds of a rebalancing job. left, arrived: the tuples that leave each rank and arrive there; a tuple is
-        assumed to take two bytes."""
+        """Return the seconds of a rebalancing job. left, arrived: the tuples that leave and reach each rank, of two bytes each."""
         return self.job + float(np.max(left) * self.make + np.max(arrived) * (self.insert + 2 * self.byte))
 
     def to_json(self) -> dict:

@@ -35,13 +35,9 @@ class MapChange:
 
 
 def expected(fresh, home, received, born) -> np.ndarray:
-    """Return the expected work of the next iteration in each slot: the tuples of its delta, and the heads that arrive there.
-    Compared pairs do not count.
-
-    fresh: the delta tuples of each slot.
-    home: the partition of each slot.
-    received, born: the heads that arrived on each partition in the last iteration, and those that were new. Their ratio is
-    assumed for the next iteration.
+    """Return the expected work of the next iteration in each slot: its delta tuples (`fresh`), and the heads that arrive there.
+    Compared pairs do not count. home: the partition of each slot; received, born: the heads that arrived on each partition in
+    the last iteration, and those that were new. Their ratio is assumed again.
 
     >>> expected(np.array([3, 1]), np.array([0, 1]), np.array([6, 5]), np.array([3, 5])).tolist()
     [9.0, 2.0]
@@ -53,10 +49,8 @@ def expected(fresh, home, received, born) -> np.ndarray:
 def plan_map_change(placement: BucketMap, sizes, work, config, least: int, splits=True, carried=None) -> MapChange | None:
     """Plan the changes of a bucket map by the settings of a `semi_naive.Config`; None for no change.
 
-    sizes, work: stored tuples and expected work of each slot.
-    least: the tuples that must be gained for a job to pay.
-    splits: True if a column is left to split a bucket by.
-    carried: tuples that move along with each bucket.
+    sizes, work: stored tuples and expected work of each slot. least: the tuples that must be gained for a job to pay. splits:
+    True if a column is left to split a bucket by. carried: tuples that move along with each bucket.
     """
     if config.policy == "paper":
         return by_sizes(placement, placement.split(sizes), config, least, splits)
@@ -120,10 +114,8 @@ class _LooseSubbucket(NamedTuple):
 
 
 class _Plan:
-    """The planning of one change: subbuckets are taken off heavy partitions, and put on the lightest ones.
-
-    homes, load: the partition of each subbucket, and the expected work on each partition, as planned so far.
-    grain: the work from which a subbucket is split.
+    """The planning of one change: subbuckets are taken off heavy partitions, and put on the lightest ones. homes, load: the
+    planned partition of each subbucket, and work on each partition; grain: the work from which a subbucket is split.
     """
 
     def __init__(self, placement: BucketMap, sizes, work, config, carried):

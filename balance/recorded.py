@@ -59,12 +59,8 @@ def check_record(record: dict, ranks: int) -> None:
 
 @dataclass
 class Replay:
-    """One replay.
-
-    map: a bucket map with the recorded numbers of subbuckets.
-    sizes, delta: for each slot its tuples, and those born in the last iteration.
-    peak: the most tuples that each rank had.
-    done: the number of the last replayed iteration.
+    """One replay. map: a bucket map with the recorded numbers of subbuckets; sizes, delta: for each slot its tuples, and those
+    born last; peak: the most tuples that each rank had; done: the number of the last replayed iteration.
     """
 
     record: dict
@@ -168,8 +164,7 @@ class Replay:
         return phases
 
     def _phase(self, recorded: dict, makers: np.ndarray, homes: np.ndarray) -> dict:
-        """Apportion a recorded phase's totals to the ranks. makers, homes: the weights of the ranks that make heads, and of
-        those that insert them."""
+        """Apportion a recorded phase to the ranks. makers, homes: the weights of ranks that make and that insert heads."""
         name = recorded["phase"]
         total = {key: sum(recorded.get(key, ())) for key in (*ALWAYS, "joined") if key in ALWAYS or key in recorded}
         phase = {"inner": recorded["inner"], "phase": name}

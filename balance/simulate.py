@@ -178,8 +178,7 @@ class Simulation:
         self._record_iteration(number + 1, delta.size, born.size, phases)
 
     def _intra_bucket(self, delta: np.ndarray):
-        """Return (delta on the ranks that join it, counts of the intra-bucket shuffle that sends it there; None if no tuple has
-        to be sent)."""
+        """Return (delta on the ranks that join it, counts of the intra-bucket shuffle that sends it there, or None)."""
         slot, (_, home) = self._slots(delta, self.path.map), self.path.map.tables()
         route, target = self._routes()
         if not route.size:
@@ -269,8 +268,7 @@ class Simulation:
             self._copy_inner(number)
 
     def _expected_work(self, number: int) -> np.ndarray:
-        """Return the expected work of the next iteration by slot, as `ra.partitions.partitioned` and
-        `running.balanced.rebalance` estimate it."""
+        """Return the expected work of the next iteration by slot, as `ra.partitions.partitioned` and `rebalance` do."""
         delta, home, shift = self._births_of(number), self.path.map.tables()[1], np.uint64(self.shift)
         slot = self._slots(delta, self.path.map)
         pairs = np.bincount(slot, weights=self.degrees[(delta >> shift).astype(np.int64)], minlength=home.size)
@@ -367,7 +365,7 @@ class Simulation:
 
 @dataclass
 class _Cursor:
-    """Where each rank's join continues: the number of its pair of runs, -1 if it has finished, and the position in it."""
+    """The position at which each rank's join continues: the number of its pair of runs (-1: finished), and the place in it."""
 
     join: np.ndarray
     pair: np.ndarray

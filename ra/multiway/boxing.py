@@ -161,8 +161,7 @@ class Shelf:
         return self.result(budget, keep, parts, time.perf_counter() - begun, sink)
 
     def bytes_beside(self, keep: int) -> tuple[int, int]:
-        """Return (bytes for all tries, bytes for each thread) of memory that the evaluation takes beside slices. keep: see
-        `Generator`."""
+        """Return (bytes for all tries, bytes for each thread) that evaluation takes beside slices. keep: see `Generator`."""
         tries = self.open()
         compiled = nest(self.query, self.order, keep, None, tuple(range(len(tries))))
         rooms = compiled.rooms([tries[key] for key in compiled.shape.tries])

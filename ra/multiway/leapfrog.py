@@ -80,8 +80,7 @@ class Leapfrog:
         return self.grouped(self.query.variables, threads)[0]
 
     def grouped(self, names: Sequence[str], threads: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return the bindings of the first variables of the order, with columns in the order of `names`, and the number of
-        extensions of each."""
+        """Return (bindings of the first variables of the order, columns in the order of `names`; extensions of each)."""
         loops = self.loops(len(names))
         return self.combined(names, loops.nest.width, list(loops.pieces(threads)))
 

@@ -107,11 +107,9 @@ class StoredGraph:
         remove_tries(self.store, self.context)
 
     def search(self, query: ConjunctiveQuery, count: bool, memory: int, sc=None) -> tuple[Boxed, StoredRows | None]:
-        """Count or list the matches of a query. Return (result, the rows; None if they are only counted).
-
-        `memory` bytes are for slices, the pages and fences of tries, the marks of threads, and rows that are not written yet.
-        Up to SMALL_BYTES of these do not count. With a context, each task has so many bytes for slices. Raises BudgetTooSmall.
-        """
+        """Count or list the matches of a query. Return (result, rows or None). `memory` bytes are for slices, the pages and
+        fences of tries, the marks of threads, and rows that are not written yet, of which SMALL_BYTES do not count. With a
+        context, each task has so many bytes for slices. Raises BudgetTooSmall."""
         self.context = sc
         shelf = Shelf.of(query, self, self.store, sc, memory)
         bytes_of_tries, bytes_of_thread = shelf.bytes_beside(0 if count else len(query.variables))
@@ -147,10 +145,9 @@ class StoredGraph:
 
     def tuples(self, relation: str) -> int:
         """Return the number of tuples of a relation."""
-        if not self.directed:
-            return self.source.size * (2 if relation == "edge" else 1)
-        if relation == "edge":
-            return self.source.size
+        if relation == "edge" or not self.directed:
+            directions = 2 if relation == "edge" and not self.directed else 1
+            return directions * self.source.size
         return sum(len(ids) for ids, _ in self._edge_pieces(relation))
 
     def distinct(self, relation: str, column: int) -> int:

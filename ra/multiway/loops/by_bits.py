@@ -70,8 +70,7 @@ class BitLoops:
             self.loops.write_deeper(depth, rest, total)
 
     def _known_by_bits(self, depth: int) -> list[tuple]:
-        """Return the sets of rows, as (depth, slot) pairs, that are complete once this variable is bound, and that deeper
-        variables use more than once."""
+        """Return the sets of rows, (depth, slot) pairs, that are known below a variable and used more than once there."""
         found: dict[tuple, None] = {}
         for user, refined in self.variables.refined.items():
             rows = tuple(sorted(refined.items()))

@@ -61,8 +61,7 @@ class Generator:
                 self.names.marked[frozenset([member.node(len(member.path) - 1)])] = None
 
     def _is_searched_often(self, member: Member) -> bool:
-        """True if a variable is bound between the last two of a negated atom, so that one range of the atom is searched many
-        times."""
+        """True if a variable is bound between the last two of a negated atom, which then searches a range many times."""
         return member.path[-1] >= 0 and member.path[-1] > max(TOP, *member.path[:-1]) + 1
 
     def write(self, line: str) -> None:
@@ -89,8 +88,7 @@ class Generator:
     # the nest of loops
 
     def kernel(self) -> str:
-        """Return the source of `kernel(box, ids, literals, names, base, size, rooms, base0, dir0, v0_0, …) -> (count,
-        rows)`."""
+        """Return the source of `kernel(box, ids, literals, names, base, size, rooms, base0, dir0, v0_0, …) -> count, rows`."""
         self.write("count, made = 0, 0")
         width = self.width
         self.write(f"out = np.empty({'box[-1]' if width else '0'}, np.int64)")
@@ -385,8 +383,7 @@ def _fold_call(function: str, terms: list[str]) -> str:
 
 @cache
 def compile_kernel(source: str):
-    """Return the compiled function `kernel` of a source. Takes 1 to 3 s the first time on a machine, a few milliseconds in
-    later processes."""
+    """Return the compiled function `kernel` of a source. Takes 1 to 3 s the first time on a machine, then milliseconds."""
     name = f"semi_naive.ra.multiway.kernel_{digest(source)}"
     module = sys.modules[name] = ModuleType(name)  # cached machine code imports its module by name
     exec(compile(source, f"<{name}>", "exec"), vars(module))

@@ -135,8 +135,7 @@ class Estimate:
         return offer, depends_on_last or len(bound) < 2
 
     def _selected(self, atom: QueryAtom, column: int, bound: Sequence[str]) -> float:
-        """Return the expected number of tuples of an atom that have the value of a bound variable, given that other atoms have
-        offered it."""
+        """Return the expected number of tuples of an atom with the value of a bound variable that other atoms offered."""
         name, key = atom.terms[column], (atom.relation, column)
         if not isinstance(name, str):
             found = self.relations.domain.find(name.value)
@@ -148,8 +147,7 @@ class Estimate:
         return min(self._expected_degree(key, other) for other in offered)
 
     def _expected_degree(self, key: tuple[str, int], other: tuple[str, int]) -> float:
-        """Return the expected number of tuples with a value in one (relation, column), if the value is that of a random tuple
-        in another."""
+        """Return the expected number of tuples with a value in column `key`, if the value is random from column `other`."""
         if (key, other) not in self.degrees:
             self.degrees[key, other] = self.relations.products(other, key) / max(self.relations.tuples(other[0]), 1)
         return self.degrees[key, other]

@@ -275,11 +275,8 @@ class _Writer:
 
 
 class _EndsOfBlocks:
-    """Computes the least and the greatest child of each block of positions.
-
-    least, greatest: those of complete blocks.
-    rest: the (first, last) children of positions in the incomplete block.
-    first: the first child of the last position, whose last child is not known yet; empty at the beginning.
+    """Computes the least and the greatest child of each block of positions. rest: the (first, last) children of the positions
+    in the incomplete block; first: the first child of the last position, whose last child is not known yet.
     """
 
     def __init__(self):

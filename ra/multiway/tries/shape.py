@@ -159,8 +159,7 @@ class Shape:
         return [m for m in self.members if m.negated and max((TOP, *m.path)) == depth]
 
     def chain(self, depth: int) -> list[Values]:
-        """Return the successive restrictions of a variable's values: for each depth at which nodes become known, all nodes of
-        its set that are known then."""
+        """Return the restrictions of a variable's set: for each depth at which nodes become known, all known nodes."""
         values = self.values(depth)
         steps = sorted({node.fixed for node in values})
         return [frozenset(node for node in values if node.fixed <= step) for step in steps]

@@ -134,8 +134,7 @@ class Partitioned:
         return name in self.stratum.relations and not aggregated
 
     def _empty_relation(self, name: str, orders: dict[tuple, int]) -> PartitionedRelation:
-        """Return a relation of the stratum without tuples. orders: for each index its column order, and how many of its
-        columns choose the bucket."""
+        """Return an empty relation of the stratum. orders: for the column order of each index, its number of key columns."""
         relation = self.database.program.relations[name]
         best = best_of(relation) or (rounded(relation) if self.database.rounding else None)
         if self.walk:

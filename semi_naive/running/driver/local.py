@@ -146,8 +146,7 @@ class Local:
         self.iterations.end()
 
     def evaluate_base(self) -> None:
-        """Evaluate the nonrecursive rules; their tuples and the loaded facts become the delta. If TooLarge is raised, the
-        tables have the loaded facts only."""
+        """Evaluate the nonrecursive rules; their tuples and the facts become the delta. After TooLarge, the facts are left."""
         self._take_tables()
         self.marks = {name: table.mark() for name, table in self.tables.items()}
         self.iterations.set_number(0)
@@ -427,8 +426,7 @@ class Local:
         return self.bodies[key]
 
     def _indexed(self, number: int) -> bool:
-        """True if the multiway join of a delta version should search existing indexes. A run builds tries instead, as it reads
-        all tuples."""
+        """True if the multiway join of a delta version should search existing indexes. A run builds tries instead."""
         return False
 
     def _indexes_made(self) -> dict[str, set[Order]] | None:

@@ -77,12 +77,9 @@ class Checkpoints:
     # -- saving
 
     def save(self, done: set[int], stratum=None, between: tuple[dict, set[str], set[str]] | None = None) -> int:
-        """Save a checkpoint, and return the number of bytes written.
-
-        done: the strata that have been evaluated.
-        stratum: the one that is being evaluated on the partitions, if any (`Partitioned`).
-        between: for a loop between two steps (its position, the relations that it keeps, those that it derives in each step).
-        """
+        """Save a checkpoint, and return the number of bytes written. done: the strata that have been evaluated; stratum: the
+        `Partitioned` that is being evaluated, if any; between: for a loop between two steps, (its position, the relations
+        that it keeps, those that it derives in each step)."""
         self.size, strata = 0, self.run.strata
         running = stratum.relations if stratum else {}
         position, kept, remade = between or ({}, set(), set())

@@ -65,8 +65,7 @@ class Recovery:
         return self.events.get(number, [])
 
     def resume_stratum(self, stratum) -> bool:
-        """Restore the state that a checkpoint has of a stratum on the partitions, before it begins. Return False if there is
-        none."""
+        """Restore the state that a checkpoint has of a stratum, before it begins. Return False if there is none."""
         saved = self.running
         if self.checkpoints is None or saved is None or saved["number"] != stratum.local.number:
             return False

@@ -123,8 +123,7 @@ class Cluster:
 
     @contextlib.contextmanager
     def in_this_process(self) -> Iterator[None]:
-        """Run jobs in this process while the block runs, as Spark takes 0.05 to 0.1 s for the smallest job. All runs have to be
-        on this host."""
+        """Run jobs in this process while the block runs, which is faster. All runs have to be on this host."""
         from semi_naive.running.relations.local_jobs import LocalJobs
 
         jobs = self.jobs

@@ -80,8 +80,7 @@ class Database:
         return self.tables[relation].insert(list(columns), columns.shape[1])
 
     def blocks(self, relation: str, part: str, order):
-        """Return the blocks of a part of a relation in a column order. An order of only some columns stands for their
-        projection."""
+        """Return the blocks of a part of a relation in a column order. A shorter order stands for a projection."""
         if part == "all" and len(order) < self.tables[relation].arity:
             return self._projection(relation, order)
         return self.tables[relation].blocks(part, order)

@@ -66,8 +66,7 @@ class ReadableRelation(Spread):
         raise NotImplementedError
 
     def frame(self, make: Callable, schema):
-        """Return a Spark DataFrame of the Arrow record batches that `make` returns; Spark reads the tuples when it needs
-        them."""
+        """Return a Spark DataFrame of the Arrow record batches that `make` returns; Spark reads them when needed."""
         raise NotImplementedError
 
     def columns(self) -> np.ndarray:

@@ -164,8 +164,7 @@ class Statics:
         return relation
 
     def _source(self, name: str):
-        """Return the tuples of a relation as `Reorder` reads them: a relation on the partitions, or (blocks that every host
-        has, their column order)."""
+        """Return the tuples of a relation as `Reorder` reads them: a relation on the partitions, or (blocks, column order)."""
         if relation := self.database.partitioned(name):
             return relation
         order = tuple(range(self.database.program.relations[name].arity))

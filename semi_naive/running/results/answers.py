@@ -129,8 +129,7 @@ class Answer(Tuples):
         )
 
     def to_numpy(self) -> np.ndarray:
-        """Return an array (n, arity), collected to this process: int64, uint64 or float64 if all columns have that type, else
-        of objects."""
+        """Return an array (n, arity) collected to this process: int64, uint64 or float64 if all columns are, else objects."""
         kind, *others = set(self.relation.kinds) or {None}
         if others or kind not in DTYPES:
             return super().to_numpy()
