@@ -83,7 +83,7 @@ class Machine:
         return driver, driver + sum(float(np.max(phase["seconds"])) for phase in phases)
 
     def moving(self, left, arrived) -> float:
-        """Return the seconds of a rebalancing job. left, arrived: the tuples that leave and reach each rank, of two bytes each."""
+        """Return the seconds of a rebalancing job. left, arrived: tuples, of two bytes, that leave and reach each rank."""
         return self.job + float(np.max(left) * self.make + np.max(arrived) * (self.insert + 2 * self.byte))
 
     def to_json(self) -> dict:
