@@ -92,9 +92,8 @@ class Simulation:
         self.bucket_of_id = bucket_of(ids, np.uint64(self.buckets)).astype(np.int32)
         self.degrees = np.bincount((self.edges >> np.uint64(self.shift)).astype(np.int64), minlength=self.domain)
         self.hash_of_id = (mix(ids) >> np.uint64(32)).astype(np.uint32)
-        self.path, self.inner = (
-            Layout(BucketMap.deal(self.buckets, self.ranks), np.zeros(self.buckets, np.int64)) for _ in range(2)
-        )
+        dealt = BucketMap.deal(self.buckets, self.ranks)
+        self.path, self.inner = (Layout(dealt, np.zeros(self.buckets, np.int64)) for _ in range(2))
         self.copies: dict[int, frozenset[int]] = {}
         self.routes: tuple = ()  # the last routes computed, and their inputs
         self.runs = np.zeros(0, np.int32)  # for each word of the delta, the number of its run on its rank

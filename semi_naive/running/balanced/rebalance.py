@@ -26,10 +26,7 @@ Numbered = dict[tuple[str, int], PartitionedIndex]  # by relation and number of 
 
 @dataclass
 class Rebalance:
-    """The rebalancing of one stratum, called between two iterations.
-
-    first_joins: for each index, the joins in which its delta takes part first.
-    """
+    """The rebalancing of one stratum, called between two iterations. first_joins: for each index, those of its delta."""
 
     cluster: Cluster
     config: Config
@@ -95,9 +92,7 @@ class Rebalance:
                 joined_here &= join.partners.map.subbuckets == 1
         return index.work + np.where(np.repeat(joined_here, index.map.subbuckets), index.pairs, 0)
 
-    def _work_of_deltas(
-        self, relations: dict[str, PartitionedRelation], index: PartitionedIndex
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _work_of_deltas(self, relations: dict, index: PartitionedIndex) -> tuple[np.ndarray, np.ndarray]:
         """Return (work, delta): for each bucket of an index, the expected work and the tuples of the deltas joined with it."""
         work, delta = np.zeros((2, index.map.buckets))
         for (name, number), first_joins in self.first_joins.items():
@@ -184,7 +179,10 @@ def joined_only(versions, relations: dict[str, PartitionedRelation]) -> dict[tup
         reading = [step for segment in version.segments for step in segment if hasattr(step, "relation")]
         only_joins = all(isinstance(step, Join) and not step.every for step in reading) and not version.holds
         for step in reading:
-            (joined if only_joins and step.keys else whole).add((step.relation, step.order))
+            if only_joins and step.keys:
+                joined.add((step.relation, step.order))
+            else:
+                whole.add((step.relation, step.order))
     return {
         (name, number): index
         for name, relation in relations.items()

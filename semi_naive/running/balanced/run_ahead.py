@@ -62,11 +62,8 @@ class RunAhead:
         """Return the run-ahead of a stratum. The general form is allowed for linear recursion over relations without reductions
         and limits, if its budget is within the threshold of roll-over."""
         config, local, names = distributed.config, distributed.local, set(distributed.stratum.relations)
-        if (
-            not config.run_ahead
-            or local.limits
-            or not all(distributed.database.program.relations[name].plain for name in names)
-        ):
+        plain = all(distributed.database.program.relations[name].plain for name in names)
+        if not config.run_ahead or local.limits or not plain:
             return cls(distributed, False)
         recursive = [[atom for atom in rule.body if isinstance(atom, Atom) and atom.relation in names] for rule in local.again]
         linear = bool(recursive) and all(len(atoms) == 1 for atoms in recursive)
@@ -136,11 +133,8 @@ class RunAhead:
 
     def _stepping_job(self, iterations_left: int) -> tuple[Tasks, list[Version]]:
         """Return (tasks, rule versions) of a job of several steps by any linear rules."""
-        distributed, root, versions = (
-            self.distributed,
-            self.distributed.cluster.root,
-            self.distributed.compiled_delta_versions(),
-        )
+        distributed, root = self.distributed, self.distributed.cluster.root
+        versions = distributed.compiled_delta_versions()
         relations, steps = list(distributed.relations.values()), min(iterations_left, MAX_STEPS_PER_JOB)
 
         def tasks(label: str, cursors: list) -> list:

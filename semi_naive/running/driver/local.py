@@ -73,9 +73,7 @@ class Local:
     profile: Profile
     budget: int | None = None  # words of heads in one iteration, duplicates included, above which the stratum is too large
     report_progress: Callable[..., None] | None = None  # called with (iteration, tuples of the delta, all tuples)
-    watch: Callable[[Callable[[], dict]], None] | None = (
-        None  # called on the partitions, with a function that returns the trace
-    )
+    watch: Callable[[Callable[[], dict]], None] | None = None  # gets a function that returns the trace on the partitions
     max_tuples: int = MAX_DRIVER_TUPLES  # tuples that the stratum's relations may have
     made: int = 0  # heads made in this iteration, duplicates included
     words: int = 0  # words of the heads of this iteration; a word may hold many tuples of a dense relation
