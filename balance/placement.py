@@ -140,12 +140,11 @@ class _Plan:
         moved = self._place()
         if self.horizon * (before - self.load.max()) < max(least, moved):
             return None
-        kinds: dict[str, list[int]] = {"refine": [], "move": []}
-        for bucket, (old, new) in enumerate(zip(self.placement.homes, self.homes, strict=True)):
-            if list(old) != new:
-                kinds["move" if len(old) == len(new) else "refine"].append(bucket)
+        changed = [bucket for bucket, homes in enumerate(self.placement.homes) if list(homes) != self.homes[bucket]]
+        refined = [bucket for bucket in changed if len(self.homes[bucket]) > len(self.placement.homes[bucket])]
+        kinds = {"refine": refined, "move": [bucket for bucket in changed if bucket not in refined]}
         placement = replace(self.placement, homes=tuple(map(tuple, self.homes)))
-        return MapChange(placement, {kind: found for kind, found in kinds.items() if found}) if any(kinds.values()) else None
+        return MapChange(placement, {kind: found for kind, found in kinds.items() if found}) if changed else None
 
     def _split(self, bucket: int) -> None:
         """Double the subbuckets of a bucket until none is expected to exceed the grain. Subbucket s of n becomes s, s + n, …;

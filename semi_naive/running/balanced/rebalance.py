@@ -149,16 +149,19 @@ class Rebalance:
                 missing[bucket] = new
         if not missing:
             return
-        to = replace(index.map, homes=tuple(tuple(sorted(missing.get(b, ()))) for b in range(index.map.buckets)))
+        targets = [tuple(sorted(missing.get(bucket, ()))) for bucket in range(index.map.buckets)]
         label, begun = self.cluster.label(f"{name}-{number}-copy"), time.perf_counter()
+        copying = CopyBuckets(index, replace(index.map, homes=tuple(targets))), TakeCopy(self.cluster.root, label)
         left, arrived = np.zeros((2, index.map.partitions), np.int64)
-        for bucket, size in enumerate(np.add.reduceat(index.sizes, index.map.tables()[0][:-1])):
-            left[index.map.homes[bucket][0]] += size * len(missing.get(bucket, ()))
-        for partition, stored in self.cluster.jobs.job(CopyBuckets(index, to), TakeCopy(self.cluster.root, label)):
+        bucket_sizes = np.add.reduceat(index.sizes, index.map.tables()[0][:-1])
+        for bucket, new in missing.items():
+            (owner,) = index.map.homes[bucket]
+            left[owner] += bucket_sizes[bucket] * len(new)
+        for partition, stored in self.cluster.jobs.job(*copying):
             index.copied[partition] = index.copied[partition] + stored
             arrived[partition] = sum(block.size for block in stored)
-        known = {bucket: index.copies.get(bucket, frozenset(index.map.homes[bucket])) for bucket in missing}
-        index.copies = index.copies | {bucket: known[bucket] | new for bucket, new in missing.items()}
+        before = {bucket: index.copies.get(bucket, frozenset(index.map.homes[bucket])) for bucket in missing}
+        index.copies = index.copies | {bucket: before[bucket] | new for bucket, new in missing.items()}
         self.trace.event(
             "copy", iteration, relation=name, index=number, buckets=sorted(missing), copied=arrived.sum(),
             left=left, arrived=arrived, seconds=time.perf_counter() - begun,
