@@ -144,7 +144,7 @@ class Local:
         self.iterations.end()
 
     def evaluate_base(self) -> None:
-        """Evaluate the nonrecursive rules; their tuples and the facts become the delta. After TooLarge, the facts are left."""
+        """Evaluate the nonrecursive rules; their tuples and the facts become the delta. After TooLarge, only facts are left."""
         self._take_tables()
         self.marks = {name: table.mark() for name, table in self.tables.items()}
         self.iterations.set_number(0)
