@@ -80,7 +80,7 @@ def test_a_written_trie_is_that_of_the_tuples(tmp_path_factory, data, arity):
         patch.setattr(paged, "VALUES_PER_PAGE", data.draw(st.sampled_from([1, 4, 1024])))
         patch.setattr(paged, "PAGE_BYTES", 4 * paged.VALUES_PER_PAGE * 2)
         patch.setattr(paged, "ENDS_BLOCK", data.draw(st.integers(1, 5)))
-        patch.setattr(paged, "FEW", data.draw(st.sampled_from([0, 100])))
+        patch.setattr(paged, "MAX_READ_CHILDREN", data.draw(st.sampled_from([0, 100])))
         patch.setattr(paged, "PAGE_BYTES", max(4 * paged.VALUES_PER_PAGE, 8))
         if paged.VALUES_PER_PAGE == 1:
             patch.setattr(paged, "VALUES_PER_PAGE", 2)
