@@ -15,9 +15,9 @@ from semi_naive.balance.hashing import bucket_of, subbucket_of
 
 @dataclass(frozen=True)
 class BucketMap:
-    """An immutable placement; `resize` returns the next one, in which only the resized buckets differ.
+    """An immutable placement.
 
-    homes[b][s] is the partition of subbucket s of bucket b; `dealt` is where the round-robin deal continues.
+    homes[b][s] is the partition of subbucket s of bucket b. The next subbucket goes to partition `dealt` % `partitions`.
     """
 
     partitions: int
@@ -26,7 +26,7 @@ class BucketMap:
 
     @classmethod
     def deal(cls, buckets: int, partitions: int) -> "BucketMap":
-        """One subbucket a bucket, dealt round-robin.
+        """Return a map with one subbucket for each bucket, dealt round-robin.
 
         >>> BucketMap.deal(4, 3).homes
         ((0,), (1,), (2,), (0,))
@@ -57,8 +57,8 @@ class BucketMap:
         return replace(self, homes=tuple(homes), dealt=dealt)
 
     def tables(self) -> tuple[np.ndarray, np.ndarray]:
-        """The map as kernels read it: `first` (buckets + 1,), the slot of each bucket's first subbucket, and
-        `home` (slots,), the partition of each slot. A slot numbers the subbuckets of all buckets in order."""
+        """Return the map as arrays for kernels: (first, home). A slot is the number of a subbucket, counted over all buckets;
+        first (buckets + 1,) is the slot of each bucket's first subbucket, and home (slots,) the partition of each slot."""
         return self._tables
 
     @cached_property
@@ -67,22 +67,22 @@ class BucketMap:
         return first, np.fromiter(chain.from_iterable(self.homes), dtype=np.int64)
 
     def __getstate__(self) -> dict:
-        """Pickle the fields alone: a task computes the tables and the counts again."""
+        """Pickle the fields only: a task computes the cached arrays again."""
         return {"partitions": self.partitions, "homes": self.homes, "dealt": self.dealt}
 
     def slots_of(self, keys: np.ndarray, rests: np.ndarray) -> np.ndarray:
-        """The slot of each tuple, from its join column and its other column (uint64 arrays of one length)."""
+        """Return the slot of each tuple, by its join column `keys` and its other column `rests`, uint64 (n,)."""
         first, _ = self.tables()
         buckets = bucket_of(keys, np.uint64(self.buckets)).astype(np.int64)
-        subs = subbucket_of(rests, self.subbuckets[buckets].astype(np.uint64)).astype(np.int64)
-        return first[buckets] + subs
+        subbuckets = subbucket_of(rests, self.subbuckets[buckets].astype(np.uint64)).astype(np.int64)
+        return first[buckets] + subbuckets
 
     def loads(self, sizes: np.ndarray) -> np.ndarray:
-        """Tuples on each partition, from the tuples in each slot."""
+        """Return the tuples on each partition. sizes: the tuples in each slot."""
         return np.bincount(self.tables()[1], weights=sizes, minlength=self.partitions).astype(np.int64)
 
     def split(self, sizes: np.ndarray) -> list[list[int]]:
-        """Slot sizes as one list a bucket."""
+        """Return the tuples in each slot, given as an array, as a list for each bucket."""
         first, flat = self.tables()[0].tolist(), sizes.tolist()
         return [flat[begin:end] for begin, end in zip(first, first[1:], strict=False)]
 

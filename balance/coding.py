@@ -5,12 +5,12 @@ The code runs unchanged on Python's integers and, compiled, inside a kernel.
 
 import numpy as np
 
-HEAD = 2  # bytes before the differences: they say which bits are left out
+HEAD = 2  # bytes before the differences: the ends of the gap, whose bits are left out
 
 
 def gap(used):
-    """The most neighbouring bits that are 0 in all words, below the highest that is not: (low, high), bits low to high - 1.
-    `used`: the bits that are 1 in any.
+    """Return (low, high) for the longest run of bits that are 0 in all words and below their highest bit: the bits from low to
+    high - 1. used: the bits that are 1 in some word.
 
     >>> [int(bit) for bit in gap(np.uint64(0x700000001F))]
     [5, 36]
@@ -30,7 +30,7 @@ def squeezed(word, low, high):
 
 
 def varint_bytes(difference):
-    """The number of bytes that a difference takes as a varint, of seven bits a byte."""
+    """Return the number of bytes that a difference takes as a varint, with seven bits in each byte."""
     size = 1
     while difference >= np.uint64(128):
         difference >>= np.uint64(7)

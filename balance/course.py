@@ -6,64 +6,78 @@ then on an entry has twice as many iterations. So the record of a million iterat
 """
 
 import time
+from typing import NamedTuple
 
 import numpy as np
 
 ROOM = 1024  # entries, at most; a figure cannot show more
-FIGURES = ("iteration", "steps", "compiled", "born", "full", "seconds")  # the numbers of an entry
+
+
+class Entry(NamedTuple):
+    """Some consecutive iterations."""
+
+    iteration: int  # the number of the last one
+    steps: int  # the number of iterations
+    compiled: int  # how many of them the machine ran, a tuple at a time
+    born: int
+    full: int  # all tuples after them
+    seconds: float
+
+    def with_next(self, other: "Entry") -> "Entry":
+        """Return this entry and the following one as one."""
+        steps, compiled = self.steps + other.steps, self.compiled + other.compiled
+        return Entry(other.iteration, steps, compiled, self.born + other.born, other.full, self.seconds + other.seconds)
+
+
+FIGURES = Entry._fields
 
 
 class Course:
-    """The entries, the oldest first. An entry has: the number of its last iteration, the number of iterations, how many of
-    these the machine ran a tuple at a time, tuples born in them, all tuples after them, and seconds.
+    """The entries of a stratum, the oldest first. stride: the iterations up to which neighbouring entries are merged; earlier:
+    the iterations in earlier rounds of the stratum; clock: when the last recorded iteration ended.
     """
 
     def __init__(self) -> None:
-        self.entries: list[list] = []
-        self.stride, self.before, self.since = 1, 0, time.perf_counter()
+        self.entries: list[Entry] = []
+        self.stride, self.earlier, self.clock = 1, 0, time.perf_counter()
 
     @property
     def last(self) -> int:
         """The number of the last iteration."""
-        return self.entries[-1][0] if self.entries else 0
+        return self.entries[-1].iteration if self.entries else 0
 
     def begin(self, anew: bool) -> None:
         """Start recording iterations. anew: they are numbered from 1 again, as another round of the stratum begins."""
-        self.before = self.last if anew else self.before
-        self.since = time.perf_counter()
+        self.earlier = self.last if anew else self.earlier
+        self.clock = time.perf_counter()
 
     def note(self, iteration: int, born: int, full: int) -> None:
         """Record an iteration that was run a block at a time, unless it was recorded before. full: all tuples after it."""
-        if self.before + iteration > self.last:
+        if self.earlier + iteration > self.last:
             now = time.perf_counter()
-            self._add([self.before + iteration, 1, 0, born, full, now - self.since])
-            self.since = now
+            self._add(Entry(self.earlier + iteration, 1, 0, born, full, now - self.clock))
+            self.clock = now
 
     def note_compiled(self, iteration: int, rows: np.ndarray, seconds: float) -> None:
-        """Record the iterations that the machine (compiled evaluation) has run after an iteration. rows: (number of iterations,
-        tuples born, tuples after them, instructions) of each group; the seconds are divided by instructions."""
-        seconds_per_instruction, iteration = seconds / max(1, int(rows[:, 3].sum())), self.before + iteration
+        """Record the iterations that the machine has run after an iteration. rows (groups, 4): the number of iterations, tuples
+        born, tuples after them, and instructions; the seconds are divided by instructions."""
+        instructions = int(rows[:, 3].sum())
+        iteration += self.earlier
         for steps, born, full, work in rows.tolist():
             iteration += steps
-            self._add([iteration, steps, steps, born, full, seconds_per_instruction * work])
-        self.since = time.perf_counter()
+            self._add(Entry(iteration, steps, steps, born, full, seconds * work / max(1, instructions)))
+        self.clock = time.perf_counter()
 
-    def _add(self, entry: list) -> None:
+    def _add(self, entry: Entry) -> None:
         """Append an entry, or merge it with the last one; merge all neighbours if there are too many."""
-        if self.entries and self.entries[-1][1] + entry[1] <= self.stride:
-            entry = _merge_entries(self.entries.pop(), entry)
+        if self.entries and self.entries[-1].steps + entry.steps <= self.stride:
+            entry = self.entries.pop().with_next(entry)
         self.entries.append(entry)
         if len(self.entries) > ROOM:
             pairs = zip(self.entries[::2], self.entries[1::2], strict=False)
-            self.entries = [_merge_entries(*pair) for pair in pairs] + self.entries[len(self.entries) // 2 * 2 :]
+            self.entries = [first.with_next(second) for first, second in pairs] + self.entries[len(self.entries) // 2 * 2 :]
             self.stride *= 2
 
     def to_json(self) -> dict[str, list]:
         """Return a list for each of `FIGURES`."""
-        return {name: [entry[place] for entry in self.entries] for place, name in enumerate(FIGURES)}
-
-
-def _merge_entries(first: list, second: list) -> list:
-    """Return two neighbouring entries as one."""
-    (_, *counts, _, seconds), (iteration, *more, full, took) = first, second
-    return [iteration, *(a + b for a, b in zip(counts, more, strict=True)), full, seconds + took]
+        return {name: [getattr(entry, name) for entry in self.entries] for name in FIGURES}

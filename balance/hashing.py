@@ -23,12 +23,12 @@ def mix(values):
 
 
 def bucket_of(keys, buckets):
-    """The bucket of each key: the hash of the join columns modulo the number of buckets."""
+    """Return the bucket of each key: its hash modulo the number of buckets."""
     return mix(keys) % buckets
 
 
 def subbucket_of(rests, subbuckets):
-    """The subbucket of each tuple within its bucket: other bits of the hash of the columns that are not joined on.
+    """Return the subbucket of each tuple within its bucket, by a hash of its column that is not joined.
 
     The high half is taken so that a tuple (x, x) does not fall into the same place on both levels.
     """

@@ -8,11 +8,12 @@ from semi_naive.balance.record import NUMBER, abbreviated_value, check_fields, c
 HEAD = {"form": str, "order": list, "seconds": NUMBER, "result": dict}
 BOXED = {"budget": int, "input_bytes": int, "boxes": list}
 BOX = {"ranges": list, "bytes": int, "copied": int, "seconds": NUMBER, "count": int}
-SPREAD = {"work": list, "peak": int, "bound": int, "rounds": int, "messages": dict, "steps": list}
+BIGJOIN = {"work": list, "peak": int, "bound": int, "rounds": int, "messages": dict, "steps": list}
 STEP = {"stage": int, "phase": str, "received": list, "sent": list}
 
 
 def is_join(record) -> bool:
+    """True if a record is the trace of a multiway join."""
     return isinstance(record, dict) and record.get("plan") == "multiway"
 
 
@@ -28,7 +29,10 @@ def checked_join(record: dict, version: int) -> dict:
         raise ValueError(f"expected version {version}, got version {record.get('version')!r}")
     check_fields(record, HEAD, "")
     check_fields(record["result"], {"tuples": int}, "result.")
-    _check_boxed(record) if "boxes" in record else _check_spread(record)
+    if "boxes" in record:
+        _check_boxed(record)
+    else:
+        _check_bigjoin(record)
     return record
 
 
@@ -48,9 +52,9 @@ def _is_range(ends) -> bool:
     return isinstance(ends, list) and [type(end) for end in ends] == [int, int] and ends[0] <= ends[1]
 
 
-def _check_spread(record: dict) -> None:
+def _check_bigjoin(record: dict) -> None:
     """Raise ValueError unless the trace of a BiGJoin is valid."""
-    check_fields(record, SPREAD, "")
+    check_fields(record, BIGJOIN, "")
     check_numbers(record["work"], "work", least=1)
     for number, step in enumerate(list_of_dicts(record, "steps", "")):
         where = f"steps[{number}]."

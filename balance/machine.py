@@ -37,12 +37,11 @@ class Machine:
 
     @classmethod
     def mpi(cls, **prices) -> "Machine":
-        """Return a machine with the same cores and links, but without a driver between two iterations: ranks of MPI, as in the
-        paper."""
+        """Return a machine with the same cores and links, without a driver between iterations: MPI ranks, as in the paper."""
         return cls(**{"job": 0.0, "task": 0.0} | prices)
 
     def worth(self) -> float:
-        """Tuples that a rank makes and inserts while the driver runs a job of nothing.
+        """Return the tuples that a rank makes and inserts in the time of an empty job: moving fewer is not worth a job.
 
         >>> round(Machine(job=0.03, make=1e-8, insert=2e-8).worth()), Machine.mpi().worth()
         (1000000, 0.0)
@@ -50,11 +49,11 @@ class Machine:
         return self.job / max(self.make + self.insert, 1e-12)
 
     def join(self, received, joined, made):
-        """Seconds of a local join, by rank."""
+        """Return the seconds of a local join on each rank. The arguments are counts of tuples and pairs, by rank."""
         return self.task + self.receive * received + self.pair * joined + self.make * made
 
     def inserting(self, received, born):
-        """Seconds of a local insert, by rank."""
+        """Return the seconds of a local insert on each rank, from the heads received and the tuples born there."""
         return self.task + self.insert * received + self.birth * born
 
     def exchange(self, sent, received, messages, ranks: int):
@@ -65,8 +64,8 @@ class Machine:
 
     def predicted_seconds(self, phase: dict, ranks: int) -> np.ndarray:
         """Return the predicted seconds of a phase of a trace on each rank. A job that runs ahead has no count of compared
-        pairs: it is assumed to compare as many as it makes heads. An intra-bucket shuffle may follow a join of its own, and an
-        insert may send what was born to further indexes."""
+        pairs: it is assumed to compare as many as it makes heads. An intra-bucket shuffle may include a join, and an insert
+        may send new tuples to further indexes."""
         received, sent, size = (np.asarray(phase[key], np.float64) for key in ("received", "sent", "bytes"))
         if phase["phase"] in HEAD_PHASES:
             return self.join(received, np.asarray(phase.get("joined", sent)), sent)
@@ -78,20 +77,20 @@ class Machine:
         return exchange + (self.join(received, np.asarray(phase["joined"]), sent) if "joined" in phase else 0.0)
 
     def iteration(self, phases: list[dict]) -> tuple[float, float]:
-        """Return (seconds of the driver, seconds of the whole iteration), for phases with seconds: a job for each inner
-        iteration, and the slowest rank of each phase."""
+        """Return (seconds of the driver, seconds of the whole iteration). The driver takes a job for each inner iteration, and
+        a phase takes as long as its slowest rank. phases: with their seconds by rank."""
         driver = self.job * (1 + max((phase["inner"] for phase in phases), default=0))
         return driver, driver + sum(float(np.max(phase["seconds"])) for phase in phases)
 
     def moving(self, left, arrived) -> float:
-        """Seconds of a rebalancing job from the tuples that leave each rank and arrive there: two bytes a tuple."""
+        """Return the seconds of a rebalancing job. left, arrived: tuples, of two bytes, that leave and reach each rank."""
         return self.job + float(np.max(left) * self.make + np.max(arrived) * (self.insert + 2 * self.byte))
 
     def to_json(self) -> dict:
         return asdict(self)
 
 
-PHASES = {  # of each phase of a trace: the prices that its seconds are a sum of, and the counts they are multiplied with
+FITTED = {  # for each phase of a trace, the prices that its seconds are made of, and the counts that they are multiplied with
     "join": {"receive": "received", "pair": "joined", "make": "sent", "task": None},
     "insert": {"insert": "received", "birth": "sent", "task": None},
     "all-to-all": {"byte": "bytes", "task": None},
@@ -103,11 +102,12 @@ def fitted(traces: list[dict], base: Machine | None = None) -> Machine:
     Prices that one host cannot measure (messages, collectives) are those of `base`. Raises ValueError if there is nothing to
     fit."""
     base = base or Machine()
+    iterations = [entry for trace in traces for entry in trace["iterations"]]
     values_by_price: dict[str, list[float]] = {}
-    for name, prices in PHASES.items():
+    for name, prices in FITTED.items():
         rows: list[tuple] = []
         seconds: list[float] = []
-        for phase in (p for trace in traces for entry in trace["iterations"] for p in entry["phases"] if p["phase"] == name):
+        for phase in (phase for entry in iterations for phase in entry["phases"] if phase["phase"] == name):
             if all(key is None or key in phase for key in prices.values()):
                 counts = [phase[key] if key else [1] * len(phase["seconds"]) for key in prices.values()]
                 rows += zip(*counts, strict=True)
@@ -116,17 +116,18 @@ def fitted(traces: list[dict], base: Machine | None = None) -> Machine:
             raise ValueError(f"nothing to fit a machine to: the traces have no phase {name!r} of the balanced plan")
         for price, value in zip(prices, _not_negative(np.array(rows, float), np.array(seconds)), strict=True):
             values_by_price.setdefault(price, []).append(float(value))
-    overheads = [e["driver"] / max(1, _inner(e)) for trace in traces for e in trace["iterations"] if "driver" in e]
+    overheads = [entry["driver"] / _inner_iterations(entry) for entry in iterations if "driver" in entry]
     known = {price: float(np.mean(values)) for price, values in values_by_price.items()}
     return replace(base, **known, job=float(np.median(overheads)) if overheads else base.job)
 
 
-def _inner(entry: dict) -> int:
+def _inner_iterations(entry: dict) -> int:
     return max((phase["inner"] for phase in entry["phases"]), default=0) + 1
 
 
 def _not_negative(rows: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    """Return the least-squares solution; negative coefficients are left out, and the others fitted again."""
+    """Return the coefficients x of the least-squares solution of rows · x = seconds. While some are negative, they are set to
+    0, and the others are fitted again."""
     used = np.ones(rows.shape[1], np.bool_)
     while True:
         solution = np.zeros(rows.shape[1])

@@ -8,19 +8,20 @@ work of the whole run: tree pointing up, height 20, 13.8 → 1.14, RMAT scale 16
 """
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.policy import to_consolidate, to_refine
 
-MOST = 4096  # subbuckets of a bucket, at most: with more, a table of them costs more than the imbalance
-SETTLED = 0.75  # fraction of a bucket that is in one subbucket after a split: its tuples agree in the hashed column
+MAX_SUBBUCKETS = 4096  # of a bucket: with more, a table of them costs more than the imbalance
+UNSPLITTABLE = 0.75  # fraction of a bucket in one subbucket from which its tuples probably agree in the hashed column
 
 
 @dataclass(frozen=True)
 class MapChange:
-    """A bucket map, and its difference from the previous one: the buckets by the kind of change."""
+    """A bucket map, and its difference from the previous one."""
 
     map: BucketMap
     kinds: dict[str, list[int]]  # the changed buckets by "refine", "consolidate" and "move"
@@ -34,9 +35,9 @@ class MapChange:
 
 
 def expected(fresh, home, received, born) -> np.ndarray:
-    """Return the expected work of the next iteration by slot, in tuples, without the pairs that meet. `fresh`: the delta by
-    slot; `home`: the partition of each slot. The work is the delta and the tuples that arrive for it. Arrivals are estimated
-    from the last iteration: `received` tuples ÷ `born` tuples, by partition.
+    """Return the expected work of the next iteration in each slot: its delta tuples (`fresh`), and the heads that arrive there.
+    Compared pairs do not count. home: the partition of each slot; received, born: the heads that arrived on each partition in
+    the last iteration, and those that were new. Their ratio is assumed again.
 
     >>> expected(np.array([3, 1]), np.array([0, 1]), np.array([6, 5]), np.array([3, 5])).tolist()
     [9.0, 2.0]
@@ -48,8 +49,8 @@ def expected(fresh, home, received, born) -> np.ndarray:
 def plan_map_change(placement: BucketMap, sizes, work, config, least: int, splits=True, carried=None) -> MapChange | None:
     """Plan the changes of a bucket map by the settings of a `semi_naive.Config`; None for no change.
 
-    sizes, work: stored tuples and expected work by slot. least: tuples that are worth a job. splits: True if a column is left
-    to split a bucket by. carried: tuples that move along with each bucket.
+    sizes, work: stored tuples and expected work of each slot. least: the tuples that must be gained for a job to pay. splits:
+    True if a column is left to split a bucket by. carried: tuples that move along with each bucket.
     """
     if config.policy == "paper":
         return by_sizes(placement, placement.split(sizes), config, least, splits)
@@ -60,9 +61,9 @@ def plan_map_change(placement: BucketMap, sizes, work, config, least: int, split
 
 
 def by_sizes(placement: BucketMap, sizes: list[list[int]], config, least: int, splits=True, kept=()) -> MapChange | None:
-    """Return the change of the bucket map by the rules of *Load-balancing Parallel Relational Algebra*, section 3.2; None if
-    none is needed. sizes: the tuples in each subbucket of each bucket; least: the least size of a subbucket that is split;
-    kept: the buckets that must not change."""
+    """Plan a change of a bucket map by the rules of *Load-balancing Parallel Relational Algebra*, section 3.2; None for no
+    change. sizes: the tuples in each subbucket of each bucket; least: the least size of a subbucket that is split; kept: the
+    buckets that must not change."""
     refine, consolidate = {}, {}
     if config.refine and splits:
         refine = to_refine(sizes, config.refinement_ratio, config.refinement_factor, least)
@@ -93,9 +94,8 @@ def spread_inner(placement: BucketMap, sizes, work, delta, config, least: int, k
     new_counts = {}
     for bucket in np.flatnonzero(work > average * np.maximum(delta, 1)) if config.refine and average else ():
         parts = count = len(placement.homes[bucket])
-        while work[bucket] / parts > config.grain * average and parts * 2 <= min(
-            MOST, 4 * placement.partitions, stored[bucket]
-        ):
+        max_parts = min(MAX_SUBBUCKETS, 4 * placement.partitions, stored[bucket])
+        while work[bucket] / parts > config.grain * average and parts * 2 <= max_parts:
             parts *= 2
         saved = config.horizon * (work[bucket] / count - max(work[bucket] / parts, average))
         if parts > count and bucket not in kept and saved >= max(least, stored[bucket]):
@@ -103,9 +103,19 @@ def spread_inner(placement: BucketMap, sizes, work, delta, config, least: int, k
     return MapChange(placement.resize(new_counts), {"refine": sorted(new_counts)}) if new_counts else None
 
 
+class _LooseSubbucket(NamedTuple):
+    """A subbucket that gets a new partition. Its order among others is that of its work."""
+
+    work: float
+    tuples: float
+    bucket: int
+    subbucket: int
+    partition: int  # the current one
+
+
 class _Plan:
-    """One planning. Parts of buckets, (work, tuples, bucket, subbucket, current partition), are taken off heavy partitions, and
-    put on the lightest ones.
+    """The planning of one change: subbuckets are taken off heavy partitions, and put on the lightest ones. homes, load: the
+    planned partition of each subbucket, and work on each partition; grain: the work from which a subbucket is split.
     """
 
     def __init__(self, placement: BucketMap, sizes, work, config, carried):
@@ -115,10 +125,10 @@ class _Plan:
         self.load = np.bincount(self.home, weights=work, minlength=placement.partitions)
         self.average, self.tolerance, self.horizon = self.load.mean(), config.tolerance, config.horizon
         self.grain = config.grain * self.average
-        self.loose: list[tuple] = []
+        self.loose: list[_LooseSubbucket] = []
 
     def change(self, least: int, splits: bool) -> MapChange | None:
-        """Return the new map if the heaviest partition gains more than moving costs, and at least `least` tuples; else None."""
+        """Return the new map if the heaviest partition's load drops by more than moving costs, and by `least`; else None."""
         before = self.load.max()
         if before <= self.tolerance * self.average:
             return None
@@ -130,28 +140,29 @@ class _Plan:
         moved = self._place()
         if self.horizon * (before - self.load.max()) < max(least, moved):
             return None
-        kinds: dict[str, list[int]] = {"refine": [], "move": []}
-        for bucket, (old, new) in enumerate(zip(self.placement.homes, self.homes, strict=True)):
-            if list(old) != new:
-                kinds["move" if len(old) == len(new) else "refine"].append(bucket)
+        changed = [bucket for bucket, homes in enumerate(self.placement.homes) if list(homes) != self.homes[bucket]]
+        refined = [bucket for bucket in changed if len(self.homes[bucket]) > len(self.placement.homes[bucket])]
+        kinds = {"refine": refined, "move": [bucket for bucket in changed if bucket not in refined]}
         placement = replace(self.placement, homes=tuple(map(tuple, self.homes)))
-        return MapChange(placement, {kind: found for kind, found in kinds.items() if found}) if any(kinds.values()) else None
+        return MapChange(placement, {kind: found for kind, found in kinds.items() if found}) if changed else None
 
     def _split(self, bucket: int) -> None:
-        """Double the subbuckets of a bucket until none is expected to exceed the grain. Subbucket s becomes s, s + n, …, of
-        which the first keeps its partition."""
-        work, sizes = (values[self.first[bucket] : self.first[bucket + 1]] for values in (self.work, self.sizes))
-        count, total, most = len(work), work.sum(), min(MOST, 4 * self.placement.partitions)
-        if count > 1 and work.max() > SETTLED * total:
+        """Double the subbuckets of a bucket until none is expected to exceed the grain. Subbucket s of n becomes s, s + n, …;
+        the first of them keeps its partition."""
+        slots = slice(self.first[bucket], self.first[bucket + 1])
+        work, sizes, homes = self.work[slots], self.sizes[slots], self.placement.homes[bucket]
+        count, total, max_parts = len(work), work.sum(), min(MAX_SUBBUCKETS, 4 * self.placement.partitions)
+        if count > 1 and work.max() > UNSPLITTABLE * total:
             return
         parts = count
-        while total / parts > self.grain and parts * 2 <= most:
+        while total / parts > self.grain and parts * 2 <= max_parts:
             parts *= 2
-        for sub, partition in enumerate(self.placement.homes[bucket]):
-            self.load[partition] -= work[sub] * (1 - count / parts)
-        for sub in range(count, parts):
-            old, share = sub % count, count / parts
-            self.loose.append((work[old] * share, sizes[old] * share, bucket, sub, self.placement.homes[bucket][old]))
+        share = count / parts
+        for old, partition in enumerate(homes):
+            self.load[partition] -= work[old] * (1 - share)
+        for new in range(count, parts):
+            old = new % count
+            self.loose.append(_LooseSubbucket(work[old] * share, sizes[old] * share, bucket, new, homes[old]))
         self.homes[bucket] += [-1] * (parts - count)
 
     def _relieve(self, partition: int) -> None:
@@ -160,26 +171,27 @@ class _Plan:
         for slot in np.flatnonzero((self.home == partition) & (self.work > 0)):
             bucket = int(np.searchsorted(self.first, slot, side="right")) - 1
             share = (self.first[bucket + 1] - self.first[bucket]) / len(self.homes[bucket])
-            location = bucket, int(slot - self.first[bucket]), partition
-            candidates.append((self.work[slot] * share, self.sizes[slot] * share, *location))
-        for part in sorted(candidates, key=lambda part: part[1] / part[0]):
-            if self.load[partition] > self.tolerance * self.average and self.load[partition] - part[0] >= 0.9 * self.average:
-                self.load[partition] -= part[0]
+            subbucket = int(slot - self.first[bucket])
+            candidates.append(_LooseSubbucket(self.work[slot] * share, self.sizes[slot] * share, bucket, subbucket, partition))
+        for part in sorted(candidates, key=lambda part: part.tuples / part.work):
+            rest = self.load[partition] - part.work
+            if self.load[partition] > self.tolerance * self.average and rest >= 0.9 * self.average:
+                self.load[partition] = rest
                 self.loose.append(part)
 
     def _place(self) -> float:
-        """Put the heaviest part on the lightest partition, again and again. Returns the tuples that the busiest partition sends
-        and receives."""
+        """Put each loose subbucket, the heaviest first, on the partition that is the lightest then. Return the tuples that the
+        busiest partition sends and receives."""
         from sortedcontainers import SortedList  # 5 ms, which a run in the driver does not need
 
         by_load = SortedList((load, partition) for partition, load in enumerate(self.load.tolist()))
         moved = np.zeros(self.load.size)
-        for work, size, bucket, sub, old in sorted(self.loose, reverse=True):
+        for part in sorted(self.loose, reverse=True):
             load, partition = by_load.pop(0)
-            by_load.add((load + work, partition))
-            self.load[partition] += work
-            self.homes[bucket][sub] = partition
-            if partition != old:
-                moved[old] += size
-                moved[partition] += size + self.carried[bucket]
+            by_load.add((load + part.work, partition))
+            self.load[partition] += part.work
+            self.homes[part.bucket][part.subbucket] = partition
+            if partition != part.partition:
+                moved[part.partition] += part.tuples
+                moved[partition] += part.tuples + self.carried[part.bucket]
         return float(moved.max(initial=0))

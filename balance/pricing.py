@@ -11,13 +11,13 @@ from semi_naive.balance.machine import Machine
 
 
 def priced_record(record: dict, ranks: int, machine: Machine) -> dict:
-    """Return the record of a closure or of a stratum with modelled seconds, and with `peak_tuples` in its result."""
+    """Return the record of a closure or a stratum with modelled seconds everywhere, and with `peak_tuples` by rank."""
     iterations, peak = [], np.zeros(ranks, np.int64)
     for entry in record["iterations"]:
         phases = [phase | {"seconds": machine.predicted_seconds(phase, ranks).tolist()} for phase in entry["phases"]]
         driver, seconds = machine.iteration(phases)
         iterations.append(entry | {"phases": phases, "driver": driver, "seconds": seconds})
-        peak = np.maximum(peak, _most_held(entry))
+        peak = np.maximum(peak, _peak_tuples(entry))
     events = [event | {"seconds": machine.moving(event["left"], event["arrived"])} if "left" in event else event
               for event in record["events"]]  # fmt: skip
     total = sum(entry["seconds"] for entry in iterations) + sum(event.get("seconds", 0.0) for event in events)
@@ -26,9 +26,9 @@ def priced_record(record: dict, ranks: int, machine: Machine) -> dict:
                      "seconds": total}  # fmt: skip
 
 
-def _most_held(entry: dict) -> np.ndarray:
-    """Return the most tuples that each rank has at a time during an iteration: those between iterations, the delta that was
-    brought to the joins, and the arrived heads until duplicates are dropped."""
+def _peak_tuples(entry: dict) -> np.ndarray:
+    """Return the most tuples that each rank has at one time during an iteration (`entry`): those between iterations, the delta
+    that was sent to the joins, and the arrived heads until duplicates are dropped."""
     arrived: dict[int, np.ndarray] = {}
     for phase in entry["phases"]:
         if phase["phase"] == "insert":
@@ -36,7 +36,7 @@ def _most_held(entry: dict) -> np.ndarray:
     held = np.array(entry["held"]) - sum(born for _, born in arrived.values())
     for phase in entry["phases"]:
         held = held + np.array(phase.get("arrived", 0))
-    most = held
+    peak = held
     for received, born in arrived.values():
-        most, held = np.maximum(most, held + received), held + born
-    return most
+        peak, held = np.maximum(peak, held + received), held + born
+    return peak

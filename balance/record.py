@@ -34,28 +34,33 @@ def checked(record, version: int) -> dict:
         raise ValueError("expected a dictionary with a list of 'iterations' or 'strata', as `balance.trace` describes")
     if record.get("version") != version:
         raise ValueError(f"expected version {version}, got version {record.get('version')!r}")
-    _check_closure(record, "") if "iterations" in record else _check_program(record)
+    if "iterations" in record:
+        _check_closure(record, "")
+    else:
+        _check_program(record)
     return record
 
 
 def _check_closure(record: dict, where: str) -> None:
-    """Raise ValueError unless the trace of a closure or stratum is valid. where: its place in the record."""
+    """Raise ValueError unless the trace of a closure or stratum is valid. where: its place in the record, for the message."""
     for number, entry in enumerate(list_of_dicts(record, "iterations", where)):
         _check_iteration(entry, f"{where}iterations[{number}].")
     if len({len(entry["sizes"]) for entry in record["iterations"] if "sizes" in entry}) > 1:
         raise ValueError(f"{where}iterations differ in their number of buckets: expected sizes of as many in each")
     for number, event in enumerate(list_of_dicts(record, "events", where)):
-        check_fields(event, {"event": str, "iteration": int}, f"{where}events[{number}].")
-        for change in list_of_dicts(event, "buckets", f"{where}events[{number}].") if event["event"] in RESIZED else ():
-            check_fields(change, {"bucket": int, "before": list, "after": list}, f"{where}events[{number}].buckets.")
+        place = f"{where}events[{number}]."
+        check_fields(event, {"event": str, "iteration": int}, place)
+        for change in list_of_dicts(event, "buckets", place) if event["event"] in RESIZED else ():
+            check_fields(change, {"bucket": int, "before": list, "after": list}, f"{place}buckets.")
         for key in ("loads_before", "loads_after"):
-            check_numbers(event.get(key, [0]), f"{where}events[{number}].{key}", least=1)
+            check_numbers(event.get(key, [0]), f"{place}{key}", least=1)
     _check_head(record, where)
     _check_optional(record.get("result", {}), {"tuples": int, "iterations": int}, where + "result.")
     _check_optional(record.get("config", {}), {"refinement_ratio": NUMBER}, where + "config.")
 
 
 def _check_head(record: dict, where: str) -> None:
+    """Raise ValueError unless the entries of a record that are not lists of iterations or strata are valid."""
     _check_optional(record, HEAD, where)
     check_numbers(list(record.get("account", {}).values()), where + "account")
 
@@ -71,7 +76,8 @@ def _check_iteration(entry: dict, where: str) -> None:
         check_fields(entry, {"sizes": list}, where)
         for bucket, subs in enumerate(entry["sizes"]):
             check_numbers(subs, f"{where}sizes[{bucket}]")
-    if not entry["loads"] or not entry["births"] or not all(entry.get("sizes", [1])) or entry.get("sizes") == []:
+    sizes = entry.get("sizes", [[0]])  # the decomposed plan has none
+    if not entry["loads"] or not entry["births"] or not sizes or not all(sizes):
         raise ValueError(f"{where[:-1]} has no partitions, no steps or a bucket without subbuckets: expected one at least")
     for number, phase in enumerate(list_of_dicts(entry, "phases", where)):
         check_fields(phase, PHASE, f"{where}phases[{number}].")
@@ -125,7 +131,7 @@ def list_of_dicts(holder: dict, key: str, where: str) -> list[dict]:
 
 
 def check_fields(holder: dict, fields: dict, where: str) -> None:
-    """Raise ValueError unless a dictionary has all fields, with values of their types."""
+    """Raise ValueError unless a dictionary has all fields, with values of their types. where: its place, for the message."""
     for key, kind in fields.items():
         if key not in holder:
             raise ValueError(f"{where}{key} is missing: expected {TYPES[kind]}")
@@ -136,6 +142,7 @@ def check_fields(holder: dict, fields: dict, where: str) -> None:
 
 
 def _check_optional(holder: dict, fields: dict, where: str) -> None:
+    """Raise ValueError unless those of some fields that a dictionary has are valid."""
     check_fields(holder, {key: kind for key, kind in fields.items() if key in holder}, where)
 
 

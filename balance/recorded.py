@@ -17,7 +17,7 @@ RESIZING = ("refine", "consolidate")
 SHIPPING = ("all-to-all", "intra-bucket")
 ALWAYS = ("received", "sent", "bytes")  # the counts that every phase has
 # Fields of an event that hold for the recorded machine only.
-OWN = ("moved", "copied", "left", "arrived", "seconds", "loads_before", "loads_after", "cursors")
+RECORDED_MACHINE_FIELDS = ("moved", "copied", "left", "arrived", "seconds", "loads_before", "loads_after", "cursors")
 
 
 def replayed(record: dict, ranks: int, machine: Machine | None = None) -> dict:
@@ -59,17 +59,18 @@ def check_record(record: dict, ranks: int) -> None:
 
 @dataclass
 class Replay:
-    """One replay: a map that follows the recorded numbers of subbuckets, and for each slot its tuples and its last births."""
+    """One replay. map: a bucket map with the recorded numbers of subbuckets; sizes, delta: for each slot its tuples, and those
+    born last; peak: the most tuples that each rank had; done: the number of the last replayed iteration.
+    """
 
     record: dict
     ranks: int
     machine: Machine
-    facts: dict[int, dict] = field(default_factory=dict)  # the replayed fields of an event, by its position in the record
+    replayed_facts: dict[int, dict] = field(default_factory=dict)  # new fields of an event, by its position in the record
     seconds: float = 0.0
 
     def __post_init__(self):
-        """Start with all buckets distributed round-robin over the ranks, and empty. sizes, delta: tuples of each slot, in all
-        and born last; peak: the most tuples on each rank."""
+        """Start with empty buckets, dealt round-robin to the ranks."""
         buckets = len(self.record["iterations"][0]["sizes"])
         self.map = BucketMap.deal(buckets, self.ranks)
         self.sizes: np.ndarray = np.zeros(buckets)
@@ -80,18 +81,20 @@ class Replay:
         self.trace = Trace(plan="simulated", reason="replayed from a record", ranks=self.ranks, **known)
 
     def run(self) -> dict:
-        """All iterations, then the events."""
+        """Replay all iterations, then the events, and return the record."""
         for entry in self.record["iterations"]:
             self._resize(entry)
             self._iterate(entry)
         for number, event in enumerate(self.record.get("events", [])):
-            told = {key: value for key, value in event.items() if key not in OWN} | self.facts.get(number, {})
+            told = {key: value for key, value in event.items() if key not in RECORDED_MACHINE_FIELDS} | self.replayed_facts.get(
+                number, {}
+            )
             self.trace.event(told.pop("event"), told.pop("iteration"), **told)
         result = self.record.get("result", {}) | {"disk_bytes": 0, "peak_tuples": np.rint(self.peak).astype(np.int64)}
         return self.trace.finish(**result) | {"seconds": self.seconds}
 
     def _resize(self, entry: dict) -> None:
-        """Follow the recorded numbers of subbuckets, and price the tuples that change their rank."""
+        """Resize the map to the numbers of subbuckets of a recorded iteration, and price the tuples that change their rank."""
         counts = [len(subs) for subs in entry["sizes"]]
         changes = {bucket: n for bucket, n in enumerate(counts) if n != len(self.map.homes[bucket])}
         self.resized = np.isin(np.arange(len(counts)), list(changes))
@@ -99,43 +102,45 @@ class Replay:
             return
         old, self.map = self.map, self.map.resize(changes)
         source, target, share = flows(old.subbuckets, self.map.subbuckets)
-        amount, loads = self.sizes[source] * share, self._by_rank(self.sizes, old)
+        tuples, loads = self.sizes[source] * share, self._by_rank(self.sizes, old)
         self.sizes, self.delta = (np.bincount(target, slots[source] * share) for slots in (self.sizes, self.delta))
-        leaving, arriving = old.tables()[1][source], self.map.tables()[1][target]
-        amount[leaving == arriving] = 0
-        left, arrived = (np.bincount(ranks, amount, minlength=self.ranks) for ranks in (leaving, arriving))
+        source_rank, target_rank = old.tables()[1][source], self.map.tables()[1][target]
+        tuples[source_rank == target_rank] = 0
+        left, arrived = (np.bincount(ranks, tuples, minlength=self.ranks) for ranks in (source_rank, target_rank))
         seconds = self.machine.moving(left, arrived)
         self.seconds += seconds
-        self._price_event(entry, int(amount.sum()), seconds, loads)
+        self._price_event(entry, int(tuples.sum()), seconds, loads)
 
     def _price_event(self, entry: dict, moved: int, seconds: float, loads: np.ndarray) -> None:
-        """Replace the recorded costs of the event of a resizing by those of this machine."""
+        """Replace the costs of the recorded event that resized the buckets before an iteration by those of this machine. loads:
+        the tuples on each rank before it."""
         for number, event in enumerate(self.record.get("events", [])):
             due = self.done <= event["iteration"] < entry["iteration"] and event["event"] in RESIZING
             if due and event.get("relation", "path") == entry.get("relation", "path") and event.get("index", 0) == 0:
                 after = self._by_rank(self.sizes, self.map)
-                self.facts[number] = {"moved": moved, "seconds": seconds, "loads_before": loads, "loads_after": after}
+                self.replayed_facts[number] = {"moved": moved, "seconds": seconds, "loads_before": loads, "loads_after": after}
                 return
 
     def _by_rank(self, values: np.ndarray, placement: BucketMap) -> np.ndarray:
+        """Return the sum over the slots of each rank, rounded."""
         return np.rint(np.bincount(placement.tables()[1], values, minlength=self.ranks)).astype(np.int64)
 
     def _births(self, sizes: np.ndarray) -> np.ndarray:
-        """Return the growth of each slot; in resized buckets an equal share for each subbucket. sizes: the new size of each
-        slot."""
+        """Return the growth of each slot to new sizes; in resized buckets an equal share for each subbucket."""
         first, counts = self.map.tables()[0][:-1], self.map.subbuckets
         bucket_growth = np.add.reduceat(sizes, first) - np.add.reduceat(self.sizes, first)
-        return np.maximum(
-            np.where(np.repeat(self.resized, counts), np.repeat(bucket_growth / counts, counts), sizes - self.sizes), 0
-        )
+        shares = np.repeat(bucket_growth / counts, counts)
+        return np.maximum(np.where(np.repeat(self.resized, counts), shares, sizes - self.sizes), 0)
 
     def _iterate(self, entry: dict) -> None:
-        """Replay one recorded iteration: deal its phases to the ranks, price them, record it."""
+        """Replay one recorded iteration: apportion its phases to the ranks, price them, and record it."""
         sizes = np.concatenate(entry["sizes"]).astype(np.int64)
         births, home = self._births(sizes), self.map.tables()[1]
         born, delta, held = (np.bincount(home, slots, minlength=self.ranks) for slots in (births, self.delta, sizes))
-        makers, homes = ([*births, held, np.ones(self.ranks)] for births in ((delta, born), (born, delta)))
-        phases = self._phases(entry, first_of(makers), first_of(homes))
+        # Heads are made by ranks with deltas, and inserted on ranks with births. The others apply if there are none.
+        makers = first_of([delta, born, held, np.ones(self.ranks)])
+        homes = first_of([born, delta, held, np.ones(self.ranks)])
+        phases = self._phases(entry, makers, homes)
         self._update_peak(held - born, phases)
         self.sizes, self.delta, self.done = sizes, births, entry["iteration"]
         driver, seconds = self.machine.iteration(phases)
@@ -159,7 +164,7 @@ class Replay:
         return phases
 
     def _phase(self, recorded: dict, makers: np.ndarray, homes: np.ndarray) -> dict:
-        """Apportion a recorded phase's totals to the ranks, by shares of the makers and of the homes."""
+        """Apportion a recorded phase to the ranks. makers, homes: the weights of ranks that make and that insert heads."""
         name = recorded["phase"]
         total = {key: sum(recorded.get(key, ())) for key in (*ALWAYS, "joined") if key in ALWAYS or key in recorded}
         phase = {"inner": recorded["inner"], "phase": name}
@@ -174,8 +179,8 @@ class Replay:
         return phase | counts
 
     def _update_peak(self, held: np.ndarray, phases: list[dict]) -> None:
-        """Update the peak of tuples on each rank: the growing relation, with the delta and the heads that have arrived. held:
-        the tuples on each rank at the start."""
+        """Update the peak of each rank: the growing relation, with the delta and the heads that have arrived. held: its tuples
+        at the start of the iteration."""
         for phase in phases:
             if phase["phase"] in ("insert", "intra-bucket"):
                 arrives = phase["received" if phase["phase"] == "insert" else "sent"]
@@ -184,7 +189,8 @@ class Replay:
 
 
 def flows(old: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the flows of tuples when buckets of old[b] subbuckets get new[b]: (slot before, slot after, share) of each flow.
+    """Return the flows of tuples when the buckets b with old[b] subbuckets get new[b] subbuckets, as arrays (slot before, slot
+    after, share of the slot before).
 
     A subbucket is a hash modulo the number of subbuckets, and one of the two numbers divides the other. So the tuples of
     subbucket s come from subbucket s modulo the old number, or go to s modulo the new one. An even division is assumed.

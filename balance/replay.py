@@ -23,8 +23,8 @@ _BIT[[(0x022FDD63CC95386D << i & (2**64 - 1)) >> 58 for i in range(64)]] = np.ar
 
 @njit(i32(u64, types.int64, i32, u32, i64), **JIT)
 def slots_of_pairs(words, shift, bucket, scattered, first):
-    """The slot of each sorted word key << shift | rest: bucket[key] is the key's bucket, scattered[rest] the upper half of
-    the rest's hash, first[b] the first slot of a bucket (`BucketMap.tables`)."""
+    """Return the slot of each sorted word key << shift | rest. bucket: of each key; scattered: the upper half of the hash of
+    each id; first: the first slot of each bucket (`BucketMap.tables`)."""
     out = np.empty(words.size, np.int32)
     bits = np.uint64(shift)
     mask = (np.uint64(1) << bits) - np.uint64(1)
@@ -38,7 +38,8 @@ def slots_of_pairs(words, shift, bucket, scattered, first):
 
 @njit(types.Tuple((i64, u64))(u64, i32, i64, i32, types.int64), **JIT)
 def arrange(words, slot, route, target, ranks):
-    """Words by the ranks that their slots are routed to, target[route[s]:route[s + 1]], in their order: (bounds, words)."""
+    """Send words to the ranks target[route[s]:route[s + 1]] of their slots s. Return (bounds, words): those of rank r are
+    words[bounds[r]:bounds[r + 1]], in their order."""
     bounds = np.zeros(ranks + 1, np.int64)
     for i in range(words.size):
         for r in range(route[slot[i]], route[slot[i] + 1]):
@@ -63,7 +64,7 @@ def _counters(ranks):
 
 @njit(**JIT)
 def _code(words, to, count, counters):
-    """Bytes and messages of words[:count], word i for rank to[i], as `ra.storage.codec` codes them."""
+    """Return (bytes, messages) of words[:count], word i for rank to[i], as `ra.storage.codec` encodes them."""
     used, low, high, last, reached = counters
     size = messages = 0
     for i in range(count):
@@ -112,7 +113,7 @@ def count_shuffle(bounds, words, shift, slot, route, target, ranks):
 
 @njit(types.int64(u64, types.int64, types.int64, types.uint64), **JIT)
 def _seek(words, low, end, target):
-    """The first position from `low` to `end` whose word is not below `target`: doubling steps, then bisection."""
+    """Return the first position from `low` to `end` whose word is not below `target`: by doubling steps, then bisection."""
     step, at = 1, low
     while at < end and words[at] < target:
         low = at + 1
@@ -247,9 +248,9 @@ def join_on_ranks(
     """Count the local joins of the ranks begin to end - 1: each run of a rank's delta with each of its inner runs, until there
     are more than `threshold` heads (-1: all), as `ra.rules.evaluate.Evaluate` does, in batches of about `most` heads.
 
-    Rank r starts at join[r], pair[r] (join -1: nothing left), and stores there where it stops. sums[r] gets (compared, made,
-    bytes, messages); arrived[d] the heads sent to rank d. With `marked`, heads among the sorted `born` that are not marked are
-    marked with `mark`, and counted in fresh[d].
+    Rank r starts at join[r], pair[r], and stores the position where it stops; join[r] is -1 if no pairs are left. Counts are
+    added to sums[r], (pairs compared, heads made, bytes, messages), and to arrived[d], the heads sent to rank d. If `marked` is
+    not empty, heads among the sorted words `born` that are not marked are marked with `mark`, and counted in fresh[d].
     """
     mask = (np.uint64(1) << np.uint64(shift)) - np.uint64(1)
     longest = 1

@@ -20,10 +20,12 @@ from semi_naive.balance.hashing import bucket_of, mix
 from semi_naive.balance.machine import Machine
 from semi_naive.balance.placement import expected, plan_map_change, spread_inner
 from semi_naive.balance.pricing import priced_record
-from semi_naive.balance.trace import Trace, balance_of, tell_change
+from semi_naive.balance.trace import Trace, balance_of, record_change
 from semi_naive.config import Config
 
-MOST = 1 << 18  # heads that the engine's join makes before it encodes and sends them (`ra.rules.steps.MAX_BATCH_BINDINGS`)
+BATCH_HEADS = (
+    1 << 18
+)  # heads that the engine's join makes before it encodes and sends them (`ra.rules.steps.MAX_BATCH_BINDINGS`)
 THREADS = os.cpu_count() or 1
 NONE = np.empty(0, np.uint64)
 
@@ -34,10 +36,6 @@ class Layout:
 
     map: BucketMap
     sizes: np.ndarray
-
-    @classmethod
-    def deal(cls, buckets: int, ranks: int) -> "Layout":
-        return cls(BucketMap.deal(buckets, ranks), np.zeros(buckets, np.int64))
 
 
 @dataclass
@@ -50,8 +48,8 @@ class Runs:
 
 @dataclass
 class Deltas:
-    """The delta on every rank: that of rank r is words[bounds[r]:bounds[r + 1]], in the runs of_rank[r] to of_rank[r + 1]; run
-    i is words[begin[i]:end[i]]. The tuples born in one inner iteration are a run, and so are those moved to the rank
+    """The delta on every rank: that of rank r is words[bounds[r]:bounds[r + 1]], in the runs of_rank[r] to of_rank[r + 1] - 1;
+    run i is words[begin[i]:end[i]]. The tuples born in one inner iteration are a run, and so are those moved to the rank
     together.
     """
 
@@ -63,12 +61,11 @@ class Deltas:
 
     @classmethod
     def of(cls, rank: np.ndarray, run: np.ndarray, words: np.ndarray, ranks: int) -> "Deltas":
-        """Make the deltas of words that are sorted by rank, then by run, then by value."""
-        new = np.ones(words.size, np.bool_)
-        new[1:] = (rank[1:] != rank[:-1]) | (run[1:] != run[:-1])
-        begin = np.flatnonzero(new)
-        every = np.arange(ranks + 1)
-        of_rank, bounds = np.searchsorted(rank[begin], every), np.searchsorted(rank, every)
+        """Make the deltas of words that are sorted by rank, then by run, then by value. rank, run: of each word."""
+        begins_run = np.ones(words.size, np.bool_)
+        begins_run[1:] = (rank[1:] != rank[:-1]) | (run[1:] != run[:-1])
+        begin, every_rank = np.flatnonzero(begins_run), np.arange(ranks + 1)
+        of_rank, bounds = np.searchsorted(rank[begin], every_rank), np.searchsorted(rank, every_rank)
         return cls(bounds, of_rank, begin, np.append(begin[1:], words.size)[: begin.size], words)
 
 
@@ -76,9 +73,10 @@ class Deltas:
 class Simulation:
     """One replay.
 
-    births: for each iteration, the sorted words key << shift | rest that are born; those of the first are the edges.
-    edges: the words key << shift | rest of the relation that they are joined with.
-    domain: ids are dense, and below it.
+    births: for each iteration, the sorted words key << shift | rest of the tuples of path that are born; in the first, the
+    edges.
+    edges: the words key << shift | rest of the inner relation, with which path is joined.
+    domain: the number of ids, which are dense.
     """
 
     births: list[np.ndarray]
@@ -89,54 +87,55 @@ class Simulation:
     machine: Machine = field(default_factory=Machine)
 
     def __post_init__(self):
-        """Distribute the buckets of the path and of the edges over the ranks."""
+        """Distribute the buckets of path and of the inner relation over the ranks."""
         self.shift = max(1, (self.domain - 1).bit_length())
         ids = np.arange(self.domain, dtype=np.uint64)
         self.buckets = self.config.buckets_on(self.ranks)
-        self.bucket = bucket_of(ids, np.uint64(self.buckets)).astype(np.int32)
+        self.bucket_of_id = bucket_of(ids, np.uint64(self.buckets)).astype(np.int32)
         self.degrees = np.bincount((self.edges >> np.uint64(self.shift)).astype(np.int64), minlength=self.domain)
-        self.scattered = (mix(ids) >> np.uint64(32)).astype(np.uint32)
-        self.path, self.inner = (Layout.deal(self.buckets, self.ranks) for _ in range(2))
+        self.hash_of_id = (mix(ids) >> np.uint64(32)).astype(np.uint32)
+        dealt = BucketMap.deal(self.buckets, self.ranks)
+        self.path, self.inner = (Layout(dealt, np.zeros(self.buckets, np.int64)) for _ in range(2))
         self.copies: dict[int, frozenset[int]] = {}
         self.routes: tuple = ()  # the last routes computed, and their inputs
-        self.runs = np.zeros(0, np.int32)  # for each word of the delta, the number of the run of its rank
-        self.layers: list[Runs] = []  # the inner relation: one run on each rank, in the order of arrival
+        self.runs = np.zeros(0, np.int32)  # for each word of the delta, the number of its run on its rank
+        self.inner_runs: list[Runs] = []  # the inner relation: one run on each rank, in the order of arrival
         self.trace = Trace(plan="simulated", rule=self.config.rule, ranks=self.ranks, config=self.config.to_json())
 
     def run(self) -> dict:
-        """Replay all iterations; returns the record, which reads as an engine's."""
-        self._load()
+        """Replay all iterations, and return the record, which has the form of an engine's."""
+        self._load_edges()
         number, limit = 1, self.config.max_iterations or self.domain + 1
-        while self._born(number).size and number < limit:
+        while self._births_of(number).size and number < limit:
             if number % self.config.check_interval == 0 and self.ranks > 1:
                 self._rebalance(number)
-            self._iterate(number, self._born(number), self._born(number + 1))
+            self._iterate(number, self._births_of(number), self._births_of(number + 1))
             number += 1
         iterations = sum(entry["born"] > 0 for entry in self.trace.record["iterations"])
         record = self.trace.finish(iterations=iterations, tuples=int(self.path.sizes.sum()), disk_bytes=0)
         return priced_record(record, self.ranks, self.machine)
 
-    def _born(self, number: int) -> np.ndarray:
+    def _births_of(self, number: int) -> np.ndarray:
         return self.births[number - 1] if number <= len(self.births) else NONE
 
     # -- counting
 
     def _slots(self, words: np.ndarray, placement: BucketMap) -> np.ndarray:
-        return replay.slots_of_pairs(words, self.shift, self.bucket, self.scattered, placement.tables()[0])
+        return replay.slots_of_pairs(words, self.shift, self.bucket_of_id, self.hash_of_id, placement.tables()[0])
 
-    def _at_home(self, layout: Layout, words: np.ndarray) -> tuple[np.ndarray, Runs]:
-        """Return (number of words in each slot, the words by the ranks that store them)."""
+    def _distribute(self, layout: Layout, words: np.ndarray) -> tuple[np.ndarray, Runs]:
+        """Return (number of words in each slot, the words on the ranks that store them)."""
         slot, (_, home) = self._slots(words, layout.map), layout.map.tables()
         route = np.arange(home.size + 1)
         runs = Runs(*replay.arrange(words, slot, route, home.astype(np.int32), self.ranks))
         return np.bincount(slot, minlength=home.size), runs
 
-    def _load(self) -> None:
+    def _load_edges(self) -> None:
         """Simulate iteration 1: every edge becomes a path, which is made on the rank of the edge."""
-        self.inner.sizes, runs = self._at_home(self.inner, self.edges)
-        self.layers.append(runs)
-        self.path.sizes, held = self._at_home(self.path, self._born(1))
-        arrived = np.diff(held.bounds)
+        self.inner.sizes, runs = self._distribute(self.inner, self.edges)
+        self.inner_runs.append(runs)
+        self.path.sizes, paths = self._distribute(self.path, self._births_of(1))
+        arrived = np.diff(paths.bounds)
         shift, low = np.uint64(self.shift), np.uint64((1 << self.shift) - 1)
         heads = runs.words >> shift | (runs.words & low) << shift
         order = np.lexsort((heads, np.repeat(np.arange(self.ranks), np.diff(runs.bounds))))
@@ -146,13 +145,13 @@ class Simulation:
         _, size, messages, _ = replay.count_shuffle(*sent, self.ranks)
         join = self._phase(0, "join", none, made, size, joined=none)
         shuffle = self._phase(0, "all-to-all", arrived, made, size, messages=messages)
-        self._record(1, 0, made.sum(), [join, shuffle, self._insert_phase(0, arrived, arrived)])
-        self.runs = np.zeros(self._born(1).size, np.int32)
+        self._record_iteration(1, 0, made.sum(), [join, shuffle, self._insert_phase(0, arrived, arrived)])
+        self.runs = np.zeros(self._births_of(1).size, np.int32)
 
     def _iterate(self, number: int, delta: np.ndarray, born: np.ndarray) -> None:
-        """Simulate one outer iteration: inner ones until no local join has anything left. delta, born: sorted words."""
+        """Simulate one outer iteration: inner ones until no local join has pairs left. delta, born: sorted words."""
         outer, moving = self._intra_bucket(delta)
-        cursor = _Cursor.begin(self.ranks)
+        cursor = _Cursor(np.zeros(self.ranks, np.int64), np.zeros(self.ranks, np.int64))
         phases: list[dict] = []
         threshold = -1 if self.config.threshold is None else self.config.threshold
         while cursor.left:
@@ -163,13 +162,12 @@ class Simulation:
             sums, arrived, _ = self._join(outer, cursor, threshold, NONE, np.empty(0, np.int32), 0)
             if cursor.left and inner == 0:
                 marked = np.zeros(born.size, np.int32)
-            if cursor.left or inner:  # births of each inner iteration: the first to make a tuple makes it new
+            if cursor.left or inner:  # a tuple is born in the first inner iteration that makes it
                 sums, arrived, fresh = self._join(outer, before, threshold, born, marked, inner + 1)
             else:
-                _, home = self._at_home(self.path, born)
-                fresh = np.diff(home.bounds)
+                fresh = np.diff(self._distribute(self.path, born)[1].bounds)
             joined, made, size, messages = sums.T
-            received = np.diff(outer.bounds) * (inner == 0)  # later inner iterations join the delta counted in the first
+            received = np.diff(outer.bounds) * (inner == 0)  # the delta counts in the first inner iteration only
             phases.append(self._phase(inner, "join", received, made, size, joined=joined))
             phases.append(self._phase(inner, "all-to-all", arrived, made, size, messages=messages))
             phases.append(self._insert_phase(inner, arrived, fresh))
@@ -177,18 +175,17 @@ class Simulation:
                 stage = 1 if moving else 0
                 self.trace.event("roll-over", number + 1, inner=inner, cursors={stage: cursor.counts()})
         self.runs = marked if inner else np.zeros(born.size, np.int32)
-        self.path.sizes = self.path.sizes + self._at_home(self.path, born)[0]
-        self._record(number + 1, delta.size, born.size, phases)
+        self.path.sizes = self.path.sizes + self._distribute(self.path, born)[0]
+        self._record_iteration(number + 1, delta.size, born.size, phases)
 
     def _intra_bucket(self, delta: np.ndarray):
-        """Return (delta on the ranks that join it, counts of the intra-bucket shuffle that brings it there, or None if no tuple
-        has to be sent)."""
+        """Return (delta on the ranks that join it, counts of the intra-bucket shuffle that sends it there, or None)."""
         slot, (_, home) = self._slots(delta, self.path.map), self.path.map.tables()
         route, target = self._routes()
         if not route.size:
             ordered = np.lexsort((delta, self.runs, home[slot]))
             return Deltas.of(home[slot][ordered], self.runs[ordered], delta[ordered], self.ranks), None
-        _, at_home = self._at_home(self.path, delta)
+        _, at_home = self._distribute(self.path, delta)
         ordered = np.argsort(home[slot], kind="stable")
         sent, size, messages, received = replay.count_shuffle(
             at_home.bounds, at_home.words, self.shift, slot[ordered], route, target, self.ranks
@@ -199,36 +196,40 @@ class Simulation:
         return Deltas.of(ranks, np.zeros(ranks.size, np.int32), outer.words, self.ranks), counts
 
     def _routes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the ranks that the delta of each slot is sent to, to meet its bucket of the inner relation; empty if every
-        tuple is there already. Follows `running.balanced.exchange_segments`."""
-        now = self.path.map, self.inner.map, len(self.layers)
-        if self.routes and all(a is b for a, b in zip(now[:2], self.routes[0], strict=False)) and now[2] == self.routes[0][2]:
-            return self.routes[1]
-        found, meets = [], bool((self.inner.map.subbuckets == 1).all())
+        """Return (route, target): the delta of slot s is sent to the ranks target[route[s]:route[s + 1]], to be joined with its
+        bucket of the inner relation. Both are empty if no tuple has to be sent. Follows `balanced.exchange_segments`."""
+        inputs = self.path.map, self.inner.map, len(self.inner_runs)
+        cached, routes = self.routes or ((None, None, 0), ())
+        if cached[0] is inputs[0] and cached[1] is inputs[1] and cached[2] == inputs[2]:
+            return routes
+        targets, all_there = [], bool((self.inner.map.subbuckets == 1).all())
         for bucket, homes in enumerate(self.path.map.homes):
             copied, inner = self.copies.get(bucket, ()), self.inner.map.homes[bucket]
-            found += [[home] if home in copied else sorted(set(inner)) for home in homes]
-            meets = meets and all(home in (copied or inner) for home in homes)
-        found = [] if meets else found
-        route = np.concatenate(([0], np.cumsum([len(targets) for targets in found]))).astype(np.int64)[: 0 if meets else None]
-        self.routes = now, (route, np.array([rank for targets in found for rank in targets], np.int32))
+            targets += [[home] if home in copied else sorted(set(inner)) for home in homes]
+            all_there = all_there and all(home in (copied or inner) for home in homes)
+        route, target = np.empty(0, np.int64), np.empty(0, np.int32)
+        if not all_there:
+            route = np.concatenate(([0], np.cumsum([len(ranks) for ranks in targets]))).astype(np.int64)
+            target = np.array([rank for ranks in targets for rank in ranks], np.int32)
+        self.routes = inputs, (route, target)
         return self.routes[1]
 
     def _join(self, outer: "Deltas", cursor: "_Cursor", threshold: int, born: np.ndarray, marked: np.ndarray, mark: int):
-        """The local joins of all ranks, on every core: (sums, arrived, fresh) as `balance.replay.join_on_ranks` has them."""
-        rank_runs, begin, end, words = self._inner_runs()
+        """Run the local joins of all ranks on every core. Return (sums, arrived, fresh): see `balance.replay.join_on_ranks`."""
+        rank_runs, begin, end, words = self._nonempty_inner_runs()
         first, home = self.path.map.tables()
         weights = np.cumsum(np.diff(outer.bounds) + 16)
         threads = 1 if marked.size else THREADS
-        cuts = np.searchsorted(weights, np.linspace(0, weights[-1], 4 * threads + 1)[1:-1])
-        cuts = np.concatenate(([0], cuts, [self.ranks]))
+        inner_cuts = np.searchsorted(weights, np.linspace(0, weights[-1], 4 * threads + 1)[1:-1])
+        cuts = np.concatenate(([0], inner_cuts, [self.ranks]))
         sums = np.zeros((self.ranks, 4), np.int64)
+        batch = BATCH_HEADS if threshold < 0 else min(BATCH_HEADS, threshold + 1)
 
         def part(low: int, high: int):
             arrived, fresh = np.zeros(self.ranks, np.int64), np.zeros(self.ranks, np.int64)
             replay.join_on_ranks(
                 low, high, outer.of_rank, outer.begin, outer.end, outer.words, rank_runs, begin, end, words, self.shift,
-                threshold, MOST if threshold < 0 else min(MOST, threshold + 1), self.bucket, self.scattered, first, home,
+                threshold, batch, self.bucket_of_id, self.hash_of_id, first, home,
                 cursor.join, cursor.pair, born, marked, mark, sums, arrived, fresh,
             )  # fmt: skip
             return arrived, fresh
@@ -238,91 +239,89 @@ class Simulation:
         arrived, fresh = (sum(found) for found in zip(*parts, strict=True))
         return sums, arrived, fresh
 
-    def _inner_runs(self):
-        """All runs of the inner relation: rank r's are rank_runs[r] to rank_runs[r + 1], run i words[begin[i]:end[i]]."""
-        base = np.cumsum([0, *(layer.words.size for layer in self.layers)])
-        begin = np.stack([layer.bounds[:-1] + at for layer, at in zip(self.layers, base, strict=False)], axis=1)
-        end = np.stack([layer.bounds[1:] + at for layer, at in zip(self.layers, base, strict=False)], axis=1)
-        kept = begin < end
-        rank_runs = np.concatenate(([0], np.cumsum(kept.sum(axis=1)))).astype(np.int64)
-        return rank_runs, begin[kept], end[kept], np.concatenate([layer.words for layer in self.layers])
+    def _nonempty_inner_runs(self):
+        """Return all runs of the inner relation that are not empty, as (rank_runs, begin, end, words): those of rank r are the
+        runs rank_runs[r] to rank_runs[r + 1] - 1, and run i is words[begin[i]:end[i]]."""
+        offsets = np.cumsum([0, *(runs.words.size for runs in self.inner_runs)])
+        begin = np.stack([runs.bounds[:-1] + offset for runs, offset in zip(self.inner_runs, offsets, strict=False)], axis=1)
+        end = np.stack([runs.bounds[1:] + offset for runs, offset in zip(self.inner_runs, offsets, strict=False)], axis=1)
+        filled = begin < end
+        rank_runs = np.concatenate(([0], np.cumsum(filled.sum(axis=1)))).astype(np.int64)
+        return rank_runs, begin[filled], end[filled], np.concatenate([runs.words for runs in self.inner_runs])
 
     # -- between iterations
 
     def _rebalance(self, number: int) -> None:
         """Change the bucket maps before the next iteration, as `semi_naive.running.balanced.rebalance` does."""
         least, copies = self.config.least(self.machine.worth()), self.config.copy_inner
-        expected_work = self._expected(number)
+        expected_work = self._expected_work(number)
         work = np.add.reduceat(expected_work, self.path.map.tables()[0][:-1])
-        delta = np.bincount(self.bucket[self._born(number) >> np.uint64(self.shift)], minlength=self.buckets)
+        delta = np.bincount(self.bucket_of_id[self._births_of(number) >> np.uint64(self.shift)], minlength=self.buckets)
         change = spread_inner(self.inner.map, self.inner.sizes, work, delta, self.config, least, kept=self.copies)
         self._rehome(number, self.inner, "edge", change)
-        if change is not None:  # pairs of a bucket that was split meet elsewhere
-            expected_work = self._expected(number)
-        follow = np.add.reduceat(self.inner.sizes, self.inner.map.tables()[0][:-1])
-        carried = np.where((self.inner.map.subbuckets == 1) & copies, follow, 0)
+        if change is not None:  # the pairs of a bucket that was split are joined on other ranks
+            expected_work = self._expected_work(number)
+        inner_sizes = np.add.reduceat(self.inner.sizes, self.inner.map.tables()[0][:-1])
+        carried = np.where((self.inner.map.subbuckets == 1) & copies, inner_sizes, 0)
         change = plan_map_change(self.path.map, self.path.sizes, expected_work, self.config, least, carried=carried)
         self._rehome(number, self.path, "path", change)
         if copies:
-            self._copy(number)
+            self._copy_inner(number)
 
-    def _expected(self, number: int) -> np.ndarray:
-        """Return the expected work of the next iteration by slot, as `ra.partitions.partitioned` and
-        `running.balanced.rebalance` estimate it."""
-        delta, home, shift = self._born(number), self.path.map.tables()[1], np.uint64(self.shift)
+    def _expected_work(self, number: int) -> np.ndarray:
+        """Return the expected work of the next iteration by slot, as `ra.partitions.partitioned` and `rebalance` do."""
+        delta, home, shift = self._births_of(number), self.path.map.tables()[1], np.uint64(self.shift)
         slot = self._slots(delta, self.path.map)
         pairs = np.bincount(slot, weights=self.degrees[(delta >> shift).astype(np.int64)], minlength=home.size)
         received, born = np.zeros((2, self.ranks), np.int64)
         for phase in self.trace.record["iterations"][-1]["phases"]:
             if phase["phase"] == "insert":
                 received, born = received + phase["received"], born + phase["sent"]
-        here = np.repeat(self.inner.map.subbuckets == 1, self.path.map.subbuckets) & np.array(
-            [
-                home in self.copies.get(bucket, self.inner.map.homes[bucket])
-                for bucket, homes in enumerate(self.path.map.homes) for home in homes
-            ]
-        )  # fmt: skip
-        return expected(np.bincount(slot, minlength=home.size), home, received, born) + np.where(here, pairs, 0)
+        with_inner = [
+            rank in self.copies.get(bucket, self.inner.map.homes[bucket])
+            for bucket, homes in enumerate(self.path.map.homes) for rank in homes
+        ]  # fmt: skip
+        joined_at_home = np.repeat(self.inner.map.subbuckets == 1, self.path.map.subbuckets) & np.array(with_inner)
+        return expected(np.bincount(slot, minlength=home.size), home, received, born) + np.where(joined_at_home, pairs, 0)
 
     def _rehome(self, number: int, layout: Layout, name: str, change) -> None:
-        """Give the changed buckets their new places."""
+        """Give a relation, "path" or "edge", its new bucket map, and count the tuples that move. change: may be None."""
         if change is None:
             return
         old, before, loads = layout.map, layout.map.split(layout.sizes), layout.map.loads(layout.sizes)
         layout.map = change.map
-        held = self.births[:number] if name == "path" else [self.edges]
-        moves = np.zeros((2, self.ranks), np.int64)
+        moves = np.zeros((2, self.ranks), np.int64)  # (tuples that leave, tuples that arrive), by rank
         layout.sizes = np.zeros(int(layout.map.subbuckets.sum()), np.int64)
-        for words in held:
+        for words in self.births[:number] if name == "path" else [self.edges]:
             slot = self._slots(words, layout.map)
             layout.sizes += np.bincount(slot, minlength=layout.sizes.size)
             source, target = old.tables()[1][self._slots(words, old)], layout.map.tables()[1][slot]
-            left = source != target
-            moves += [np.bincount(ranks[left], minlength=self.ranks) for ranks in (source, target)]
-            if words is self._born(number):
-                self.runs = np.where(left, self.runs.max(initial=0) + 1, self.runs).astype(np.int32)
+            moved = source != target
+            moves += [np.bincount(ranks[moved], minlength=self.ranks) for ranks in (source, target)]
+            if words is self._births_of(number):
+                self.runs = np.where(moved, self.runs.max(initial=0) + 1, self.runs).astype(np.int32)
         if name == "edge":
             self._move_inner(change.changed)
-        tell_change(self.trace, change, number, before, layout.map.split(layout.sizes), {
+        record_change(self.trace, change, number, before, layout.map.split(layout.sizes), {
             "relation": name, "index": 0, "moved": moves[0].sum(), "left": moves[0], "arrived": moves[1],
             "loads_before": loads, "loads_after": layout.map.loads(layout.sizes),
         })  # fmt: skip
 
     def _move_inner(self, buckets: np.ndarray) -> None:
         """Move the tuples of changed buckets to their new ranks, where they form one new run. buckets: a mask."""
-        changed = buckets[self.bucket]
+        is_changed = buckets[self.bucket_of_id]  # by id
         _, home = self.inner.map.tables()
         leaving = []
-        for number, layer in enumerate(self.layers):
-            rank = np.repeat(np.arange(self.ranks), np.diff(layer.bounds))
-            leaves = changed[layer.words >> np.uint64(self.shift)]
-            leaves &= home[self._slots(layer.words, self.inner.map)] != rank
-            leaving.append(layer.words[leaves])
+        for number, runs in enumerate(self.inner_runs):
+            rank = np.repeat(np.arange(self.ranks), np.diff(runs.bounds))
+            leaves = is_changed[runs.words >> np.uint64(self.shift)]
+            leaves &= home[self._slots(runs.words, self.inner.map)] != rank
+            leaving.append(runs.words[leaves])
             bounds = np.concatenate(([0], np.cumsum(np.bincount(rank[~leaves], minlength=self.ranks))))
-            self.layers[number] = Runs(bounds, layer.words[~leaves])
-        self.layers.append(self._at_home(self.inner, np.sort(np.concatenate(leaving)))[1])
+            self.inner_runs[number] = Runs(bounds, runs.words[~leaves])
+        self.inner_runs.append(self._distribute(self.inner, np.sort(np.concatenate(leaving)))[1])
 
-    def _copy(self, number: int) -> None:
+    def _copy_inner(self, number: int) -> None:
         """Copy inner buckets to the ranks of path's subbuckets of the same bucket, as `running.balanced.rebalance` does."""
         missing = {}
         for bucket, homes in enumerate(self.path.map.homes):
@@ -336,14 +335,14 @@ class Simulation:
         places = [sorted(missing.get(bucket, ())) for bucket in range(self.inner.map.buckets)]
         route = np.concatenate(([0], np.cumsum([len(place) for place in places]))).astype(np.int64)
         target = np.array([rank for place in places for rank in place], np.int32)
-        bucket = self.bucket[self.edges >> np.uint64(self.shift)]
-        layer = Runs(*replay.arrange(self.edges, bucket, route, target, self.ranks))
-        self.layers.append(layer)
+        bucket = self.bucket_of_id[self.edges >> np.uint64(self.shift)]
+        copies = Runs(*replay.arrange(self.edges, bucket, route, target, self.ranks))
+        self.inner_runs.append(copies)
         owner = np.array([homes[0] for homes in self.inner.map.homes])
         left = np.bincount(owner[bucket], np.diff(route)[bucket], minlength=self.ranks).astype(np.int64)
         self.trace.event(
-            "copy", number, relation="edge", index=0, buckets=sorted(missing), copied=layer.words.size,
-            left=left, arrived=np.diff(layer.bounds),
+            "copy", number, relation="edge", index=0, buckets=sorted(missing), copied=copies.words.size,
+            left=left, arrived=np.diff(copies.bounds),
         )  # fmt: skip
 
     # -- recording
@@ -356,9 +355,9 @@ class Simulation:
         nothing = np.zeros(self.ranks, np.int64)
         return self._phase(inner, "insert", arrived, born, nothing, duplicates=arrived - born)
 
-    def _record(self, number: int, delta: int, born: int, phases: list[dict]) -> None:
-        """Add an iteration to the trace. Each rank holds the path, and the inner relation with its copies."""
-        held = self.path.map.loads(self.path.sizes) + sum(np.diff(layer.bounds) for layer in self.layers)
+    def _record_iteration(self, number: int, delta: int, born: int, phases: list[dict]) -> None:
+        """Add an iteration to the trace. Each rank holds its part of path, and of the inner relation with its copies."""
+        held = self.path.map.loads(self.path.sizes) + sum(np.diff(runs.bounds) for runs in self.inner_runs)
         self.trace.iteration(
             number, delta=delta, born=born, births=[born], full=int(self.path.sizes.sum()), steps=1, phases=phases, held=held,
             **balance_of(self.path.map, self.path.sizes),
@@ -367,24 +366,19 @@ class Simulation:
 
 @dataclass
 class _Cursor:
-    """The position where each rank's join continues: the number of its pair of runs, and the position in it; -1 if the rank has
-    finished.
-    """
+    """The position at which each rank's join continues: the number of its pair of runs (-1: finished), and the place in it."""
 
     join: np.ndarray
     pair: np.ndarray
-
-    @classmethod
-    def begin(cls, ranks: int) -> "_Cursor":
-        return cls(np.zeros(ranks, np.int64), np.zeros(ranks, np.int64))
 
     def copy(self) -> "_Cursor":
         return _Cursor(self.join.copy(), self.pair.copy())
 
     @property
     def left(self) -> bool:
+        """True if a rank has pairs left to join."""
         return bool((self.join >= 0).any())
 
     def counts(self) -> list[int]:
-        """Return for each rank the number of joins that it has to continue."""
+        """Return for each rank 1 if it has pairs left to join, else 0."""
         return (self.join >= 0).astype(int).tolist()

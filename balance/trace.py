@@ -67,18 +67,16 @@ class Trace:
         self.record["iterations"].append({"iteration": number, **json_value(facts)})
 
     def take_up(self, iterations: list[dict], events: list[dict], buckets: int | None = None) -> None:
-        """Restore the iterations and events that an earlier attempt had saved; events of this attempt are kept. If the number
-        of buckets differs, sizes are left out, as no figure can show them together."""
-        other = [buckets is not None and len(entry.get("sizes", ())) != buckets for entry in iterations]
-        self.record["iterations"] = [
-            {key: entry[key] for key in entry if key != "sizes"} if without else entry
-            for entry, without in zip(iterations, other, strict=True)
-        ]
-        self.record["events"] = list(events) + [e for e in self.record["events"] if e not in events]
+        """Restore the iterations and events that an earlier attempt had saved; events of this attempt are kept. buckets: the
+        number of buckets now. If it has changed, sizes are left out, as no figure can show both."""
+        self.record["iterations"] = []
+        for entry in iterations:
+            same_buckets = buckets is None or len(entry.get("sizes", ())) == buckets
+            self.record["iterations"].append({key: entry[key] for key in entry if same_buckets or key != "sizes"})
+        self.record["events"] = list(events) + [event for event in self.record["events"] if event not in events]
 
     def so_far(self) -> dict:
-        """Return a copy of the record, for another thread while the run continues. Entries are immutable after they have been
-        added."""
+        """Return a copy of the record for another thread, while the run continues. Entries that were added do not change."""
         record = {"seconds": time.perf_counter() - self.begun, **self.record}
         return record | {key: list(record[key]) for key in ("iterations", "events")}
 
@@ -89,9 +87,9 @@ class Trace:
         return self.record
 
 
-def of_groups(trace: Trace, births, loads: list, groups: list, seconds: list) -> None:
-    """Record one outer iteration of many steps. births: tuples born in each step; loads, groups, seconds: by task, the tuples
-    made, the number of groups and the time. Without any, one step and one task are recorded, of zero."""
+def record_groups(trace: Trace, births, loads: list, groups: list, seconds: list) -> None:
+    """Record one outer iteration of many steps by the decomposed plan. births: tuples born in each step; loads, groups,
+    seconds: by task, the tuples made, the number of groups and the time. If they are empty, zeros are recorded."""
     births = births if births.size else np.zeros(1, np.int64)
     loads, groups, seconds = loads or [0], groups or [0], seconds or [0.0]
     tuples, took = int(births.sum()), max(time.perf_counter() - trace.begun, *seconds)
@@ -105,10 +103,9 @@ def of_groups(trace: Trace, births, loads: list, groups: list, seconds: list) ->
 
 def phases_of(inner: int, reports: list, arrivals: list, partitions: int) -> list[dict]:
     """Return the phases of an inner iteration from the reports of its tasks (`ra.spark.reports.Report`). arrivals: the reports
-    of the inserts at which heads arrived first."""
-    reports_by_phase = {
-        name: [r for r in reports if r.phase == name] for name in ("intra-bucket", "join", "run-ahead", "insert")
-    }
+    of the inserts at the home partitions of heads."""
+    names = ("intra-bucket", "join", "run-ahead", "insert")
+    reports_by_phase = {name: [report for report in reports if report.phase == name] for name in names}
     phases = {name: phase(inner, name, of_phase, partitions) for name, of_phase in reports_by_phase.items() if of_phase}
     if "join" in phases:
         phases["join"]["joined"] = _facts(reports_by_phase["join"], "joined", partitions)
@@ -119,16 +116,17 @@ def phases_of(inner: int, reports: list, arrivals: list, partitions: int) -> lis
         joined = _facts(makers, "joined", partitions)
         shuffle |= {"joined": joined} if any(joined) else {}
     inserts = phases.pop("insert")
-    if any(inserts["bytes"]):  # born tuples went to further indexes
+    if any(inserts["bytes"]):  # new tuples were sent to further indexes
         inserts["messages"] = by_partition(reports_by_phase["insert"], attrgetter("messages"), partitions)
         inserts["arrived"] = _facts(reports_by_phase["insert"], "arrived", partitions)
     inserts["duplicates"] = [a - b for a, b in zip(inserts["received"], inserts["sent"], strict=True)]
-    makers = [r for r in reports_by_phase["join"] + reports_by_phase["run-ahead"] if r.clock]
-    return [*phases.values(), *([_all_to_all(inner, makers, arrivals, partitions)] if makers else []), inserts]
+    makers = [report for report in reports_by_phase["join"] + reports_by_phase["run-ahead"] if report.clock]
+    all_to_all = [_all_to_all(inner, makers, arrivals, partitions)] if makers else []
+    return [*phases.values(), *all_to_all, inserts]
 
 
 def phase(inner: int, name: str, reports: list, partitions: int) -> dict:
-    """Return the record of one phase: a list by partition for each figure of the tasks' reports."""
+    """Return the record of one phase: for each figure of the tasks' reports, its sum on each partition."""
     keys = ("received", "sent", "bytes", "seconds")
     return {"inner": inner, "phase": name} | {key: by_partition(reports, attrgetter(key), partitions) for key in keys}
 
@@ -147,8 +145,8 @@ def by_partition(reports: list, figure, partitions: int) -> list:
 
 
 def _all_to_all(inner: int, makers: list, arrivals: list, partitions: int) -> dict:
-    """Return the shuffle of heads as a phase: from the time when the last task that makes heads has finished until an insert
-    has its input. The times are those of the hosts' clocks, which may differ on a cluster."""
+    """Return the shuffle of heads as a phase, which lasts from the end of the last task that makes heads (`makers`) until an
+    insert has its input (`arrivals`). The times are those of the hosts' clocks, which may differ on a cluster."""
     done = max(report.clock for report in makers)
     begun: dict[int, float] = {}
     for report in arrivals:
@@ -160,28 +158,28 @@ def _all_to_all(inner: int, makers: list, arrivals: list, partitions: int) -> di
 
 
 def balance_of(placement, sizes) -> dict:
-    """The sizes of all subbuckets, the partitions' loads, and the imbalance ratios of both."""
+    """Return the entries of an iteration about balance: the sizes of all subbuckets, the partitions' loads, and the ratios of
+    imbalance. placement: a `BucketMap`; sizes: the tuples in each slot."""
     loads, split = placement.loads(sizes), placement.split(sizes)
-    between = imbalance_ratio([sum(subs) for subs in split])
-    ratios = {"partitions": imbalance_ratio(loads), "buckets": between, "subbuckets": imbalance_ratio(sizes)}
+    buckets = imbalance_ratio([sum(subbuckets) for subbuckets in split])
+    ratios = {"partitions": imbalance_ratio(loads), "buckets": buckets, "subbuckets": imbalance_ratio(sizes)}
     return {"sizes": split, "loads": loads.tolist(), "imbalance": ratios}
 
 
 def work_of(entry: dict) -> np.ndarray:
-    """Return each partition's work in an iteration: the tuples received by its joins and inserts, and the pairs that its joins
-    compared."""
+    """Return each partition's work in an iteration: tuples received by joins and inserts, and pairs compared by joins."""
     counted = [phase for phase in entry["phases"] if phase["phase"] in ("join", "run-ahead", "insert")]
     return sum((np.add(phase["received"], phase.get("joined", 0)) for phase in counted), np.zeros(len(entry["loads"])))
 
 
 def moved(record: dict) -> int:
-    """Tuples that changed their partition, or were copied to another, for balance."""
+    """Return the number of tuples that were moved or copied to another partition for balance."""
     return sum(event.get("moved", 0) + event.get("copied", 0) for event in record["events"])
 
 
-def tell_change(trace: Trace, change, iteration: int, before: list, after: list, facts: dict) -> None:
-    """Record one event for each kind of a `balance.placement.Change`. before, after: the subbuckets' sizes of every bucket. The
-    first event has the number of moved tuples and the time."""
+def record_change(trace: Trace, change, iteration: int, before: list, after: list, facts: dict) -> None:
+    """Record one event for each kind of a `balance.placement.MapChange`. before, after: the subbuckets' sizes of every bucket;
+    facts: further entries. Of these, only the first event has more than the relation and the index."""
     for kind, buckets in change.kinds.items():
         resized = [{"bucket": b, "before": before[b], "after": after[b]} for b in buckets]
         trace.event(kind, iteration, **facts, buckets=resized)
@@ -189,7 +187,7 @@ def tell_change(trace: Trace, change, iteration: int, before: list, after: list,
 
 
 def json_value(value):
-    """The value in JSON's own types."""
+    """Return a value of dictionaries, lists, arrays and numbers in the types of JSON."""
     if isinstance(value, dict):
         return {str(key): json_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -200,7 +198,7 @@ def json_value(value):
 
 
 def write_trace(record: dict, path) -> None:
-    """The record as a JSON file: whole or not at all."""
+    """Write a record to a JSON file, whole or not at all."""
     with replacing(path) as partial:
         partial.write_text(json.dumps(record, separators=(",", ":")) + "\n")
 

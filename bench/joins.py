@@ -85,9 +85,9 @@ def boxed(percent: int):
         shelf = graph.once("shelf", lambda: _shelf(graph))
         whole = sum(file.bytes for file in shelf.files.values())
         budget = max(whole * percent // 100, 1)
-        graph.once(f"warm {percent}", lambda: list(shelf.here(shelf.boxes(budget), 0, None)))
+        graph.once(f"warm {percent}", lambda: list(shelf.run_here(shelf.boxes(budget), 0, None)))
         begun = time.perf_counter()
-        done = list(shelf.here(shelf.boxes(budget), 0, None))
+        done = list(shelf.run_here(shelf.boxes(budget), 0, None))
         seconds = time.perf_counter() - begun
         most = max((box.bytes for box in done), default=0)
         return Sample(seconds, sum(box.count for box in done), {"boxes": len(done), "of_budget": most / budget})

@@ -22,10 +22,10 @@ from semi_naive import graphs
 TARGET = 0.02
 RECORDING = {  # by module and class: what makes the record of a closure, and of a Datalog program
     ("semi_naive.balance.trace", "Trace"): ("__init__", "event", "iteration", "take_up", "finish"),
-    ("semi_naive.running.balanced.partitioned", "Partitioned"): ("_record", "traced", "_noted"),
+    ("semi_naive.running.balanced.partitioned", "Partitioned"): ("_record", "finish_trace", "_record_costs"),
     ("semi_naive.running.progress.profile", "Profile"): ("rule", "record"),
     ("semi_naive.running.run", "ProgramRun"): ("record",),
-    ("semi_naive.running.balanced.rebalance", ""): ("tell_change",),
+    ("semi_naive.running.balanced.rebalance", ""): ("record_change",),
 }
 COUSINS = (Path(__file__).parent / "programs" / "same_generation.dl").read_text()
 

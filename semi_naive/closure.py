@@ -195,13 +195,13 @@ class Births:
     def trace(self) -> dict:
         """Return the part of a record that plans on the partitions write; here everything is one task, as in the decomposed
         plan."""
-        from semi_naive.balance.trace import Trace, of_groups
+        from semi_naive.balance.trace import Trace, record_groups
 
         trace = Trace()
         born = np.trim_zeros(np.diff(self.sizes), "b")
         if born.size:
             seconds = time.perf_counter() - self.begun
-            of_groups(trace, born, [int(born.sum())], [1], [seconds])
+            record_groups(trace, born, [int(born.sum())], [1], [seconds])
         return trace.finish(tuples=int(born.sum()), iterations=born.size, disk_bytes=0)
 
 

@@ -66,13 +66,13 @@ class Closure(Answer):
         return self.trace["result"]["iterations"]
 
     def encoded(self) -> np.ndarray:
-        return self._maker().plain(super().encoded())
+        return self._converter().plain(super().encoded())
 
-    def _maker(self, for_spark: bool = False, for_tasks: bool = False) -> ToArrow:
+    def _converter(self, for_spark: bool = False, for_tasks: bool = False) -> ToArrow:
         """Return the converter of tuples to Arrow, which replaces numbers by the graph's vertices."""
         vertices, names = self._shared if for_tasks else (self._vertices, self._names)
         if names is None:
-            return replace(super()._maker(for_spark, for_tasks), vertices=vertices)
+            return replace(super()._converter(for_spark, for_tasks), vertices=vertices)
         return (ToSpark if for_spark else ToArrow)(self.relation, self.types, VertexNames(names), vertices)
 
     @cached_property
@@ -117,7 +117,7 @@ class Closure(Answer):
         """Write the pairs, unordered, to one file: .parquet, .csv, .tsv, .facts or .txt; all but .parquet also .gz. The file
         replaces an old one when it is complete. From a cluster, or to a URI, .parquet is a directory that Spark writes in
         parallel."""
-        with self._result._paying("write"):
+        with self._result._charged_to("write"):
             if not written_by_spark(self, path):
                 Tuples.write(self, path)
 

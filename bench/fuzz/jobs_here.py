@@ -48,7 +48,7 @@ class JobsAsSpark(LocalJobs):
 @contextmanager
 def on_threads():
     """Run all jobs on threads of this process, also those for which a run starts Spark."""
-    always = property(lambda cluster: cluster.known is None and cluster.spark is None)
+    always = property(lambda cluster: cluster.context is None and cluster.spark is None)
     with patch.object(Cluster, "in_process", always), patch.object(Cluster, "start", lambda cluster: None):
         yield None
 

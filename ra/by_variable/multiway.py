@@ -181,7 +181,7 @@ class Multiway:
     def _allowed(self, context: Context) -> float:
         """Return the budget of the binary joins in bindings: above it, building the tries and joining them is faster."""
         folder = self._folder(context)
-        if self._key in context.cache or folder is not None and SharedTries.there(folder):  # another process builds the tries
+        if self._key in context.cache or folder is not None and SharedTries.exist(folder):  # another process has begun
             return BINDINGS_PER_CALL
         read = dict(zip((_name(*one) for one in self._read), self._blocks(context), strict=True))
         build = 2 * sum(block.size for blocks in read.values() for block in blocks)
@@ -232,7 +232,7 @@ class Multiway:
             return {name: atom_columns(atom, found, context.values) for name, (atom, found) in read.items()}
 
         folder = self._folder(context)
-        return Tries.of(relations()) if folder is None else SharedTries.at(folder, relations)
+        return Tries.of(relations()) if folder is None else SharedTries.open(folder, relations)
 
     def _folder(self, context: Context) -> str | None:
         """Return the folder of the shared tries on this host, or None if the relations are partitioned."""
@@ -379,9 +379,9 @@ class Core:
 
     def _forget_bound(self) -> None:
         """Remove the tries of the bound relation from the cache."""
-        for cache in (self.tries.kept, self.tries.degrees):
-            for key in [key for key in cache if key[0] == BOUND]:
-                del cache[key]
+        for made in (self.tries.built, self.tries.degrees):
+            for key in [key for key in made if key[0] == BOUND]:
+                del made[key]
 
 
 def order_beginning_with(query: ConjunctiveQuery, tries: Tries, names: tuple[str, ...]) -> tuple[str, ...]:

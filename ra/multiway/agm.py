@@ -13,7 +13,7 @@ import numpy as np
 
 from semi_naive.ra.multiway.query import ConjunctiveQuery, QueryError
 
-LEAST = 1e-12  # tolerance: a smaller number in a tableau of logarithms counts as 0
+TOLERANCE = 1e-12  # smaller numbers in a tableau of logarithms count as 0
 
 
 def agm_bound(query: ConjunctiveQuery, sizes: Mapping[str, int]) -> float:
@@ -43,10 +43,10 @@ def log_bound(query: ConjunctiveQuery, sizes: Mapping[str, int]) -> float:
     rows = np.zeros((len(query.positive), len(columns)))
     for row, atom in zip(rows, query.positive, strict=True):
         row[[columns[term] for term in atom.terms if term in columns]] = 1
-    return maximum(rows, np.array([math.log(sizes[atom.relation]) for atom in query.positive]))
+    return maximize(rows, np.array([math.log(sizes[atom.relation]) for atom in query.positive]))
 
 
-def maximum(rows: np.ndarray, limits: np.ndarray) -> float:
+def maximize(rows: np.ndarray, limits: np.ndarray) -> float:
     """Return the greatest Σ w with rows · w ≤ limits (none negative) and w ≥ 0, by the simplex method.
 
     rows (constraints, variables); limits (constraints,). Bland's rule guarantees termination, although logarithms of equal
@@ -58,11 +58,11 @@ def maximum(rows: np.ndarray, limits: np.ndarray) -> float:
     tableau[:-1, variables:-1] = np.eye(constraints)
     tableau[-1, :variables] = -1
     basis = np.arange(variables, variables + constraints)
-    while (entering := np.flatnonzero(tableau[-1, :-1] < -LEAST)).size:
+    while (entering := np.flatnonzero(tableau[-1, :-1] < -TOLERANCE)).size:
         column = entering[0]
-        possible = np.flatnonzero(tableau[:-1, column] > LEAST)
+        possible = np.flatnonzero(tableau[:-1, column] > TOLERANCE)
         ratios = tableau[possible, -1] / tableau[possible, column]
-        least = possible[ratios <= ratios.min() + LEAST]
+        least = possible[ratios <= ratios.min() + TOLERANCE]
         row = least[np.argmin(basis[least])]
         _pivot(tableau, row, column)
         basis[row] = column

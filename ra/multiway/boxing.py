@@ -49,7 +49,7 @@ from semi_naive.ra.storage.runs import Store
 
 log = logging.getLogger("semi_naive")
 
-MANY = 10_000  # boxes from which a warning says that the budget is small
+MANY_BOXES = 10_000  # boxes from which a warning says that the budget is small
 SCANNED_PER_BYTE = 0.5  # values that are scanned in the time of copying a byte: 0.3 ns against 0.6
 TASKS_PER_CORE = 4  # with more tasks than cores, a slow one leaves the other cores idle for a shorter time
 
@@ -89,8 +89,7 @@ def run_boxed(
 
 
 def remove_tries(store: Store, sc) -> None:
-    """Delete the tries of a folder, also those that other hosts have written. sc: the context whose hosts have them, or
-    None."""
+    """Delete the tries of a folder, also those that other hosts have written. sc: the context whose hosts have them, if any."""
     store.remove()
     if sc is None or on_this_host(sc.master):
         return
@@ -103,7 +102,7 @@ def remove_tries(store: Store, sc) -> None:
 def warn_of_many_boxes(boxes: Boxes) -> Iterator[Box]:
     """Yield the boxes; log a warning once the budget has made very many of them."""
     for number, box in enumerate(boxes):
-        if number == MANY and box.ranges:
+        if number == MANY_BOXES and box.ranges:
             done, variable = box.ranges[0][0] / max(boxes.size, 1), boxes.order[0]
             text = "%s boxes of %s bytes have covered %.2g %% of the values of %s: with more memory there are fewer"
             log.warning(text, f"{number:,}", f"{boxes.budget:,}", 100 * done, variable)
@@ -111,7 +110,7 @@ def warn_of_many_boxes(boxes: Boxes) -> Iterator[Box]:
 
 
 @dataclass(frozen=True)
-class Done:
+class FinishedBox:
     """A finished box, with its results."""
 
     box: Box
@@ -149,25 +148,24 @@ class Shelf:
         return {key: file.open(self.reads) for key, file in self.files.items()}
 
     def run(self, budget: int, *, count: bool, threads: int | None = None, sc=None, sink=None, most: int = NO_LIMIT) -> Boxed:
-        """Choose boxes, and evaluate them; see `run_boxed`. sink: takes the rows, (n, variables) int64, as they come. most:
-        numbers of the rows that one of the threads has before they are taken, as far as boxes can be divided."""
+        """Choose boxes, and evaluate them; see `run_boxed`. sink: takes rows, (n, variables) int64, as they are found. most:
+        the numbers in the rows that a thread has before the sink takes them, as far as boxes can be divided."""
         keep, begun = 0 if count else len(self.order), time.perf_counter()
         try:
             boxes = warn_of_many_boxes(self.boxes(budget, 1.0 if sc is None else 1 / (TASKS_PER_CORE * cores(sc))))
-            parts = list(self.on_spark(sc, list(boxes), keep) if sc else self.here(boxes, keep, threads, sink, most))
-        except Exception as error:  # Spark's own, in which what a task said is a text
-            if told := RunMissing.parse(str(error)):
-                raise RunsLost(f"{told[0]}: {told[1]} on {told[2]}: ask again") from None
+            parts = list(self.run_by_tasks(sc, list(boxes), keep) if sc else self.run_here(boxes, keep, threads, sink, most))
+        except Exception as error:  # an error of Spark contains that of a task as text
+            if missing := RunMissing.parse(str(error)):
+                raise RunsLost(f"{missing[0]}: {missing[1]} on {missing[2]}: ask again") from None
             raise
         return self.result(budget, keep, parts, time.perf_counter() - begun, sink)
 
     def bytes_beside(self, keep: int) -> tuple[int, int]:
-        """Return the bytes of memory that evaluation takes beside slices: for the tries, and for each thread. keep: see
-        `Generator`."""
+        """Return (bytes for all tries, bytes for each thread) that evaluation takes beside slices. keep: see `Generator`."""
         tries = self.open()
         compiled = nest(self.query, self.order, keep, None, tuple(range(len(tries))))
         rooms = compiled.rooms([tries[key] for key in compiled.shape.tries])
-        return sum(file.kept_bytes for file in self.files.values()), compiled.marks * self.domain.size + 4 * int(rooms.sum())
+        return sum(file.memory_bytes for file in self.files.values()), compiled.marks * self.domain.size + 4 * int(rooms.sum())
 
     def boxes(self, budget: int, most: float = 1.0) -> Boxes:
         """Return the boxes of the query under a budget of bytes. most: see `Boxes`."""
@@ -176,35 +174,34 @@ class Shelf:
         ranks = [(self.domain.rank(value), self.domain.rank(value, after=True)) for value in shape.literals]
         return Boxes(self.query, self.order, self.open(), self.domain.size, ids, ranks, budget, most)
 
-    def here(self, boxes, keep: int, threads: int | None = None, sink=None, most: int = NO_LIMIT) -> Iterator[Done]:
-        """Run boxes in this process, in order, with the slices of one box in memory at a time. keep: see `Generator`; sink
-        and most: see `run`."""
+    def run_here(self, boxes, keep: int, threads: int | None = None, sink=None, most: int = NO_LIMIT) -> Iterator[FinishedBox]:
+        """Evaluate boxes in this process, in order, with the slices of one box in memory at a time. keep: see `Generator`;
+        sink, most: see `run`."""
         tries, slices = self.open(), {}
         for box in boxes:
             start, previous = time.perf_counter(), set(slices)
-            slices = provisioned(box, slices, tries)
+            slices = load_slices(box, slices, tries)
             compiled = nest(self.query, self.order, keep, box.levels, tuple(range(len(box.slices))), most < NO_LIMIT)
             rooms = compiled.rooms([tries[key] for key in compiled.shape.tries])
             loops = compiled.over(self.domain, [slices[piece] for piece in box.slices], rooms)
-            count, kept = 0, [np.empty((0, keep), np.int64)]
+            count, kept_rows = 0, [np.empty((0, keep), np.int64)]
             for found, rows in loops.pieces(threads, np.array(box.ranges, np.int64).reshape(-1, 2), most=most):
                 count += found
                 if keep and sink:
                     sink(self._decoded(rows))
                 elif keep:
-                    kept.append(rows)
-            del loops  # it has the slices that the next box will release
+                    kept_rows.append(rows)
+            del loops  # its slices must be freed before the next box copies others
             bytes = {piece: trie.bytes for piece, trie in slices.items()}
             copied = sum(size for piece, size in bytes.items() if piece not in previous)
-            yield Done(box, count, np.concatenate(kept), sum(bytes.values()), copied, time.perf_counter() - start)
+            yield FinishedBox(box, count, np.concatenate(kept_rows), sum(bytes.values()), copied, time.perf_counter() - start)
 
     def _decoded(self, ids: np.ndarray) -> np.ndarray:
         """Return rows of ids as rows of values, columns in the order of the query's variables."""
         return Leapfrog(self.query, Shape(self.query, self.order), Tries(self.domain, {})).decoded(ids, self.query.variables)
 
-    def on_spark(self, sc, boxes: list[Box], keep: int) -> list[Done]:
-        """Divide the boxes among tasks in consecutive ranges of about equal bytes, as neighbours share slices. Takes one Spark
-        job."""
+    def run_by_tasks(self, sc, boxes: list[Box], keep: int) -> list[FinishedBox]:
+        """Divide the boxes among the tasks of one job in ranges of about equal bytes, as neighbours share slices."""
         weights = np.cumsum([box.bytes for box in boxes])
         tasks = min(TASKS_PER_CORE * cores(sc), len(boxes))
         if not tasks:
@@ -212,10 +209,10 @@ class Shelf:
         cuts = np.searchsorted(weights, np.linspace(0, weights[-1], tasks + 1)[1:-1])
         bounds = [0, *np.unique(cuts[cuts > 0]).tolist(), len(boxes)]
         ranges = [boxes[begin:end] for begin, end in zip(bounds, bounds[1:], strict=False)]
-        return sc.parallelize(ranges, len(ranges)).mapPartitions(RunBoxes(self._lean(), keep)).collect()
+        return sc.parallelize(ranges, len(ranges)).mapPartitions(RunBoxes(self._without_unread_values(), keep)).collect()
 
-    def _lean(self) -> "Shelf":
-        """Return this shelf, without the values of its domain if no kernel reads them."""
+    def _without_unread_values(self) -> "Shelf":
+        """Return this shelf for tasks, without the values of its domain if no kernel reads them."""
         if self.query.comparisons or any(name not in self.query.joined for name in self.query.variables):
             return self
         shape = Shape(self.query, self.order)
@@ -223,22 +220,22 @@ class Shelf:
             return self
         return replace(self, domain=Domain(0, self.domain.size, NOTHING))
 
-    def result(self, budget: int, keep: int, parts: list[Done], seconds: float, sink=None) -> Boxed:
+    def result(self, budget: int, keep: int, parts: list[FinishedBox], seconds: float, sink=None) -> Boxed:
         """Merge the boxes' results: decode the rows, add up the counts, record the trace."""
         total, rows = sum(done.count for done in parts), None
         if keep:
             rows = self._decoded(np.concatenate([np.empty((0, keep), np.int64), *(done.rows for done in parts)]))
         elif not self.order:
             rows = np.empty((min(total, 1), 0), np.int64)
-        if sink and rows is not None and rows.size:  # of tasks
+        if sink and rows is not None and rows.size:  # rows that tasks have returned
             sink(rows)
         return Boxed(total, None if sink else rows, self._trace(budget, parts, seconds) | {"result": {"tuples": total}})
 
-    def _trace(self, budget: int, parts: list[Done], seconds: float) -> dict:
+    def _trace(self, budget: int, parts: list[FinishedBox], seconds: float) -> dict:
         """Return the record of the run, without its result."""
         bytes = sum(file.bytes for file in self.files.values())
         boxes = [
-            {"ranges": self._values(done.box), "bytes": done.bytes, "copied": done.copied, "seconds": done.seconds,
+            {"ranges": self._ranges_of_values(done.box), "bytes": done.bytes, "copied": done.copied, "seconds": done.seconds,
              "count": done.count}
             for done in parts
         ]  # fmt: skip
@@ -246,7 +243,7 @@ class Shelf:
         facts |= {"budget": budget, "input_bytes": bytes, "seconds": seconds, "reads": asdict(self.reads)}
         return facts | {"boxes": boxes}
 
-    def _values(self, box: Box) -> list[list[int]]:
+    def _ranges_of_values(self, box: Box) -> list[list[int]]:
         """Return the first and the last value of each range of a box."""
         last = max(self.domain.size - 1, 0)
         if not self.domain.size:
@@ -271,22 +268,22 @@ def _expected_bytes(tries, key: TrieKey) -> int:
 
 @dataclass
 class RunBoxes:
-    """A task that runs boxes in order, in one thread."""
+    """A task that evaluates ranges of boxes in order, in one thread."""
 
     shelf: Shelf
     keep: int
 
-    def __call__(self, stretches):
-        for boxes in stretches:
-            yield from self.shelf.here(boxes, self.keep, threads=1)
+    def __call__(self, ranges):
+        for boxes in ranges:
+            yield from self.shelf.run_here(boxes, self.keep, threads=1)
 
 
-def provisioned(box: Box, held: dict[Slice, TrieArray], tries: dict[TrieKey, PagedTrie]) -> dict[Slice, TrieArray]:
-    """Return the slices of a box by their descriptions. Those in `held` are reused; the others are copied after unused ones
-    have been released."""
-    now = {piece: held[piece] for piece in box.slices if piece in held}
-    held.clear()
+def load_slices(box: Box, previous: dict[Slice, TrieArray], tries: dict[TrieKey, PagedTrie]) -> dict[Slice, TrieArray]:
+    """Return the slices of a box by their descriptions. Those of the previous box are reused or, before others are copied,
+    released: `previous` is cleared."""
+    slices = {piece: previous[piece] for piece in box.slices if piece in previous}
+    previous.clear()
     for piece in box.slices:
-        if piece not in now:
-            now[piece] = copy_slice(siblings(tries[piece.trie], piece.path), piece.low, piece.high)
-    return now
+        if piece not in slices:
+            slices[piece] = copy_slice(siblings(tries[piece.trie], piece.path), piece.low, piece.high)
+    return slices

@@ -71,7 +71,7 @@ class Leapfrog:
 
     def loops(self, keep: int) -> "Loops":
         """Compile the loops that list the first `keep` variables and count the others."""
-        return looped(self.query, self.shape.order, keep, self.tries.domain, self.arrays)
+        return bind_loops(self.query, self.shape.order, keep, self.tries.domain, self.arrays)
 
     def count(self, threads: int | None = None) -> int:
         return sum(found for found, _ in self.loops(0).pieces(threads))
@@ -80,13 +80,12 @@ class Leapfrog:
         return self.grouped(self.query.variables, threads)[0]
 
     def grouped(self, names: Sequence[str], threads: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return the bindings of the first variables of the order, with columns in the order of `names`, and the number of
-        extensions of each."""
+        """Return (bindings of the first variables of the order, columns in the order of `names`; extensions of each)."""
         loops = self.loops(len(names))
-        return self.gathered(names, loops.nest.width, list(loops.pieces(threads)))
+        return self.combined(names, loops.nest.width, list(loops.pieces(threads)))
 
-    def gathered(self, names: Sequence[str], width: int, parts: list) -> tuple[np.ndarray, np.ndarray]:
-        """Return what `grouped` returns, from the results of loops with rows of `width` numbers."""
+    def combined(self, names: Sequence[str], width: int, parts: list) -> tuple[np.ndarray, np.ndarray]:
+        """Return the result of `grouped` from those of `Loops.pieces`, with rows of `width` numbers."""
         keep, answers = len(names), sum(found for found, _ in parts)
         if not keep:
             return np.empty((min(answers, 1), 0), np.int64), np.array([answers] if answers else [], np.int64)
@@ -95,7 +94,7 @@ class Leapfrog:
         return self.decoded(rows, names), counts
 
     def decoded(self, rows: np.ndarray, names: Sequence[str]) -> np.ndarray:
-        """Return columns of ids as values. Variables that equations assign are values already."""
+        """Return rows of ids as rows of values, columns in the order of `names`. Assigned variables are values already."""
         out = np.empty((len(rows), len(names)), np.int64)
         for column, name in enumerate(names):
             ids = rows[:, self.shape.depth[name]]
@@ -112,7 +111,7 @@ def checked_order(query: ConjunctiveQuery, tries, first: tuple[str, ...] = (), *
     return tuple(order)
 
 
-def looped(query: ConjunctiveQuery, order: tuple[str, ...], keep: int, domain: Domain, arrays: list[TrieArray]) -> "Loops":
+def bind_loops(query: ConjunctiveQuery, order: tuple[str, ...], keep: int, domain: Domain, arrays: list[TrieArray]) -> "Loops":
     """Return loops over whole tries, given by slot. Each variable loops over the shortest of the tries that begin with it."""
     roots = sorted(range(len(arrays)), key=lambda slot: len(arrays[slot].values[0]))
     return nest(query, order, keep, None, tuple(roots)).over(domain, arrays)
@@ -135,7 +134,8 @@ def nest(
     generator = Generator(shape, keep, bounded, lambda slots: min(slots, key=roots.index))
     kernel = compile_kernel(generator.kernel())
     depths = sorted(bounded | {0}) if order else []
-    return Nest(shape, kernel, generator.width, generator.first, generator.buffers, len(generator.terms.marked), depths)
+    marks = len(generator.names.marked)
+    return Nest(shape, kernel, generator.width, generator.divisible_slots, generator.buffers, marks, depths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,9 +186,9 @@ class Loops:
         count, numbers = self.nest.kernel(np.append(box.ravel(), [most, min(ROOM, most)]), *self.arguments)
         return count, numbers.reshape(-1, self.nest.width) if self.nest.width else numbers
 
-    def divided(self, box: np.ndarray, found: tuple[int, np.ndarray], most: int) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the result of a box, or, if it has too many rows, those of its halves: it is divided by its first variable that
-        has several ids, if the loops are bounded by that variable. Otherwise the rows are as many as there are."""
+    def results_of(self, box: np.ndarray, found: tuple[int, np.ndarray], most: int) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the result of a box, or, if it has more than `most` numbers, those of its halves. It is divided by the first
+        variable with several ids that bounds the loops; without one, all rows are returned. found: the result of `run`."""
         if found[0] >= 0:
             yield found
             return
@@ -196,10 +196,11 @@ class Loops:
         if depth is None:
             yield self.run(box)
             return
-        for low, high in ((box[depth, 0], box[depth].sum() >> 1), (box[depth].sum() >> 1, box[depth, 1])):
+        middle = box[depth].sum() >> 1
+        for low, high in ((box[depth, 0], middle), (middle, box[depth, 1])):
             half = box.copy()
             half[depth] = low, high
-            yield from self.divided(half, self.run(half, most), most)
+            yield from self.results_of(half, self.run(half, most), most)
 
     def pieces(
         self,
@@ -216,15 +217,17 @@ class Loops:
         box: restricts the variables.
         share: (number, count): only every `count`-th range, for one of several tasks. first: the number of ranges to leave out.
         parts: the number of threads for which the values are divided into ranges, by default `threads`.
-        most: numbers of the rows of a result, if the ranges can be divided so far.
+        most: the numbers in the rows of a result, at most, as far as ranges can be divided.
         """
-        box = self.whole() if box is None else box
+        box = self.whole_box() if box is None else box
         threads = cpus() if threads is None else threads
         number, count = share or (0, 1)
-        ranges = self._ranges(box, max(parts or threads, count), count > 1)[number::count][first:]
-        boxes = [self._between(box, low, high) for low, high in ranges]
+        ranges = self._balanced_ranges(box, max(parts or threads, count), count > 1)[number::count][first:]
+        boxes = [box.copy() for _ in ranges]
+        for each, ends in zip(boxes, ranges, strict=True):
+            each[:1] = ends
         if threads == 1 or len(boxes) < 2:
-            return (each for box in boxes for each in self.divided(box, self.run(box, most), most))
+            return (result for box in boxes for result in self.results_of(box, self.run(box, most), most))
         return self._threaded(boxes, threads, most)
 
     def _threaded(self, boxes, threads: int, most: int) -> Iterator[tuple[int, np.ndarray]]:
@@ -237,54 +240,47 @@ class Loops:
                 found = future.result()
                 if following is not None:
                     ahead.append((following, pool.submit(self.run, following, most)))
-                yield from self.divided(box, found, most)
+                yield from self.results_of(box, found, most)
         finally:  # the caller may stop early
             for _, future in ahead:
                 future.cancel()
 
-    def whole(self) -> np.ndarray:
+    def whole_box(self) -> np.ndarray:
         """Return the box of all values (variables, 2)."""
         box = np.zeros((len(self.nest.shape.order), 2), np.int64)
         box[:, 1] = self.domain.size
         return box
 
-    def _between(self, box: np.ndarray, low: int, high: int) -> np.ndarray:
-        """Return a box with another range of the first variable."""
-        box = box.copy()
-        box[:1] = low, high
-        return box
-
-    def _ranges(self, box: np.ndarray, threads: int, shared: bool = False) -> list[tuple[int, int]]:
-        """Divide the first variable's ids into ranges such that the largest trie that begins with it has about equally many
-        children in each. shared: among tasks; the ranges may be smaller, so that no task is left without any."""
+    def _balanced_ranges(self, box: np.ndarray, threads: int, shared: bool = False) -> list[tuple[int, int]]:
+        """Divide the first variable's ids into ranges [low, high), in which the largest trie that begins with it has about as
+        many children. shared: tasks share the ranges, which may then be smaller, so that each task gets one."""
         fine = shared or limits.are_set()
         if self.nest.first is None or threads == 1 and not fine:
             return [tuple(box[0])] if len(box) else [(0, 0)]
         low, high = map(int, box[0])
         if low >= high:
             return []
-        ids, ends = self._weighed(low, high)
+        ids, ends = self._child_ends(low, high)
         pieces = min(threads * PIECES, 1 + int(ends[-1] - ends[0]) // (LEAST_FINE_PIECE if fine else LEAST_PIECE))
         cuts = np.searchsorted(ends, np.linspace(ends[0], ends[-1], pieces + 1)[1:-1].astype(ends.dtype))
         bounds = distinct(np.concatenate([[low], ids[np.minimum(cuts, len(ids) - 1)], [high]])).tolist()
         return list(zip(bounds[:-1], bounds[1:], strict=True))
 
-    def _weighed(self, low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return ids of the first variable in [low, high), and the ends of their children, one more than ids."""
+    def _child_ends(self, low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return ids of the first variable in [low, high), and the bounds of their children's positions (ids + 1,)."""
         trie = max((self.tries[slot] for slot in self.nest.first), key=len, default=None)
         if trie is not None:
             begin, end = np.searchsorted(trie.values[0], np.array([low, high], np.int32)).tolist()
             if begin < end:
                 ends = trie.index[0][begin : end + 1] if trie.index else np.arange(begin, end + 1)
                 return trie.values[0][begin:end], ends
-        ids = np.arange(low, high, LEAST_FINE_PIECE)  # below a constant: their children are not known
+        ids = np.arange(low, high, LEAST_FINE_PIECE)  # the tries begin with a constant: the children are not known
         return ids, LEAST_FINE_PIECE * np.arange(len(ids) + 1)
 
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """Return a thread pool that is kept: in new threads, first use of fresh memory pages costs 0.1 ms for the marks of each
-    piece."""
+    """Return a thread pool that is kept: in new threads, first use of memory pages costs 0.1 ms for the marks of a piece."""
     return ThreadPoolExecutor(threads)
 
 

@@ -95,8 +95,7 @@ class ConjunctiveQuery:
 
     @cached_property
     def variables(self) -> tuple[str, ...]:
-        """The columns of the answer, in the order of their first occurrence: in positive atoms, then comparisons, then negated
-        atoms."""
+        """The columns of the answer, as they occur first: in positive atoms, then in comparisons, then in negated atoms."""
         found = [term for atom in self.positive for term in atom.terms if isinstance(term, str)]
         found += [name for comparison in self.comparisons for side in comparison[1:] for name in expression_variables(side)]
         found += [term for atom in self.negated for term in atom.terms if isinstance(term, str)]
@@ -113,8 +112,7 @@ class ConjunctiveQuery:
         return [other for side, other in sides if side == name and name not in expression_variables(other)]
 
     def assigned(self, name: str, bound: Iterable[str]) -> Expression | None:
-        """Return the other side of the first equation that determines a variable once `bound` are bound; None if there is
-        none."""
+        """Return the other side of the first equation that determines a variable once `bound` are bound; None without one."""
         bound = set(bound)
         return next((other for other in self.equations(name) if bound.issuperset(expression_variables(other))), None)
 
@@ -130,8 +128,7 @@ class ConjunctiveQuery:
         return len(groups) <= 1
 
     def check(self, arities: Mapping[str, int] | None = None) -> None:
-        """Raise QueryError if the query cannot be evaluated; if the arities of all relations are given, also for unknown names
-        and wrong arities."""
+        """Raise QueryError if the query cannot be evaluated. arities: of all relations, to check names and arities as well."""
         for comparison in self.comparisons:
             _check_comparison(comparison)
         for atom in self.atoms:
@@ -218,8 +215,7 @@ def relation_columns(relation) -> tuple[np.ndarray, ...]:
 
 
 def _checked_columns(relation) -> tuple[np.ndarray, ...]:
-    """Return the columns of a relation as arrays, without a copy; raise QueryError if they are not equally long columns of
-    integers."""
+    """Return the columns of a relation as arrays, without a copy. Raises QueryError for lengths or types that do not fit."""
     if isinstance(relation, np.ndarray):
         if relation.ndim != 2:
             raise QueryError(f"a relation is an (n, k) array or k columns, got an array of shape {relation.shape}")

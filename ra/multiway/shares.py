@@ -8,7 +8,7 @@ shuffled.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from semi_naive.ra.multiway.leapfrog import Leapfrog, looped
+from semi_naive.ra.multiway.leapfrog import Leapfrog, bind_loops
 from semi_naive.ra.multiway.query import ConjunctiveQuery
 from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
 from semi_naive.ra.multiway.tries.trie import TrieFile, Tries
@@ -34,7 +34,7 @@ def run_shares(query: ConjunctiveQuery, relations: Mapping | Tries, sc, *, count
         files = [TrieFile.share(trie, sc, store, f"{slot}.trie") for slot, trie in enumerate(join.arrays)]
         keep = 0 if count else len(query.variables)
         parts = jobs.job(Share(query, join.shape.order, keep, _lean(join), files, tasks))
-        return sum(found for found, _ in parts) if count else join.gathered(query.variables, keep, parts)[0]
+        return sum(found for found, _ in parts) if count else join.combined(query.variables, keep, parts)[0]
     finally:
         jobs.remove(store)
         jobs.close()
@@ -53,12 +53,12 @@ class Share:
 
     def __call__(self, partition, records):
         """Evaluate this partition's share of the values of the first variable. Returns row arrays, or [(count, None)]."""
-        loops = looped(self.query, self.order, self.keep, self.domain, [file.open() for file in self.files])
+        loops = bind_loops(self.query, self.order, self.keep, self.domain, [file.open() for file in self.files])
         parts = loops.pieces(1, share=(partition, self.tasks))
         return parts if self.keep else [(sum(found for found, _ in parts), None)]
 
 
 def _lean(join: Leapfrog) -> Domain:
-    """Return the query's domain, without the values if the kernel does not read them."""
+    """Return the domain of a query for its tasks, without the values unless the kernel reads them."""
     reads_values = join.shape.constants or join.query.comparisons
     return join.tries.domain if reads_values else replace(join.tries.domain, names=NOTHING)

@@ -229,16 +229,16 @@ class Prompt:
         """Yield the values of variables that satisfy all queries, in the order of each relation's tuples."""
         answers: list[list[dict[str, Any]]] = []  # of each query
         for query in queries:
-            columns = query.search(self.why.tables[query.relation.name])
-            found = (nested_values(column, type_, self.why.types, self.why.values)
-                     for column, type_ in zip(columns, query.variables.values(), strict=False))  # fmt: skip
-            tables.append(
-                [dict(zip(query.variables, row, strict=True)) for row in zip(*found, strict=True)] if query.variables else [{}]
-            )
-        for rows in product(*tables):
-            together: dict[str, Any] = {}
-            if all(together.setdefault(name, value) == value for row in rows for name, value in row.items()):
-                yield together
+            if not query.variables:
+                answers.append([{}])
+                continue
+            columns = zip(query.search(self.why.tables[query.relation.name]), query.variables.values(), strict=False)
+            values = [nested_values(column, type_, self.why.types, self.why.values) for column, type_ in columns]
+            answers.append([dict(zip(query.variables, row, strict=True)) for row in zip(*values, strict=True)])
+        for combination in product(*answers):
+            solution: dict[str, Any] = {}
+            if all(solution.setdefault(name, value) == value for answer in combination for name, value in answer.items()):
+                yield solution
 
     def _wants_more(self) -> bool:
         """True if the user asks for another solution."""

@@ -16,24 +16,26 @@ LEFT_OUT = "left out with all of its reader: one is too large or reads what is o
 
 
 def make_static_joins(run: RunState, number: int, stratum: Stratum) -> Stratum:
-    """Make the static joins that a stratum reads, in this process. If one is too large, or reads what is on the partitions, or
-    there are checkpoints, return the stratum without them, as it was written. number: that of the stratum."""
+    """Make the static joins that a stratum reads, in this process, and return the stratum. If one is too large or reads a
+    relation on the partitions, or there are checkpoints, return the stratum as it was written, which reads none."""
     names = {*filter(is_static, stratum.reads)}
-    joins = [(at, each) for at, each in enumerate(run.strata) if names.intersection(each.relations)] if names else []
+    joins = [(place, join) for place, join in enumerate(run.strata) if names.intersection(join.relations)] if names else []
     if not joins:
         return stratum
-    made = not run.config.checkpoint_dir and all(_is_small(run, join) for _, join in joins)
-    made = made and all(_is_made(run, *join) for join in joins)
+    feasible = not run.config.checkpoint_dir and all(_is_small(run, join) for _, join in joins)
+    made = feasible and all(_make(run, place, join) for place, join in joins)
     if not made:
         written = run.compiled.unjoined_strata[stratum.relations[0]]
         stratum = replace(written, rules=[rule for rule in written.rules if not is_fact(rule)])
     run.strata[number] = stratum
-    known = {entry["number"] for entry in run.plans}
-    for at, join in joins:
-        if at not in known:
-            entry: dict = {"number": at, "relations": list(join.relations), "plan": "local", "recursive": False}
+    recorded = {entry["number"] for entry in run.plans}
+    for place, join in joins:
+        if place not in recorded:
+            entry: dict = {"number": place, "relations": list(join.relations), "plan": "local", "recursive": False}
             entry |= {"reason": BEFOREHAND if made else LEFT_OUT, "tuples": run.database.count(join.relations[0])}
-            run.plans.append(entry | {"seconds": 0.0, "account": dict.fromkeys(PARTS, 0.0)})  # its reader has its time
+            run.plans.append(
+                entry | {"seconds": 0.0, "account": dict.fromkeys(PARTS, 0.0)}
+            )  # the stratum that reads it is charged
     return stratum
 
 
@@ -52,14 +54,14 @@ def _bound(run: RunState, join: Stratum) -> int:
     return bound_of(sum(map(run.database.count, join.reads)))
 
 
-def _is_made(run: RunState, number: int, join: Stratum) -> bool:
-    """Make a static join, unless another stratum has read it. False if it makes too many tuples; then it is empty."""
+def _make(run: RunState, number: int, join: Stratum) -> bool:
+    """Make a static join, unless it has been made before. Return False if it makes too many tuples; it is empty then."""
     name = join.relations[0]
     if run.database.count(name):
         return True
     local = Local(
         join, number, run.database, run.indexes, run.profile, _bound(run, join), multiway=run.config.multiway,
-        cores=run.cluster.here,
+        cores=run.cluster.driver_cores,
     )  # fmt: skip
     run.bodies[number] = local.bodies
     try:

@@ -16,8 +16,8 @@ MAX_READ_FACTOR = 4  # times Config.local_tuples: the most tuples that a stratum
 
 @dataclass
 class PlanChoice:
-    """The plan of a stratum: "local", "balanced" or "decomposed". groups: how a stratum can be decomposed, also if it begins in
-    the driver and turns out large; None if it would be balanced.
+    """The plan of a stratum: "local", "balanced" or "decomposed". groups: how the stratum is decomposed if it is too large for
+    the driver; None if it is balanced then.
     """
 
     plan: str
@@ -50,50 +50,50 @@ class Groups:
 
 
 @part("plan")
-def chosen(stratum: Stratum, database, config: Config, plan: str = "auto", cores: int = 1) -> PlanChoice:
-    """Choose the plan by which to start a stratum. stratum: without its facts. plan: the requested plan. Raises ValueError if
-    "decomposed" is requested for a recursive stratum that cannot be decomposed."""
+def choose_plan(stratum: Stratum, database, config: Config, plan: str = "auto") -> PlanChoice:
+    """Choose the plan by which to start a stratum. stratum: without its facts; database: a `Database` or a `Cardinality`; plan:
+    the requested plan. Raises ValueError if "decomposed" is requested for a recursive stratum that cannot be decomposed."""
     groups, refused = (None, "") if plan == "balanced" else decomposable(stratum, database, config)
     if plan == "decomposed" and stratum.recursive:
         if not groups:
             raise ValueError(f"{', '.join(stratum.relations)} cannot be evaluated by the decomposed plan: {refused}")
         return PlanChoice("decomposed", f"asked for; {groups.reason}", groups)
-    unfit = groups and worthless(stratum, groups, database, config, cores)
-    groups, why = (None, f"; {unfit}") if unfit else (groups, f"; {groups.reason}" if groups else "")
-    large = "decomposed" if groups else "balanced"
+    why = f"; {groups.reason}" if groups else ""
+    if groups and (unfit := why_not_decomposed(stratum, database, config)):
+        groups, why = None, f"; {unfit}"
+    plan_on_partitions = "decomposed" if groups else "balanced"
     if groups and groups.following and groups.following.large(database, config):
         return PlanChoice("decomposed", groups.reason, groups)
-    names = stratum.reads
-    here = in_one_place(stratum, database.program.relations)
-    if here and not groups:
-        return PlanChoice("local", here)
-    spread = [name for name in names.union(stratum.relations) if name in database.on_partitions]
-    if sum(database.count(name) for name in spread) > config.local_tuples:  # fewer come back sooner than a job is done
-        return PlanChoice(large, f"it reads {', '.join(sorted(spread))}, which is on the partitions{why}", groups)
-    total = round(sum(database.count(name) for name in names))
+    reason_to_stay = why_in_one_place(stratum, database.program.relations)
+    if reason_to_stay and not groups:
+        return PlanChoice("local", reason_to_stay)
+    spread = [name for name in stratum.reads.union(stratum.relations) if name in database.on_partitions]
+    if sum(database.count(name) for name in spread) > config.local_tuples:  # fewer are collected faster than a job runs
+        return PlanChoice(plan_on_partitions, f"it reads {', '.join(sorted(spread))}, which is on the partitions{why}", groups)
+    total = round(sum(database.count(name) for name in stratum.reads))
     reason = f"it reads {quantity(total, 'tuple')}"
     if config.local_tuples == 0 or total > MAX_READ_FACTOR * (config.local_tuples or 0):
-        return PlanChoice(large, reason + why, groups)
+        return PlanChoice(plan_on_partitions, reason + why, groups)
     return PlanChoice("local", reason, groups)
 
 
 def decomposable(stratum: Stratum, database, config: Config) -> tuple[Groups | None, str]:
-    """The groups of a recursive stratum, or why it cannot be decomposed."""
+    """Return (groups, "") for a recursive stratum that can be decomposed, else (None, the reason)."""
     relations = database.program.relations
     if not stratum.recursive:
         return None, ""
-    if limited := limits(stratum.relations, database.program):
+    if limited := limit_sizes(stratum.relations, database.program):
         return None, f"{next(iter(limited))} has a .limitsize, which ends the recursion of all groups at once"
-    closed = any(relations[name].eqrel or relations[name].stepwise for name in stratum.relations)
-    if closed or stratum.makes_numbers:
-        return None, in_one_place(stratum, relations)
+    reduced = any(relations[name].eqrel or relations[name].stepwise for name in stratum.relations)
+    if reduced or stratum.makes_numbers:
+        return None, why_in_one_place(stratum, relations)
     found, shape = carried(stratum, relations), following(stratum, database, config)
     if not found and not (shape and shape.closure):
         return None, f"it carries no column unchanged from every recursive atom to the head: {found.lost}"
     return Groups(found, found.described(relations), shape), ""
 
 
-def worthless(stratum: Stratum, groups: Groups, database, config: Config, cores: int) -> str:
+def why_not_decomposed(stratum: Stratum, database, config: Config) -> str:
     """Return the reason why a stratum that can be decomposed should not be; "" if it should."""
     if config.checkpoint_dir:
         return "only the balanced plan has anything to checkpoint"
@@ -103,14 +103,14 @@ def worthless(stratum: Stratum, groups: Groups, database, config: Config, cores:
     return ""
 
 
-def limits(relations: Collection[str], program) -> dict[str, int]:
-    """The .limitsize of each of some relations that has one."""
+def limit_sizes(relations: Collection[str], program) -> dict[str, int]:
+    """Return the .limitsize of those of some relations that have one."""
     found = (d for d in program.directives if d.kind == "limitsize" and d.relation in relations)
     return {directive.relation: int(directive.parameters["n"]) for directive in found if "n" in directive.parameters}
 
 
-def in_one_place(stratum: Stratum, relations) -> str:
-    """Why a stratum cannot be spread over partitions; empty if it can."""
+def why_in_one_place(stratum: Stratum, relations) -> str:
+    """Return the reason why a stratum cannot be spread over partitions; "" if it can."""
     if stratum.makes_numbers:
         return "autoinc() counts in one place"
     if any(relations[name].eqrel for name in stratum.relations):

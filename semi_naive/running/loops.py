@@ -4,6 +4,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 
@@ -11,10 +12,10 @@ from semi_naive.planning.rewriting.loops import StratumLoop
 from semi_naive.ra import ir
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.expressions.arithmetic import EvaluationError
-from semi_naive.running.choose_plan import limits
+from semi_naive.running.choose_plan import limit_sizes
 from semi_naive.running.relations.database import Database
 
-AROUND = (
+ADVICE = (
     "give each step a number of its own, as in rank(n + 1, y, sum(…)) :- rank(n, x, r), …, n < 20: then no key needs itself"
 )
 
@@ -32,59 +33,56 @@ class StepClock:
 
 def rounds(loop: ir.Loop, database: Database, most: int | None = None, clock: StepClock | None = None) -> Iterator[int]:
     """Yield the number of each round, once all relations that it reads from earlier rounds are in the database. The caller
-    evaluates the strata of the loop before it asks for the next number. most: `Config.max_iterations`, of steps. clock: the
-    position of a loop in steps."""
+    evaluates the strata of the loop before it asks for the next number. most: the number of steps, at most
+    (`Config.max_iterations`). clock: the position of a loop in steps."""
     if loop.steps:
-        return _by_step(loop, loop.steps, database, most, clock or StepClock())
-    return _by_level(loop, database) if loop.now else _alternating(loop, database)
+        return _step_by_step(loop, loop.steps, database, most, clock or StepClock())
+    return _level_by_level(loop, database) if loop.now else _alternating(loop, database)
 
 
 # -- steps
 
 
-def _by_step(loop: ir.Loop, steps: ir.Steps, database: Database, most: int | None, clock: StepClock) -> Iterator[int]:
-    """Yield each step, from the first at which a rule without an atom of the component may make tuples. If a step makes
-    nothing, and none that rules still read has made anything, the recursion goes on where such a rule begins anew, or ends."""
+def _step_by_step(loop: ir.Loop, steps: ir.Steps, database: Database, most: int | None, clock: StepClock) -> Iterator[int]:
+    """Yield each step, from the first one that a nonrecursive rule of the component provides tuples for (`steps.begin`). When
+    rules read no tuples of earlier steps any more, the next such step follows, or the loop ends."""
     pairs = [pair for pair in loop.pairs if pair[0] in database.tables]
     begins = np.sort(database.columns(steps.entries)[0])
-    enough = limits(steps.collected, database.program)
+    sizes = limit_sizes(steps.collected, database.program)
     if not clock.resumed:
-        clock.step = _at_least(begins, None)
+        clock.step = int(begins[0]) if begins.size else None
         for name in loop.carried & database.tables.keys():
             _clear(name, database)
     while clock.step is not None and (most is None or clock.done < most):
-        _hold(steps.step, clock.step, database)
+        _set_number(steps.step, clock.step, database)
         yield clock.step
         clock.done += 1
         clock.empty = 0 if any(map(database.count, steps.made)) else clock.empty + 1
         for name in steps.last:
             if database.count(f"{name}@this"):
-                _carry(f"{name}@final", f"{name}@this", database)
-                _hold(f"{name}@end", clock.step, database)
+                _pass_on(f"{name}@final", f"{name}@this", database)
+                _set_number(f"{name}@end", clock.step, database)
         for known, name in pairs:
-            _carry(known, name, database)
-        if any(database.count(name) >= limit for name, limit in enough.items()):
+            _pass_on(known, name, database)
+        if any(database.count(name) >= size for name, size in sizes.items()):
             break
-        after = clock.step + 1
-        clock.step = after if clock.empty < steps.lookback else _at_least(begins, after)
+        clock.step += 1
+        if clock.empty >= steps.lookback:
+            later = begins[begins >= clock.step]
+            clock.step = int(later[0]) if later.size else None
     for name in (steps.step, *(known for known, _ in pairs), *steps.made):
         _clear(name, database)
 
 
-def _at_least(begins: np.ndarray, step: int | None) -> int | None:
-    """The first of some sorted steps that is not less than a step; None if there is none."""
-    place = 0 if step is None else int(np.searchsorted(begins, step))
-    return int(begins[place]) if place < begins.size else None
-
-
 def _clear(name: str, database: Database) -> None:
+    """Replace a relation by an empty table."""
     database.on_partitions.pop(name, None)
     database.tables[name] = database.empty_table(name)
     database.forget_sizes(name)
 
 
-def _hold(name: str, step: int, database: Database) -> None:
-    """Make the number of a step the only tuple of its relation."""
+def _set_number(name: str, step: int, database: Database) -> None:
+    """Make the number of a step the only tuple of a relation."""
     _clear(name, database)
     database.load(name, np.array([[step]], np.int64))
     database.tables[name].settle()
@@ -94,18 +92,17 @@ def _hold(name: str, step: int, database: Database) -> None:
 
 
 def _alternating(loop: ir.Loop, database: Database) -> Iterator[int]:
-    """Iterate until a round adds no true tuple. Before the first one, the facts are true."""
-    number, more = 0, True
-    while more:
+    """Yield the number of each round until one adds no true tuple. Before the first round, the facts are true."""
+    for number in count():
         for known, name in loop.pairs:
-            _carry(known, name, database)
+            _pass_on(known, name, database)
         yield number
-        number += 1
-        more = any(database.count(name) > database.count(known) for known, name in loop.pairs)
+        if all(database.count(name) <= database.count(known) for known, name in loop.pairs):
+            return
 
 
-def _carry(known: str, name: str, database: Database) -> None:
-    """Copy a relation of the last round to the one that the next round reads, without copying its tuples."""
+def _pass_on(known: str, name: str, database: Database) -> None:
+    """Make the tuples that a round has derived in `name` those of `known`, for the next round. Blocks are not copied."""
     database.on_partitions.pop(known, None)
     if name in database.on_partitions:
         database.on_partitions[known] = database.on_partitions[name]
@@ -116,8 +113,8 @@ def _carry(known: str, name: str, database: Database) -> None:
     database.forget_sizes(known)
 
 
-def undefined(loops: Iterable[StratumLoop], database: Database) -> list[str]:
-    """Return the warning for written relations that have undefined tuples, which are not written."""
+def undefined_warnings(loops: Iterable[StratumLoop], database: Database) -> list[str]:
+    """Return a warning for each .output or .printsize relation that has undefined tuples."""
     program = database.program
     written = {directive.relation for directive in program.directives if directive.kind in ("output", "printsize")}
     warnings = []
@@ -133,16 +130,16 @@ def undefined(loops: Iterable[StratumLoop], database: Database) -> list[str]:
 # -- keys in their order
 
 
-def _by_level(loop: ir.Loop, database: Database) -> Iterator[int]:
+def _level_by_level(loop: ir.Loop, database: Database) -> Iterator[int]:
     """Yield the number of each round, which evaluates the keys that depend only on keys of earlier rounds. Round 0 has the keys
     that depend on no key. Raises EvaluationError if keys depend on each other in a cycle."""
-    found = _Keys(loop, database)
-    levels = found.levels()
+    keys = _Keys(loop, database)
+    levels = keys.levels()
     for known, _ in loop.pairs:
         database.on_partitions.pop(known, None)
         database.tables[known] = Table(database.program.relations[known].arity)
     for level in range(max(1, levels.max(initial=-1) + 1)):
-        found.turn(levels, level)
+        keys.fill_due_keys(levels, level)
         yield level
         for known, name in loop.pairs:
             database.load(known, database.columns(name))
@@ -153,7 +150,11 @@ def _by_level(loop: ir.Loop, database: Database) -> Iterator[int]:
 
 
 class _Keys:
-    """The keys of all relations of a loop, numbered consecutively."""
+    """The keys of all relations of a loop, numbered consecutively.
+
+    rows: for each relation the columns (width, n) of its keys; begins: the number of its first key.
+    keys, needed: the dependencies: the key of number keys[i] needs that of number needed[i].
+    """
 
     def __init__(self, loop: ir.Loop, database: Database):
         self.loop, self.database = loop, database
@@ -162,11 +163,11 @@ class _Keys:
         ends = np.cumsum([0, *(rows.shape[1] for rows in self.rows.values())])
         self.begins = dict(zip(self.names, ends.tolist(), strict=False))
         self.size = int(ends[-1])
-        found = [self._pairs(needs) for needs in loop.needs]
-        self.keys, self.needed = (np.concatenate(each) for each in zip(*found, strict=True))
+        dependencies = [self._dependencies(needs) for needs in loop.needs]
+        self.keys, self.needed = (np.concatenate(numbers) for numbers in zip(*dependencies, strict=True))
 
-    def _pairs(self, needs: ir.Needs) -> tuple[np.ndarray, np.ndarray]:
-        """Return (keys, keys that they need) as numbers."""
+    def _dependencies(self, needs: ir.Needs) -> tuple[np.ndarray, np.ndarray]:
+        """Return the dependencies of a declaration as (numbers of keys, numbers of the keys that they need)."""
         columns, width = self.database.columns(needs.relation), self.rows[needs.of].shape[0]
         return self._numbers(needs.of, columns[:width]), self._numbers(needs.on, columns[width:])
 
@@ -178,74 +179,70 @@ class _Keys:
         return self.begins[name] + order[np.searchsorted(codes[order], codes[size:])]
 
     def levels(self) -> np.ndarray:
-        """Return the length of the longest chain of dependencies from each key to a key without any."""
+        """Return the length of the longest chain of dependencies from each key to a key without any, by a topological sort.
+        Raises EvaluationError if there is a cycle."""
         order = np.argsort(self.needed, kind="stable")
-        keys, begins = self.keys[order], np.searchsorted(self.needed[order], np.arange(self.size + 1))
+        dependents, begins = self.keys[order], np.searchsorted(self.needed[order], np.arange(self.size + 1))
         missing, levels = np.bincount(self.keys, minlength=self.size), np.full(self.size, -1)
         ready, level = np.flatnonzero(missing == 0), 0
         while ready.size:
             levels[ready] = level
             sizes = begins[ready + 1] - begins[ready]
-            at = np.repeat(begins[ready] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
-            met = keys[at]
-            np.subtract.at(missing, met, 1)
-            ready, level = np.unique(met[missing[met] == 0]), level + 1
+            positions = np.repeat(begins[ready] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+            waiting = dependents[positions]
+            np.subtract.at(missing, waiting, 1)
+            ready, level = np.unique(waiting[missing[waiting] == 0]), level + 1
         if (levels < 0).any():
-            raise self._circle(levels < 0)
+            raise self._cycle_error(levels < 0)
         return levels
 
-    def turn(self, levels: np.ndarray, level: int) -> None:
-        """Fill the relations of due keys with the keys of a level."""
-        for name, now in zip(self.names, self.loop.now, strict=True):
+    def fill_due_keys(self, levels: np.ndarray, level: int) -> None:
+        """Fill the relations of due keys (`Loop.now`) with the keys of a level. levels: the level of each key."""
+        for name, due in zip(self.names, self.loop.now, strict=True):
             rows, begin = self.rows[name], self.begins[name]
             table = Table(rows.shape[0])
             chosen = rows[:, levels[begin : begin + rows.shape[1]] == level]
             table.insert(list(chosen), chosen.shape[1])
             table.settle()
-            self.database.tables[now] = table
-            self.database.forget_sizes(now)
+            self.database.tables[due] = table
+            self.database.forget_sizes(due)
 
-    def _circle(self, left: np.ndarray) -> EvaluationError:
-        """Return the error for keys that depend on each other in a cycle. `left`: the keys that are part of a cycle or depend
-        on one."""
+    def _cycle_error(self, left: np.ndarray) -> EvaluationError:
+        """Return the error for keys that need each other in a cycle. left: a mask of keys in a cycle or dependent on one."""
         inside = left[self.keys] & left[self.needed]
         after = dict(zip(self.keys[inside].tolist(), self.needed[inside].tolist(), strict=True))
         path = [next(iter(after))]
         while after[path[-1]] not in path:
             path.append(after[path[-1]])
         path = path[path.index(after[path[-1]]) :]
-        first = min(range(len(path)), key=lambda at: self._shown(path[at]))
-        path = path[first:] + path[:first]  # one beginning, so that the message does not depend on the numbers of symbols
-        circle = " → ".join(map(self._shown, [*path[:3], *([None] if len(path) > 3 else []), path[0]]))
+        texts = list(map(self._key_text, path))
+        first = texts.index(min(texts))  # the beginning must not depend on the numbers of symbols
+        path, texts = path[first:] + path[:first], texts[first:] + texts[:first]
+        circle = " → ".join([*texts[:3], *(["…"] if len(path) > 3 else []), texts[0]])
         needs = self._needs_of(path[0], after[path[0]])
         place = f" in file {needs.span.file} at line {needs.span.line}, column {needs.span.column}" if needs.span else ""
         text = f"keys that are aggregated in recursion need themselves: {circle}{place}, in the rule\n  {needs.rule}"
-        return EvaluationError(f"{text}\n  hint: {AROUND}")
+        return EvaluationError(f"{text}\n  hint: {ADVICE}")
 
     def _needs_of(self, key: int, needed: int) -> ir.Needs:
         """Return the declaration by which a key depends on another."""
         for needs in self.loop.needs:
-            keys, others = self._pairs(needs)
+            keys, others = self._dependencies(needs)
             if ((keys == key) & (others == needed)).any():
                 return needs
         raise AssertionError
 
-    def _shown(self, key: int | None) -> str:
+    def _key_text(self, key: int) -> str:
         """Return a key as text for an error: the relation and the values of its key columns."""
         from semi_naive.running.results.python_values import nested_values
 
-        if key is None:
-            return "…"
-        name = max((begin, name) for name, begin in self.begins.items() if begin <= key and self.rows[name].shape[1])[1]
-        program = self.database.program
-        types = [type_ for _, type_ in program.relations[f"{name}@key"].attributes]
-        at = key - self.begins[name]
-        values = [
-            next(iter(nested_values(column[at : at + 1], type_, program.types, self.database.values)))
-            for column, type_ in zip(self.rows[name], types, strict=True)
-        ]
-        written = (f'"{each}"' if isinstance(each, str) else str(each) for each in values)
-        return f"{name}({', '.join([*written, '…'])})"
+        _, name = max((begin, name) for name, begin in self.begins.items() if begin <= key and self.rows[name].shape[1])
+        program, row = self.database.program, key - self.begins[name]
+        texts = []
+        for column, (_, type_) in zip(self.rows[name], program.relations[f"{name}@key"].attributes, strict=True):
+            (value,) = nested_values(column[row : row + 1], type_, program.types, self.database.values)
+            texts.append(f'"{value}"' if isinstance(value, str) else str(value))
+        return f"{name}({', '.join([*texts, '…'])})"
 
 
 def _row_codes(columns: np.ndarray) -> np.ndarray:

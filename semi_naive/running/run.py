@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
@@ -26,9 +27,9 @@ from semi_naive.ra.storage.missing import RunMissing
 from semi_naive.ra.values import branches
 from semi_naive.ra.values.kinds import as_bits, dtype_of
 from semi_naive.running.beforehand import make_static_joins
-from semi_naive.running.choose_plan import NotGroups, PlanChoice, chosen, in_one_place, limits
+from semi_naive.running.choose_plan import NotGroups, PlanChoice, choose_plan, limit_sizes, why_in_one_place
 from semi_naive.running.driver.local import Local, TooLarge
-from semi_naive.running.loops import StepClock, rounds, undefined
+from semi_naive.running.loops import StepClock, rounds, undefined_warnings
 from semi_naive.running.progress.recovery import Recovery
 from semi_naive.running.progress.state import RunState
 from semi_naive.running.relations.spread import Spread
@@ -51,14 +52,14 @@ class ProgramRun(RunState):
     def run(self, facts, lenient: bool) -> Result:
         """Load the facts and evaluate the program within its limits. lenient: see `Program.run`."""
         bounded = limiting.within(self.config.query_seconds, self.config.query_bytes)
-        with open_account() as self.account, translate_failures(lambda: self.cluster.known), bounded:
+        with open_account() as self.account, translate_failures(lambda: self.cluster.context), bounded:
             self.account.claimed = True
-            if self.cluster.in_process and not self.bounded:
-                self._stay()
+            if self.cluster.in_process and not self.local_tuples_given:
+                self._allow_all_memory()
             return self._run(facts, lenient)
 
-    def _stay(self) -> None:
-        """Raise the bound of tuples in this process to the memory there is, as leaving it means starting Spark."""
+    def _allow_all_memory(self) -> None:
+        """Raise Config.local_tuples to what the memory of this host can hold, as more tuples require starting Spark."""
         capacity = int(memory.DRIVER_SHARE * memory.limit()) // BYTES_PER_TUPLE
         self.config = self.config.with_options({"local_tuples": max(capacity, self.config.local_tuples or 0)})
         self.loading.config = self.config
@@ -73,8 +74,8 @@ class ProgramRun(RunState):
             with part("load"):
                 self.recovery = Recovery(self, lambda names: self.load(facts, lenient, names))
             self._evaluate_all()
-            undefined_notes = undefined(self.compiled.loops.values(), self.database)
-            for line in [*undefined_notes, *unused_settings(self.config, {entry["plan"] for entry in self.plans})]:
+            settings = unused_settings(self.config, {entry["plan"] for entry in self.plans})
+            for line in [*undefined_warnings(self.compiled.loops.values(), self.database), *settings]:
                 log.warning("%s", line)
             result = Result(self)
             self.recovery.finished()
@@ -101,11 +102,11 @@ class ProgramRun(RunState):
                 raise ValueError(f"facts: {unknown('relation', name, self.asked.relations)}")
         for name, data in given.items():
             if isinstance(data, Table) and name in wanted:
-                self.database.tables[name] = data  # that no rule derives more of
+                self.database.tables[name] = data  # not copied, as no rule derives tuples of it
             if isinstance(data, Spread) and name in wanted:
-                self.database.on_partitions[name] = cast(Any, data)  # the same
+                self.database.on_partitions[name] = cast(Any, data)
         types = self.program.types
-        self.fed = {*given, *(each.relation for each in self.program.directives if each.kind == "input")}
+        self.given_from_outside = {*given, *(each.relation for each in self.program.directives if each.kind == "input")}
         passed = {name: data for name, data in given.items() if name in wanted and not isinstance(data, Table | Spread)}
         if passed:
             from semi_naive.io.python_data import source_of
@@ -114,8 +115,8 @@ class ProgramRun(RunState):
         self.loading.add_all(self._files(wanted - given.keys(), str(folder), options))
 
     def _files(self, wanted, folder: str, options: Options):
-        """The sources that the program names, by relation. A missing one raises its error when it is read, so that errors are
-        in the order of the sources. wanted: the relations to read."""
+        """Yield (relation, source) for the .input directives of the wanted relations. The source of a missing file raises its
+        error when it is read, so that errors come in the order of the directives."""
         for directive in self.program.directives:
             if directive.kind == "input" and directive.relation in wanted:
                 from semi_naive.io.reading import source_of_directive
@@ -123,46 +124,44 @@ class ProgramRun(RunState):
                 relation, types = self._declared(directive.relation), self.program.types
                 try:
                     yield relation.name, source_of_directive(directive, relation, types, folder, options)
-                except BadInput as missing:
+                except BadInput as error:
                     from semi_naive.io.unread import Given
 
-                    yield relation.name, Given(relation, types, partial(_raise_missing, missing))
+                    yield relation.name, Given(relation, types, partial(_raise_error, error))
 
     def _declared(self, name: str) -> Relation:
-        """A relation with all of its attributes, as its facts have them."""
+        """Return a relation with all attributes of its facts, also those that no rule reads."""
         pushed = self.compiled.pushdown.get(name)
         return pushed.relation if pushed else self.program.relations[name]
 
     def load_constants(self, wanted=None) -> None:
         """Load the facts in the program's text, for all relations or those in `wanted`."""
         rows: dict[str, list[Rule]] = {}
-        for stratum in self.compiled.strata:
-            plain = [rule for rule in stratum.rules if is_fact(rule) and (wanted is None or rule.head.relation in wanted)]
-            for rule in plain:
+        for rule in (rule for stratum in self.compiled.strata for rule in stratum.rules if is_fact(rule)):
+            if wanted is None or rule.head.relation in wanted:
                 rows.setdefault(rule.head.relation, []).append(rule)
         for name, facts in rows.items():
-            written = self.constant_columns(name, facts)
-            table = self.database.tables[name]
+            columns, table = self.constant_columns(name, facts), self.database.tables[name]
             if hasattr(table.reduction, "choose"):  # a choice-domain: the first fact in the text takes precedence
-                table.reduction.choose(table, list(written), len(facts))
+                table.reduction.choose(table, list(columns), len(facts))
             else:
-                self.loading.add_columns(name, written)
+                self.loading.add_columns(name, columns)
 
     def constant_columns(self, name: str, facts: list[Rule]) -> np.ndarray:
-        """Facts of a relation in the program's text, as columns (arity, n)."""
+        """Return facts of a relation that the program's text contains as columns (arity, n)."""
         kinds = self.program.relations[name].kinds
         columns = [self._column([rule.head.args[i] for rule in facts], kind) for i, kind in enumerate(kinds)]
         return np.array(columns, np.int64).reshape(len(kinds), len(facts))
 
     def _column(self, constants: list[Term], kind: Kind) -> np.ndarray:
-        """Constants as a column."""
+        """Return constants of a kind as an int64 column (n,): numbers as their bits, symbols and records as their ids."""
         if kind == Kind.RECORD:
-            return np.array([self._record(term) if isinstance(term, Pack) else 0 for term in constants], np.int64)
-        found = [cast(Const, term).value for term in constants]
-        return self.values.intern(found) if kind == Kind.SYMBOL else as_bits(np.array(found, dtype_of(kind)))
+            return np.array([self._record_id(term) if isinstance(term, Pack) else 0 for term in constants], np.int64)
+        written = [cast(Const, term).value for term in constants]
+        return self.values.intern(written) if kind == Kind.SYMBOL else as_bits(np.array(written, dtype_of(kind)))
 
-    def _record(self, pack: Pack) -> int:
-        """The id of a record of constants."""
+    def _record_id(self, pack: Pack) -> int:
+        """Return the id of a record of constants."""
         fields = np.array([self._column([term], term.kind) for term in pack.args], np.int64).reshape(-1, 1)
         return int((branches.branch_ids(pack.tag, fields, self.values) if pack.branch else self.values.pack(fields))[0])
 
@@ -170,8 +169,8 @@ class ProgramRun(RunState):
 
     @part("iterate")
     def _evaluate_all(self) -> None:
-        """Evaluate all strata in order. If runs are lost, continue where `Recovery` says."""
-        remaining = self._left()
+        """Evaluate all strata in order. If runs are lost, continue from the state that `Recovery` restores."""
+        remaining = self._strata_to_do()
         while remaining:
             number = remaining[0]
             loop = self.compiled.loops.get(number)
@@ -179,43 +178,44 @@ class ProgramRun(RunState):
             remaining = remaining[len(numbers) :]
             try:
                 if loop:
-                    self._loop(loop)
+                    self._evaluate_loop(loop)
                 else:
-                    self._placed(number)
+                    self._evaluate_located(number)
                 self.recovery.completed(numbers)
             except (RunsLost, RunMissing) as lost:
-                self.recovery.back(number, lost)
-                remaining = self._left()
+                self.recovery.recover(number, lost)
+                remaining = self._strata_to_do()
 
-    def _placed(self, number: int) -> None:
+    def _evaluate_located(self, number: int) -> None:
+        """Evaluate a stratum; errors about memory name it."""
         with memory.working_on(partial(self.place_of, number)):
             self.evaluate(number, self.strata[number])
 
-    def _loop(self, loop: StratumLoop) -> None:
-        """The strata of a loop, round after round."""
+    def _evaluate_loop(self, loop: StratumLoop) -> None:
+        """Evaluate the strata of a loop, round after round."""
         names = loop.remade(self.strata)
-        clock = self.recovery.take_up_loop(loop)
+        clock = self.recovery.resume_loop(loop)
         for _ in rounds(loop.of, self.database, self.config.max_iterations, clock):
-            self.recovery.stepped(loop, clock)
-            self.recovery.begin_again(names)
+            self.recovery.before_step(loop, clock)
+            self.recovery.reset_to_facts(names)
             for number in loop.numbers:
-                self._placed(number)
+                self._evaluate_located(number)
             if loop.of.steps:
-                self._told_step(loop, loop.of.steps, clock)
+                self._report_step(loop, loop.of.steps, clock)
                 self._sweep(clock.done)
 
     def _sweep(self, steps_done: int) -> None:
-        """Remove the files of steps that no relation has any more: on a cluster by a job, which is done after some steps."""
+        """Remove the files that no relation reads after a step; on a cluster, by a job every SWEPT_STEPS steps."""
         spread = self.database.on_partitions
         due = self.cluster.seems_local or steps_done % SWEPT_STEPS == 0
-        if due and spread and all(map(self.database.partitioned, spread)):  # others read files that they do not name
-            self.cluster.sweep(frozenset(path for each in spread.values() for path in cast(Any, each).paths))
+        if due and spread and all(map(self.database.partitioned, spread)):  # relations without indexes do not list their files
+            self.cluster.sweep(frozenset(path for relation in spread.values() for path in cast(Any, relation).paths))
 
-    def _told_step(self, loop: StratumLoop, steps: ir.Steps, clock: StepClock) -> None:
-        """Report progress after a step. Its number stands for the iteration."""
+    def _report_step(self, loop: StratumLoop, steps: ir.Steps, clock: StepClock) -> None:
+        """Report progress after a step of a loop: the number of steps done is reported as the iteration."""
         made = sum(map(self.database.count, steps.made))
         tuples = sum(self.database.count(name) for name in steps.collected & self.database.tables.keys())
-        self.now = (self.now or {}) | {"step": clock.step, "iteration": clock.done + 1, "tuples": tuples}
+        self.current_record = (self.current_record or {}) | {"step": clock.step, "iteration": clock.done + 1, "tuples": tuples}
         if self.progress:
             names = [name for name, _ in steps.columns]
             name = f"step {clock.step} of {', '.join(names[:MAX_NAMES])}" + " …" * (len(names) > MAX_NAMES)
@@ -226,84 +226,86 @@ class ProgramRun(RunState):
         names = ", ".join(self.strata[number].relations)
         return f"{names} (stratum {number + 1} of {len(self.strata)})"
 
-    def _left(self) -> list[int]:
+    def _strata_to_do(self) -> list[int]:
         return [number for number in range(len(self.strata)) if number not in self.recovery.done]
 
     def evaluate(self, number: int, stratum) -> None:
-        """Evaluate one stratum by the plan that is chosen for it."""
+        """Evaluate one stratum by the plan that is choose_plan for it."""
         for name in stratum.relations:
-            if name in self.fed and 0 < (table := self.database.tables[name]).count <= MAX_REMEMBERED_FACTS:
-                self.given[name] = snapshot(table)
+            if name in self.given_from_outside and 0 < (table := self.database.tables[name]).count <= MAX_REMEMBERED_FACTS:
+                self.remembered_facts[name] = snapshot(table)
         follows = any(self.program.relations[name].follows for name in stratum.relations)
-        if not stratum.rules and not follows:  # perhaps no longer, as none could make anything
+        if not stratum.rules and not follows:
             for name in stratum.relations:
                 self.database.tables[name].settle()
             return
-        if is_static(stratum.relations[0]):  # made for the stratum that reads it
+        if is_static(stratum.relations[0]):  # `make_static_joins` evaluates it, before the stratum that reads it
             return
         before = self.account.parts()
         stratum = make_static_joins(self, number, stratum)
-        self._begin(number, stratum)
-        choice = chosen(stratum, self.database, self.config, self.plan, self.cluster.cores)
-        plan, reason, trace = self._followed(number, stratum, choice)
+        self._begin_record(number, stratum)
+        choice = choose_plan(stratum, self.database, self.config, self.plan)
+        plan, reason, trace = self._evaluate_by_plan(number, stratum, choice)
         self.database.cache.clear()
         limiting.check_bytes(now=True)
         for name in stratum.relations:
             self.database.forget_sizes(name)
+        self._record_plan(number, stratum, plan, reason, trace, spent_between(before, self.account.parts()))
+
+    def _record_plan(self, number: int, stratum, plan: str, reason: str, trace: dict | None, spent: dict[str, float]) -> None:
+        """Add the record of an evaluated stratum to `plans`; the times of the earlier rounds of a loop are added up. spent: the
+        seconds of each part of the account."""
         tuples = sum(self.database.count(name) for name in stratum.relations)
-        spent = spent_between(before, self.account.parts())
         entry: dict = {
             "number": number, "relations": list(stratum.relations), "plan": plan, "reason": reason, "tuples": tuples,
             "recursive": stratum.recursive,
         }  # fmt: skip
-        earlier = [each for each in self.plans if each["number"] == number]
-        for each in earlier:  # a round before
-            entry["rounds"] = each.get("rounds", 1) + 1
-            spent = {name: spent.get(name, 0.0) + each["account"].get(name, 0.0) for name in PARTS}
-            self.plans.remove(each)
+        for earlier in [entry for entry in self.plans if entry["number"] == number]:
+            entry["rounds"] = earlier.get("rounds", 1) + 1
+            spent = {name: spent.get(name, 0.0) + earlier["account"].get(name, 0.0) for name in PARTS}
+            self.plans.remove(earlier)
         entry |= {"seconds": sum(spent.values()), "account": spent}
-        self.plans.append(entry | self.came(number) | ({"trace": trace} if trace else {}))
-        self.plans.sort(key=lambda each: each["number"])  # some may have been done by another process
+        self.plans.append(entry | self.course_record(number) | ({"trace": trace} if trace else {}))
+        self.plans.sort(key=lambda each: each["number"])  # a checkpoint may have restored later strata
 
-    def _begin(self, number: int, stratum) -> None:
-        """Make `so_far` describe this stratum from now on."""
-        self.look, self.began = None, time.perf_counter()
-        self.now = {
+    def _begin_record(self, number: int, stratum) -> None:
+        """Begin the record of a stratum for `so_far`."""
+        self.trace_so_far, self.stratum_began = None, time.perf_counter()
+        self.current_record = {
             "number": number, "relations": list(stratum.relations), "plan": "running", "reason": "", "tuples": 0,
             "iteration": 0, "recursive": stratum.recursive,
         }  # fmt: skip
 
-    def _course(self, number: int, stratum) -> Course | None:
-        return self.courses.setdefault(number, Course()) if stratum.recursive else None
+    def _set_trace_so_far(self, trace_so_far: Callable[[], dict]) -> None:
+        self.trace_so_far = trace_so_far
 
-    def _watched(self, look) -> None:
-        self.look = look
-
-    def _followed(self, number: int, stratum, choice: PlanChoice):
-        """Evaluate a stratum as chosen, or by another plan if it turns out too large. Return (plan, reason, trace)."""
+    def _evaluate_by_plan(self, number: int, stratum, choice: PlanChoice):
+        """Evaluate a stratum by the chosen plan, or on the partitions if it grows too large. Return (plan, reason, trace)."""
         running = self.recovery.running
         resumed = running if running and running["number"] == number else None
         choice = PlanChoice("balanced", "taken up from a checkpoint") if resumed else choice
-        reason_to_stay = in_one_place(stratum, self.program.relations)
+        reason_to_stay = why_in_one_place(stratum, self.program.relations)
         budget = None if reason_to_stay else self.config.local_tuples
         local = Local(
-            stratum, number, self.database, self.indexes, self.profile, budget, self._telling(number, stratum), self._watched,
-            limits=limits(stratum.relations, self.program), max_iterations=self.config.max_iterations,
-            multiway=self.config.multiway, memory=self.config.memory, stays=reason_to_stay, small=self.config.small_delta,
-            cores=self.cluster.here, bodies=self.planned.get(number, {}), course=self._course(number, stratum),
+            stratum, number, self.database, self.indexes, self.profile, budget, self._progress_reporter(number, stratum),
+            self._set_trace_so_far,
+            limits=limit_sizes(stratum.relations, self.program), max_iterations=self.config.max_iterations,
+            multiway=self.config.multiway, memory=self.config.memory, reason_to_stay=reason_to_stay,
+            small=self.config.small_delta, cores=self.cluster.driver_cores, bodies=self.planned.get(number, {}),
+            course=self.courses.setdefault(number, Course()) if stratum.recursive else None,
         )  # fmt: skip
         if number in self.looping:
             self.planned[number] = local.bodies  # the next round reuses the plans while sizes do not change
         if resumed:
             local.iteration = resumed["iteration"]
         if self.cluster.in_process:
-            local.most = max(local.most, self.config.local_tuples or 0)
+            local.max_tuples = max(local.max_tuples, self.config.local_tuples or 0)
         edges_shape = choice.groups.following if choice.groups else None
-        if edges_shape and edges_shape.closure:  # there is something better for a large one
+        if edges_shape and edges_shape.closure:  # the decomposed plan is faster for a large closure
             pairs = MAX_CLOSURE_PAIRS_PER_EDGE * self.database.count(edges_shape.edges)
-            local.most = max(MAX_CLOSURE_PAIRS_IN_DRIVER, pairs)
-            local.budget = local.budget and min(local.budget, local.most)
-            local.small = 0  # its record says what was born in each iteration
+            local.max_tuples = max(MAX_CLOSURE_PAIRS_IN_DRIVER, pairs)
+            local.budget = local.budget and min(local.budget, local.max_tuples)
+            local.small = 0  # not on the machine: the record of a closure has the tuples born in each iteration
         self.bodies[number], reason = local.bodies, choice.reason
         if choice.plan == "local":
             self.database.collect(stratum.reads, stratum.relations)
@@ -319,19 +321,19 @@ class ProgramRun(RunState):
                 reason = f"{large} in iteration {local.iteration + 1}" if str(large) else reason
                 reason += f"; {choice.groups.reason}" if choice.groups else ""
         self._make_streamed(stratum)
-        return self._handed_over(local, choice.groups, reason)
+        return self._evaluate_by_partitions(local, choice.groups, reason)
 
     def _make_streamed(self, stratum) -> None:
-        """Make the tables, left out so far, of what a stratum reads that is not evaluated in this process."""
+        """Evaluate the streamed relations that a stratum reads into tables, as the stratum is not evaluated in this process."""
         self.streamed -= stratum.reads
-        for number, each in enumerate(self.strata):
-            if each.relations[0] in stratum.reads & self.database.streams.keys():
-                del self.database.streams[each.relations[0]]
-                self._followed(number, each, chosen(each, self.database, self.config, self.plan, self.cluster.cores))
+        for number, source in enumerate(self.strata):
+            if source.relations[0] in stratum.reads & self.database.streams.keys():
+                del self.database.streams[source.relations[0]]
+                self._evaluate_by_plan(number, source, choose_plan(source, self.database, self.config, self.plan))
 
-    def _handed_over(self, local: Local, groups, reason: str):
-        """Evaluate a stratum that is too large for one process. Return (plan, reason, trace). The modules of a plan are
-        imported here, as most programs need none."""
+    def _evaluate_by_partitions(self, local: Local, groups, reason: str):
+        """Evaluate a stratum on the partitions: in `groups` if possible, else by the balanced plan. Return (plan, reason,
+        trace). The modules of a plan are imported here, as most programs need none."""
         if groups:
             try:
                 return "decomposed", reason, self._decomposed(local, groups, reason)
@@ -348,35 +350,36 @@ class ProgramRun(RunState):
         return "balanced", reason, Fixpoint(partitioned, self.recovery).run()
 
     def _decomposed(self, local: Local, groups, reason: str) -> dict:
-        """Evaluate a stratum by the decomposed plan, and return the trace."""
+        """Evaluate a stratum by the decomposed plan, and return the trace. Raises NotGroups and TooLarge."""
         if groups.following:
             from semi_naive.running.decomposition.reaching import follow
 
             del self.bodies[local.number]
-            lazy = self._unread(groups.following.relation, local.number)
+            lazy = self._is_read_by_itself_only(groups.following.relation, local.number)
             return follow(groups.following, local, self.database, self.cluster, self.config, reason, lazy)
         from semi_naive.running.decomposition.decomposed import Decomposed
 
         forced = self.plan == "decomposed"
         return Decomposed(local, self.database, self.cluster, self.config, groups.carried, reason, forced).run()
 
-    def _unread(self, name: str, number: int) -> bool:
-        """True if only its own stratum reads a relation: then its tuples may be made on demand."""
+    def _is_read_by_itself_only(self, name: str, number: int) -> bool:
+        """True if no other stratum reads a relation, so that its tuples may be computed on demand. number: its stratum."""
         return not self.keeps and number not in self.looping and not self.read_by.get(name, set()) - {number}
 
-    def _telling(self, number: int, stratum):
-        """Return the function that reports the progress of a stratum, or None if there is no listener."""
+    def _progress_reporter(self, number: int, stratum):
+        """Return a function that reports the progress of a stratum, `report(iteration, delta tuples, all tuples, **pieces)`;
+        None if there is no listener."""
         if self.progress is None and self.watch is None:
             return None
         name = ", ".join(stratum.relations[:MAX_NAMES]) + " …" * (len(stratum.relations) > MAX_NAMES)
 
-        def tell(iteration: int, delta: int, tuples: int, **pieces) -> None:
-            self.now = (self.now or {}) | {"iteration": iteration, "tuples": tuples, **pieces}
+        def report(iteration: int, delta: int, tuples: int, **pieces) -> None:
+            self.current_record = (self.current_record or {}) | {"iteration": iteration, "tuples": tuples, **pieces}
             if self.progress:
                 self.progress(name, number + 1, len(self.compiled.strata), iteration, delta, tuples)
 
-        return tell
+        return report
 
 
-def _raise_missing(error: Exception, values) -> np.ndarray:
+def _raise_error(error: Exception, values) -> np.ndarray:
     raise error

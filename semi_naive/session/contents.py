@@ -94,7 +94,7 @@ class View:
         """Keep the tables until the session is closed."""
         self.session.pinned.append(self)
 
-    def _paying(self, part: str) -> AbstractContextManager:
+    def _charged_to(self, part: str) -> AbstractContextManager:
         """Return a context that does nothing: a session keeps no account of time."""
         return nullcontext()
 

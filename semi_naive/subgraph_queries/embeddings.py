@@ -23,20 +23,23 @@ ROWS = 1 << 20  # rows of a record batch
 def embedding_query(
     pattern: Pattern, symmetry: bool, order=None, triangles: bool = False, injective: bool = True
 ) -> ConjunctiveQuery:
-    """The matches of a pattern, each once with `symmetry`; its variables a, b, c, … are the pattern's vertices in order.
+    """Return the query for the matches of a pattern. Its variables a, b, c, … are the pattern's vertices in order.
+
+    symmetry: find each subgraph once. order: the user's order of vertices. triangles: join the relation of triangles.
     injective: the vertices of a match are distinct.
 
     diamond(a, b, c, d) :- up(a, b), edge(a, c), edge(a, d), edge(b, c), edge(b, d), c < d.
     """
-    less = pattern.ordered if symmetry else set()
-    covers = _covers(pattern) if triangles and not pattern.directed else []
+    less = pattern.ordered if symmetry else set()  # pairs of vertices whose matches ascend
+    covers = _covering_triangles(pattern) if triangles and not pattern.directed else []
     atoms = [_triangle_atom(cover, less) for cover in covers]
     covered = {edge for cover in covers for edge in combinations(cover, 2)}
-    told = {edge for cover in covers if _is_ordered(cover, less) for edge in combinations(cover, 2)}
+    ordered_by_triangle = {edge for cover in covers if _is_ordered(cover, less) for edge in combinations(cover, 2)}
     for u, v in pattern.edges:
-        if (u, v) not in covered or ((u, v) not in told and {(u, v), (v, u)} & less):
+        order_is_open = (u, v) not in ordered_by_triangle and {(u, v), (v, u)} & less
+        if (u, v) not in covered or order_is_open:
             atoms.append(_edge_atom(u, v, less, pattern.directed))
-    comparisons = tuple(_comparisons(pattern, less)) if injective else ()
+    comparisons = tuple(_vertex_comparisons(pattern, less)) if injective else ()
     return ConjunctiveQuery(tuple(atoms), comparisons, _checked_order(pattern, order))
 
 
@@ -49,34 +52,35 @@ def _edge_atom(u: int, v: int, less, directed: bool) -> QueryAtom:
     return QueryAtom("edge", (VARIABLES[u], VARIABLES[v]))
 
 
-def _comparisons(pattern: Pattern, less):
-    """Yield comparisons of vertices without an edge: their order if it does not follow from others, else that they are
-    distinct."""
+def _vertex_comparisons(pattern: Pattern, less):
+    """Yield the comparisons of vertices without an edge: their order unless it follows from others, or that they differ."""
     for u, v in pattern.apart():
-        if (pair := next((pair for pair in ((u, v), (v, u)) if pair in less), None)) is None:
+        low, high = (v, u) if (v, u) in less else (u, v)
+        if (low, high) not in less:
             yield Comparison("!=", VARIABLES[u], VARIABLES[v])
-        elif not any((pair[0], w) in less and (w, pair[1]) in less for w in range(pattern.size)):
-            yield Comparison("<", VARIABLES[pair[0]], VARIABLES[pair[1]])
+        elif not any((low, w) in less and (w, high) in less for w in range(pattern.size)):
+            yield Comparison("<", VARIABLES[low], VARIABLES[high])
 
 
-def _covers(pattern: Pattern) -> list[tuple[int, int, int]]:
+def _covering_triangles(pattern: Pattern) -> list[tuple[int, int, int]]:
     """Return triangles of the pattern, each with at least two edges that earlier ones do not have."""
     triangles, covered = [], set()
-    for least in (3, 2):
+    for min_new_edges in (3, 2):
         for cover in combinations(range(pattern.size), 3):
             edges = set(combinations(cover, 2))
-            if edges <= set(pattern.edges) and len(edges - covered) >= least:
+            if edges <= set(pattern.edges) and len(edges - covered) >= min_new_edges:
                 triangles.append(cover)
                 covered |= edges
     return triangles
 
 
 def _is_ordered(cover, less) -> bool:
+    """True if all pairs of a triangle's vertices have an order."""
     return all((u, v) in less or (v, u) in less for u, v in combinations(cover, 2))
 
 
 def _triangle_atom(cover, less) -> QueryAtom:
-    """Return the atom of a triangle."""
+    """Return the atom of a triangle: over `triangle` in ascending order, or over `corner` if its vertices have no order."""
     if not _is_ordered(cover, less):
         return QueryAtom("corner", tuple(VARIABLES[v] for v in cover))
     ascending = sorted(cover, key=lambda v: sum((u, v) in less for u in cover))
@@ -95,30 +99,30 @@ def _checked_order(pattern: Pattern, order) -> tuple[str, ...] | None:
 
 
 def find_matches(query: ConjunctiveQuery, vertices, plan: str, count: bool, memory: int | None, spark, trace=None):
-    """Count or list the matches of a query: a number, or (n, variables) int32, columns in the order of VARIABLES. vertices:
-    `Vertices`, or, for the plan boxed, a `StoredGraph`. Plans that keep a trace call `trace` with it."""
+    """Count or list the matches of a query. Return a number, or rows (n, variables) of int32, with columns in the order of
+    VARIABLES. vertices: `Vertices`, or, for the plan boxed, a `StoredGraph`. Plans that keep a trace call `trace` with it."""
     if isinstance(vertices, StoredGraph):
-        boxed, rows = vertices.search(query, count, memory, _context(spark) if spark is not None else None)
+        boxed, rows = vertices.search(query, count, memory, _spark_context(spark) if spark is not None else None)
         if trace:
             trace(boxed.trace)
         return boxed.count if count else rows
     tries = vertices.want({atom.relation for atom in query.atoms})
-    if plan == "leapfrog" and _elsewhere(spark):
-        found = shares.run_shares(query, tries, _context(spark), count=count)
+    if plan == "leapfrog" and spark is not None and not on_this_host(_spark_context(spark).master):
+        found = shares.run_shares(query, tries, _spark_context(spark), count=count)
     elif plan == "leapfrog":
         found = leapfrog.leapfrog_join(query, tries, count=count)
     elif plan == "boxed":
-        boxed = boxing.run_boxed(query, tries, memory, count=count, sc=_context(spark) if spark is not None else None)
+        boxed = boxing.run_boxed(query, tries, memory, count=count, sc=_spark_context(spark) if spark is not None else None)
         found = boxed.count if count else boxed.rows
         if trace:
             trace(boxed.trace)
     else:
-        found = _on_partitions(query, vertices, plan, count, memory, _context(spark), trace)
+        found = _run_bigjoin(query, vertices, plan, count, memory, _spark_context(spark), trace)
     return found if count else found.astype(np.int32)[:, np.argsort(query.variables)]
 
 
-def _on_partitions(query: ConjunctiveQuery, vertices: Vertices, plan: str, count: bool, memory: int | None, sc, trace):
-    """Evaluate a query on the partitions, and return the number of matches or their rows (n, vertices)."""
+def _run_bigjoin(query: ConjunctiveQuery, vertices: Vertices, plan: str, count: bool, memory: int | None, sc, trace):
+    """Evaluate a query by BiGJoin on the partitions, and return the number of matches or their rows (n, vertices)."""
     batch = None if memory is None else max(1, memory // 8)
     query = replace(query, order=query.order or orders.choose_order(query, vertices.tries))
     number, rows, record = vertices.on_partitions(sc, plan == "bigjoin-s").run(query, not count, batch)
@@ -127,12 +131,7 @@ def _on_partitions(query: ConjunctiveQuery, vertices: Vertices, plan: str, count
     return number if count else rows.T
 
 
-def _elsewhere(spark) -> bool:
-    """True if Spark has other hosts. On one host, threads of this process do the work."""
-    return spark is not None and not on_this_host(_context(spark).master)
-
-
-def _context(spark):
+def _spark_context(spark):
     """Return the SparkContext of a session; without one, that of this process, which is started if need be."""
     from semi_naive.ra.spark import spark_context
 
@@ -170,7 +169,7 @@ class Subgraphs(Tuples):
         return pa.schema([(name, kind) for name in self.columns])
 
     def to_batches(self, dictionaries: bool = False):
-        """An iterator of pyarrow RecordBatches of the graph's own vertices: int64, or strings."""
+        """Return an iterator of pyarrow RecordBatches with the vertices of the user's graph: int64, or strings."""
         count = self.matches.piece if isinstance(self.matches, StoredRows) else ROWS
         return in_threads(lambda begin: self._batch(begin, begin + count, dictionaries), range(0, len(self.matches), count))
 
@@ -186,17 +185,17 @@ class Subgraphs(Tuples):
         return pa.record_batch(columns, schema=dictionary_encoded(self.arrow_schema(), dictionaries))
 
     def to_df(self):
-        """A Spark DataFrame, made of the matches in this process."""
+        """Return a Spark DataFrame, made of the matches in this process."""
         from semi_naive.ra.spark.spark_context import active_connect_session
 
         if active_connect_session() is None:
-            _context(None)
+            _spark_context(None)
         from pyspark.sql import SparkSession
 
         return SparkSession.builder.getOrCreate().createDataFrame(self.to_arrow())
 
     def explain(self) -> str:
-        """The plan, and the query that stands for the pattern."""
+        """Describe the plan, and the query for the pattern."""
         order = self.query.order or (self.trace or {}).get("order")
         body = ", ".join(map(str, (*self.query.atoms, *self.query.comparisons)))
         vertices = ", ".join(f"{variable} is {name}" for variable, name in zip(VARIABLES, self.columns, strict=False))

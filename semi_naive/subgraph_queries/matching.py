@@ -79,30 +79,30 @@ def subgraphs(
     """
     _check_options(plan, memory, trace, local_dir)
     pattern = Pattern.of(pattern, directed)
-    stored = (memory, local_dir) if _plan(plan, memory) == "boxed" and not triangles else None
+    resolved_plan = _resolved_plan(plan, memory)
+    stored = (memory, local_dir) if resolved_plan == "boxed" and not triangles else None
     place = working_on(lambda: "the search for subgraphs", HELPS)
-    with place, translate_failures(folder=local_dir), _vertices_of(graph, directed, stored, reading) as vertices:
+    with place, translate_failures(folder=local_dir), _numbered_graph(graph, directed, stored, reading) as vertices:
         if vertices.directed != directed:
             raise ValueError(f"the graph was prepared with directed={vertices.directed}, and searched with directed={directed}")
-        embeddings = len(pattern.automorphisms) if count and not symmetry else 1  # of each subgraph
+        counts_embeddings = count and not symmetry and not homomorphisms
+        embeddings_per_subgraph = len(pattern.automorphisms) if counts_embeddings else 1
         direct = order is not None or memory is not None or triangles or plan not in ("auto", "leapfrog")
-        if homomorphisms:
-            embeddings = 1
         if count and factorised and not direct and (found := factorised_count(pattern, vertices, homomorphisms)) is not None:
-            return found * embeddings
+            return found * embeddings_per_subgraph
         query = embedding_query(pattern, (symmetry or count) and not homomorphisms, order, triangles, not homomorphisms)
         records = []
-        found = find_matches(query, vertices, _plan(plan, memory), count, memory, spark, records.append)
+        found = find_matches(query, vertices, resolved_plan, count, memory, spark, records.append)
         record = records[-1] if records else None
         if trace and record:
             trace(record)
         if count:
-            return found * embeddings
-        return Subgraphs(pattern.names, found, vertices, vertices.values, query, _plan(plan, memory), record)
+            return found * embeddings_per_subgraph
+        return Subgraphs(pattern.names, found, vertices, vertices.values, query, resolved_plan, record)
 
 
-def _vertices_of(graph, directed: bool, stored: tuple[int, str | None] | None, reading: dict):
-    """Return the graph with numbered vertices: as given, or read. stored: (memory, folder), if it is to be in files."""
+def _numbered_graph(graph, directed: bool, stored: tuple[int, str | None] | None, reading: dict):
+    """Return the graph with numbered vertices. stored: (memory, folder) to keep it in files; None to keep it in memory."""
     if isinstance(graph, Vertices):
         return nullcontext(graph)
     return StoredGraph.of(graph, directed, *stored, **reading) if stored else Vertices.of(graph, directed, **reading)
@@ -115,36 +115,36 @@ def _check_options(plan: str, memory: int | None, trace=None, local_dir: str | N
     if memory is not None and (isinstance(memory, bool) or not isinstance(memory, int) or memory < 1):
         raise ValueError(f"memory={memory!r}: expected a number of bytes")
     if plan == "boxed" and memory is None:
-        raise ValueError("plan='boxed' keeps to a number of bytes: give memory=")
+        raise ValueError("plan='boxed' requires memory= (a byte budget)")
     if plan == "leapfrog" and memory is not None:
         raise ValueError("plan='leapfrog' has everything in memory: use plan='boxed' to keep to memory=")
-    if local_dir is not None and _plan(plan, memory) != "boxed":
+    if local_dir is not None and _resolved_plan(plan, memory) != "boxed":
         raise ValueError("local_dir= requires plan='boxed', which writes files there: give memory=")
-    if trace is not None and _plan(plan, memory) == "leapfrog":
+    if trace is not None and _resolved_plan(plan, memory) == "leapfrog":
         raise ValueError("plan='leapfrog' keeps no trace: use plan='boxed' with memory=, 'bigjoin' or 'bigjoin-s'")
 
 
-def _plan(plan: str, memory: int | None) -> str:
-    return plan if plan != "auto" else "leapfrog" if memory is None else "boxed"
+def _resolved_plan(plan: str, memory: int | None) -> str:
+    """Return the plan that "auto" stands for, or the plan that was requested."""
+    if plan != "auto":
+        return plan
+    return "leapfrog" if memory is None else "boxed"
 
 
 def factorised_count(pattern: Pattern, vertices: Vertices, homomorphisms: bool = False) -> int | None:
-    """Count subgraphs, or homomorphisms, from the counts of homomorphisms, which are not listed. None if the pattern is
-    directed or a clique, if a merged pattern cannot be counted so (`Vertices.counter`), or if a count may overflow."""
+    """Count subgraphs, or homomorphisms, without listing them: from the counts of homomorphisms of merged patterns. None if
+    the pattern is directed or a clique, if `Vertices.counter` does not support a pattern, or if a count may overflow."""
     if pattern.directed or pattern.is_clique:
         return None
-    if homomorphisms:
-        counter = vertices.counter(pattern)
-        try:
-            return counter and counter()
-        except OverflowError:
-            return None
-    shapes = [(times, shape, vertices.counter(shape)) for times, shape in pattern.merged()]
-    if any(counter is None for _, _, counter in shapes):
+    patterns = [(1, pattern)] if homomorphisms else pattern.merged()
+    counters = [(coefficient, vertices.counter(merged)) for coefficient, merged in patterns]
+    if any(counter is None for _, counter in counters):
         return None
     try:
-        embeddings = sum(times * counter() for times, _, counter in shapes)
+        embeddings = sum(coefficient * counter() for coefficient, counter in counters)
     except OverflowError:
         return None
+    if homomorphisms:
+        return embeddings
     assert embeddings % len(pattern.automorphisms) == 0
     return embeddings // len(pattern.automorphisms)

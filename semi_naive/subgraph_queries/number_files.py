@@ -1,7 +1,7 @@
 """Columns of numbers in files, and passes over them that take a number of bytes of memory.
 
-A pass reads a column a piece at a time. Where it needs the values of ids, it has those of a *window* of the ids in memory, and
-is repeated for each window.
+A pass reads a column a piece at a time. If it needs the values of ids, those of a *window* of the ids are in memory, and the
+pass is repeated for each window.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -13,9 +13,10 @@ from semi_naive.ra.storage.external_sort import ExternalSort
 from semi_naive.ra.storage.number_file import NumberFile
 from semi_naive.ra.storage.runs import Store
 
-PIECE_SHARE = 64  # a piece may take this part of the memory: some ten arrays of its size exist at a time
-WINDOW_SHARE = 4  # the numbers of a window
-SORT_SHARE = 2  # a sort
+# Divisors of the memory that a pass may take.
+PIECE_SHARE = 64  # for a piece: about ten arrays of its size exist at a time
+WINDOW_SHARE = 4  # for a window
+SORT_SHARE = 2  # for a sort
 LEAST_PIECE = 1 << 10  # numbers of a piece
 
 
@@ -29,66 +30,66 @@ class NumberFiles:
 
     @property
     def piece(self) -> int:
-        """The numbers of 8 bytes of a piece."""
+        """The size of a piece, in numbers of 8 bytes."""
         return max(self.memory // PIECE_SHARE // 8, LEAST_PIECE)
 
     @property
     def window(self) -> int:
-        """The numbers of 8 bytes of a window."""
+        """The size of a window, in numbers of 8 bytes."""
         return self.memory // WINDOW_SHARE // 8
 
-    def _name(self) -> str:
+    def _new_name(self) -> str:
         self.files += 1
         return f"column.{self.files}"
 
     def new(self, dtype=np.int32) -> NumberFile:
         """Return an empty column."""
-        return NumberFile.create(self.store.path(self._name()), dtype)
+        return NumberFile.create(self.store.path(self._new_name()), dtype)
 
     def sort(self) -> ExternalSort:
-        return ExternalSort(self.store, self._name(), self.memory // SORT_SHARE)
+        return ExternalSort(self.store, self._new_name(), self.memory // SORT_SHARE)
 
     def pieces(self, *columns: NumberFile) -> Iterator[tuple[np.ndarray, ...]]:
         """Yield the pieces of columns of one size, side by side."""
         return zip(*(column.pieces(self.piece) for column in columns), strict=True)
 
-    def written(self, pieces: Iterable[tuple[np.ndarray, ...]], *dtypes) -> tuple[NumberFile, ...]:
-        """Return new columns with these pieces, given side by side."""
-        out = tuple(self.new(dtype) for dtype in dtypes)
-        for some in pieces:
-            for column, numbers in zip(out, some, strict=True):
+    def write_columns(self, pieces: Iterable[tuple[np.ndarray, ...]], *dtypes) -> tuple[NumberFile, ...]:
+        """Write pieces, each a tuple of arrays, one for each new column, and return the columns."""
+        columns = tuple(self.new(dtype) for dtype in dtypes)
+        for piece in pieces:
+            for column, numbers in zip(columns, piece, strict=True):
                 column.append(numbers)
-        return out
+        return columns
 
     def positions_in(self, column: NumberFile, values: NumberFile) -> NumberFile:
         """Return the positions of a column's numbers among ascending values, and remove the column."""
 
-        def of_window(begin: int, window: np.ndarray, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            which = np.flatnonzero((some >= window[0]) & (some <= window[-1]))
-            return which, begin + np.searchsorted(window, some[which])
+        def in_window(begin: int, window: np.ndarray, piece: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            places = np.flatnonzero((piece >= window[0]) & (piece <= window[-1]))
+            return places, begin + np.searchsorted(window, piece[places])
 
-        return self._by_windows(column, values, of_window, np.int32)
+        return self._by_windows(column, values, in_window, np.int32)
 
     def values_at(self, column: NumberFile, values: NumberFile, dtype=np.int32) -> NumberFile:
         """Return the values at the positions that a column has, and remove the column."""
 
-        def of_window(begin: int, window: np.ndarray, some: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            which = np.flatnonzero((some >= begin) & (some < begin + len(window)))
-            return which, window[some[which] - begin]
+        def in_window(begin: int, window: np.ndarray, piece: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            places = np.flatnonzero((piece >= begin) & (piece < begin + len(window)))
+            return places, window[piece[places] - begin]
 
-        return self._by_windows(column, values, of_window, dtype)
+        return self._by_windows(column, values, in_window, dtype)
 
-    def _by_windows(self, column: NumberFile, values: NumberFile, of_window, dtype) -> NumberFile:
-        """Replace the numbers of a column by a function of (begin of a window, a window of values, a piece), which returns the
-        places that it replaces and their numbers. Takes a pass over the column for each window."""
+    def _by_windows(self, column: NumberFile, values: NumberFile, in_window, dtype) -> NumberFile:
+        """Replace the numbers of a column by a pass over it for each window of `values`. in_window(begin of the window, window,
+        piece of the column) returns the places in the piece that it replaces, and their new numbers."""
         found: NumberFile | None = None
         for number, window in enumerate(values.pieces(self.window)):
             out = self.new(dtype)
             earlier = found.pieces(self.piece) if found else None
-            for some in column.pieces(self.piece):
-                numbers = next(earlier) if earlier else np.zeros(len(some), dtype)
-                which, new = of_window(number * self.window, window, some)
-                numbers[which] = new
+            for piece in column.pieces(self.piece):
+                numbers = next(earlier) if earlier else np.zeros(len(piece), dtype)
+                places, new = in_window(number * self.window, window, piece)
+                numbers[places] = new
                 out.append(numbers)
             if found:
                 found.remove()
@@ -96,37 +97,37 @@ class NumberFiles:
         column.remove()
         return found or self.new(dtype)
 
-    def counts(self, pieces: Callable[[], Iterable[np.ndarray]], size: int) -> NumberFile:
-        """Return how often each id below `size` occurs. Takes a pass over the pieces for each window."""
+    def count_ids(self, pieces: Callable[[], Iterable[np.ndarray]], size: int) -> NumberFile:
+        """Return how often each id below `size` occurs, by a pass for each window. pieces: returns the pieces of a pass."""
         out = self.new()
         for begin in range(0, size, self.window):
             counts = np.zeros(min(self.window, size - begin), np.int64)
-            for some in pieces():
-                inside = some[(some >= begin) & (some < begin + len(counts))]
-                inside -= begin
-                np.add.at(counts, inside, 1)
+            for piece in pieces():
+                inside = piece[(piece >= begin) & (piece < begin + len(counts))]
+                np.add.at(counts, inside - begin, 1)
             out.append(counts)
         return out
 
     def sorting_positions(self, column: NumberFile) -> NumberFile:
-        """Return the positions of a column's numbers in their ascending order; of equal numbers, ascending positions."""
+        """Return the positions of a column's numbers in ascending order of the numbers; equal ones keep their order."""
         sort, begin, out = self.sort(), 0, self.new()
-        for some in column.pieces(self.piece):
-            sort.add(packed(some, np.arange(begin, begin + len(some), dtype=np.int32)))
-            begin += len(some)
+        for piece in column.pieces(self.piece):
+            sort.add(pack_pairs(piece, np.arange(begin, begin + len(piece), dtype=np.int32)))
+            begin += len(piece)
         for words in sort.pieces():
-            out.append(unpacked(words)[1])
+            _, positions = unpack_pairs(words)
+            out.append(positions)
         return out
 
 
-def packed(high: np.ndarray, low: np.ndarray) -> np.ndarray:
-    """Return words of two ids each."""
+def pack_pairs(high: np.ndarray, low: np.ndarray) -> np.ndarray:
+    """Return 64-bit words of two ids each."""
     words = high.astype(np.uint64)
     words <<= np.uint64(32)
     words |= low.astype(np.uint64)
     return words
 
 
-def unpacked(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the two ids of words."""
+def unpack_pairs(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the (high, low) ids of words."""
     return (words >> np.uint64(32)).astype(np.int32), (words & np.uint64(0xFFFFFFFF)).astype(np.int32)

@@ -43,10 +43,10 @@ PROPOSALS_PER_PARTITION = 1 << 24  # proposals processed at a time, if no limit 
 
 
 class PartitionedGraph:
-    """The relations of a graph on the partitions of a SparkContext, by default as many as it has cores.
+    """The relations of a graph on the partitions of a SparkContext, by default one for each core.
 
     relations: {name: columns (arity, n)}; a relation is loaded when a pattern first needs it.
-    split: BiGJoin-S: heavy buckets of an index are split or copied (`running.relations.splitting`).
+    split: use BiGJoin-S, which splits or copies heavy buckets of an index (`running.relations.splitting`).
     """
 
     def __init__(self, relations: Mapping[str, Any], sc, split: bool = False, partitions: int | None = None):
@@ -65,8 +65,9 @@ class PartitionedGraph:
         self.cluster.release()
 
     def run(self, query: ConjunctiveQuery, rows: bool, batch: int | None = None) -> tuple[int, np.ndarray, dict]:
-        """Evaluate a query whose order of variables is given: (matches, their columns in the order of the query's variables if
-        `rows`, the record). `batch`: proposals in flight at a time, of all partitions together."""
+        """Evaluate a query whose order of variables is given. Return (number of matches, their columns in the order of the
+        query's variables, the record); without `rows` there are no columns. batch: the proposals of all partitions that are
+        processed at a time."""
         self._load({atom.relation for atom in query.atoms})
         batch = batch or PROPOSALS_PER_PARTITION * self.statics.map.partitions
         record, found, count = Record(query.order, self.split, batch, self.statics.map.partitions), [], 0
@@ -74,16 +75,19 @@ class PartitionedGraph:
             version = self._version(query, rows)
             record.begin(version)
             stale: list[list[str]] = [[] for _ in range(record.partitions)]
-            for results, left in evaluate_in_rounds(self.cluster, self._world(), [version], record.threshold, "pattern"):
+            values = self.cluster.share_values(self.database.values)
+            world = World(self.statics.partitioned, self.statics.replicated, values, self.cluster.store.path("tries"))
+            for results, left in evaluate_in_rounds(self.cluster, world, [version], record.threshold, "pattern"):
                 answers = [result for result in results if isinstance(result, HeadColumns)]
                 count += sum(answer.count for answer in answers)
                 found += [answer.columns(len(query.variables)) for answer in answers] if rows else []
-                record.job(results, left)
-                for partition, one in ((p, one) for parts in left.values() for p, own in enumerate(parts) for one in own):
-                    stale[partition] += one.paths
+                record.add_job(results, left)
+                for parts in left.values():
+                    for partition, evaluations in enumerate(parts):
+                        stale[partition] += (path for evaluation in evaluations for path in evaluation.paths)
             self.cluster.jobs.discard(stale)
         matches = np.concatenate([np.empty((len(query.variables), 0), np.int64), *found], axis=1)
-        return count, matches, record.finished(count)
+        return count, matches, record.finish(count)
 
     def _load(self, names: set[str]) -> None:
         """Load relations into the database."""
@@ -96,21 +100,18 @@ class PartitionedGraph:
             table.settle()
             self.indexes.arities[name] = len(columns)
 
-    def _world(self) -> World:
-        values = self.cluster.share_values(self.database.values)
-        return World(self.statics.partitioned, self.statics.replicated, values, self.cluster.store.path("tries"))
-
     # -- planning
 
     def _version(self, query: ConjunctiveQuery, rows: bool) -> Version:
-        """Return a pattern's rule, compiled and divided into segments, after the indexes that it searches have been
-        partitioned. rows: list the matches; otherwise count them."""
+        """Return the rule of a pattern, planned and cut into segments, and partition the indexes that it searches. rows: list
+        the matches; otherwise count them."""
         rule, bodies = rule_of(query), {}
         core = CyclicCore(frozenset(range(len(query.atoms))), "a pattern", apart=True, order=query.order)
-        (body,) = plan_all(partial(self._planned, bodies, rule, core), [()], bodies, self.indexes, self.placing)
+        (body,) = plan_all(partial(self._plan, bodies, rule, core), [()], bodies, self.indexes, self.placing)
         wanted = keyed([body])
-        if found := colocated_index(body, wanted):
-            wanted.setdefault(found[0], {found[1]: found[2]})
+        if colocated := colocated_index(body, wanted):
+            name, order, keys = colocated
+            wanted.setdefault(name, {order: keys})
         if self.split:
             read = [(name, order) for name, orders in wanted.items() for order in orders]
             self.statics.met |= joined_columns([body], read)
@@ -123,7 +124,7 @@ class PartitionedGraph:
             version.segments[-1][-1] = replace(last, listing=False)
         return version
 
-    def _planned(self, bodies: dict, rule: Rule, core: CyclicCore) -> PlannedBody:
+    def _plan(self, bodies: dict, rule: Rule, core: CyclicCore) -> PlannedBody:
         """Return the planned body of a rule, as one multiway join; `bodies` caches it."""
         if "body" not in bodies:
             greedy = Greedy(self.database, {})
@@ -135,7 +136,7 @@ class PartitionedGraph:
 
 
 def rule_of(query: ConjunctiveQuery) -> Rule:
-    """The rule of a query.
+    """Return a query as a rule.
 
     >>> from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, QueryAtom
     >>> edges = QueryAtom("edge", ("a", "b")), QueryAtom("edge", ("b", "c"))

@@ -20,7 +20,7 @@ NAMED = {
     "square": ("ab", "bc", "da", "dc"),
     "ammar-house": ("ab", "ac", "ad", "bc", "bd", "cd", "be", "ce"),
 }
-MOST_VERTICES = 8
+MAX_VERTICES = 8
 
 
 class BadPattern(ValueError):
@@ -40,7 +40,7 @@ class Pattern:
     @classmethod
     def of(cls, source, directed: bool = False) -> "Pattern":
         """Make a pattern from a name in NAMED, a networkx graph, or pairs of vertices. Raises BadPattern for other sources, and
-        if the pattern is not connected, has self loops, no edges, or more than MOST_VERTICES vertices."""
+        if the pattern is not connected, has self loops, no edges, or more than MAX_VERTICES vertices."""
         vertices, pairs = _read_pattern(source, directed)
         names = tuple(dict.fromkeys([vertex for pair in pairs for vertex in pair]))
         if missing := [vertex for vertex in vertices if vertex not in names]:
@@ -58,9 +58,9 @@ class Pattern:
                 raise BadPattern(f"the pattern has an edge from {self.names[u]!r} to itself: its vertices are distinct")
         if not self.edges:
             raise BadPattern("the pattern has no edges: expected pairs of vertices")
-        if self.size > MOST_VERTICES:
+        if self.size > MAX_VERTICES:
             raise BadPattern(
-                f"the pattern has {self.size} vertices, and {MOST_VERTICES} is the most: "
+                f"the pattern has {self.size} vertices, and {MAX_VERTICES} is the most: "
                 "its symmetries are found by trying every permutation of them"
             )
         if apart := set(range(self.size)) - self._reached():
@@ -70,7 +70,7 @@ class Pattern:
             )
 
     def _reached(self) -> set[int]:
-        """The vertices that are connected to the first one."""
+        """Return the vertices that are connected to the first one."""
         reached: set[int] = set()
         waiting = [0]
         while waiting:
@@ -97,12 +97,12 @@ class Pattern:
         return all(len(others) == self.size - 1 for others in self.neighbours)
 
     def apart(self) -> list[tuple[int, int]]:
-        """Pairs of vertices without an edge."""
+        """Return the pairs of vertices without an edge."""
         return [(u, v) for u, v in combinations(range(self.size), 2) if v not in self.neighbours[u]]
 
     @cached_property
     def automorphisms(self) -> list[tuple[int, ...]]:
-        """The permutations of the vertices that leave the edges as they are.
+        """The permutations of the vertices that map edges to edges.
 
         >>> len(Pattern.of("house").automorphisms), len(Pattern.of("4-clique").automorphisms)
         (2, 24)
@@ -111,13 +111,15 @@ class Pattern:
         return [to for to in permutations(range(self.size)) if edges == {self._edge(to[u], to[v]) for u, v in self.edges}]
 
     def _edge(self, u: int, v: int) -> tuple[int, int]:
+        """Return an edge in its canonical direction."""
         return (u, v) if self.directed else (min(u, v), max(u, v))
 
     @cached_property
     def ordered(self) -> set[tuple[int, int]]:
-        """Return pairs (u, v) of vertices such that every subgraph is found once if the match of u is less than that of v. A
-        vertex must be less than all vertices that an automorphism maps it to. Then only the automorphisms that fix it are
-        left, and the next vertex follows. The pairs are transitively closed.
+        """The pairs (u, v) of vertices such that every subgraph is found once if the match of u is less than that of v.
+
+        A vertex must be less than all vertices that an automorphism maps it to. Then only the automorphisms that fix it
+        remain, and the next vertex follows. The pairs are transitively closed.
 
         >>> sorted(Pattern.of("diamond").ordered)
         [(0, 1), (2, 3)]
@@ -138,8 +140,8 @@ class Pattern:
         return None
 
     def merged(self) -> Iterator[tuple[int, "Pattern"]]:
-        """(coefficient, pattern) such that the sum of coefficients times homomorphisms is the number of injective homomorphisms
-        (undirected).
+        """Return pairs (coefficient, pattern) such that the sum of the coefficients times the numbers of homomorphisms is the
+        number of injective homomorphisms of this pattern, which is undirected.
 
         Vertices without an edge between them may be merged. By Möbius inversion over the partitions of the vertices, a merged
         pattern has the coefficient Π (-1)^(b - 1) (b - 1)! over the sizes b of its blocks. Isomorphic patterns are added up.
@@ -158,7 +160,7 @@ class Pattern:
         return ((count, shape) for shape, count in times.items() if count)
 
     def _partitions(self, vertex: int, blocks: list[list[int]]) -> Iterator[list[list[int]]]:
-        """The partitions of the vertices from `vertex` on, into `blocks` and new blocks, without edges inside a block."""
+        """Yield the partitions of the vertices from `vertex` on into `blocks` and new blocks, without edges inside a block."""
         if vertex == self.size:
             yield [list(block) for block in blocks]
             return
@@ -176,7 +178,7 @@ class Pattern:
         return Pattern(tuple(range(len(blocks))), tuple(edges), self.directed)
 
     def canonical(self) -> "Pattern":
-        """The canonical form of isomorphic patterns: the least list of edges with the vertices sorted by degree."""
+        """Return a pattern that is equal for isomorphic patterns: the least list of edges, with vertices numbered by degree."""
         classes: dict[int, list[int]] = {}
         for vertex, others in enumerate(self.neighbours):
             classes.setdefault(-len(others), []).append(vertex)

@@ -25,37 +25,35 @@ class Record:
     """Collects the statistics of one evaluation of a pattern."""
 
     def __init__(self, order: tuple[str, ...], split: bool, batch: int, partitions: int):
-        """order: the variables; split: BiGJoin-S; batch: the proposals that are processed at a time."""
+        """Begin a record. order: the variables; split: BiGJoin-S is used; batch: the proposals that are processed at a time."""
         self.started, self.partitions, self.batch = time.perf_counter(), partitions, batch
         self.stages = [dict(variable=n, prefixes=0, proposals=0, survivors=0, lookups=0, rounds=0) for n in order]
         self.steps: list[dict] = []
         self.jobs = self.peak = 0
-        self.facts = {"plan": "multiway", "form": "skew" if split else "shuffled", "order": list(order), "batch": batch}
-        self.facts |= {"bound": 0}
+        form = "skew" if split else "shuffled"
+        self.facts = {"plan": "multiway", "form": form, "order": list(order), "batch": batch, "bound": 0}
 
     @property
     def threshold(self) -> int:
-        """The bindings that a partition may make in a step without sending them. A join in progress makes at most as many
-        more, and one."""
+        """The bindings that a partition makes in a step before it sends them. A join in progress makes up to as many more."""
         share = self.batch // self.partitions
         return max(1, share - min(share // 2, MAX_BATCH_BINDINGS)) - 1
 
     def begin(self, version: Version) -> None:
         """Add a step for each segment of a rule version, and compute the bound of bindings in flight."""
-        order, at = self.facts["order"], 0
-        lists = {name: [0] * self.partitions for name in FIGURES}
+        order, last = self.facts["order"], 0  # last: the number of the last variable that has been bound
         for number, segment in enumerate(version.segments):
-            bound = [name for step in segment for name in _bound(step)]
-            at = max([at, *(order.index(name) for name in bound if name in order)])
+            bound = [name for step in segment for name in _bound_variables(step)]
+            last = max([last, *(order.index(name) for name in bound if name in order)])
             phase = _phase(segment) if number else "scan"
-            stage = min(at + (phase == "count"), len(order) - 1)
-            self.steps.append({"stage": stage, "phase": phase, **{name: list(own) for name, own in lists.items()}})
+            stage = min(last + (phase == "count"), len(order) - 1)
+            self.steps.append({"stage": stage, "phase": phase, **{name: [0] * self.partitions for name in FIGURES}})
         several = any(_goes_to_all(move) for move in version.moves) or self.facts["form"] == "skew"
         copies = self.partitions if several else 1  # of a binding, in the worst case
         self.facts["bound"] = copies * max(self.batch, 2 * self.partitions) * (len(version.segments) + 1)
 
-    def job(self, results, left: Waiting) -> None:
-        """Add the reports of a job. left: the evaluations that are not finished after it, by stage and partition."""
+    def add_job(self, results, left: Waiting) -> None:
+        """Add the reports of a add_job. left: the evaluations that are not finish after it, by stage and partition."""
         self.jobs += 1
         made: dict[int, int] = {}
         rounds = set()
@@ -77,44 +75,38 @@ class Record:
                 stage["survivors"] = sum(step["sent"])
         for number in rounds:
             self.stages[number]["rounds"] += 1
-        waiting = sum(_size(one) for stage in left.values() for own in stage for one in own)
+        waiting = sum(_arrived_bindings(work) for parts in left.values() for works in parts for work in works)
         self.peak = max(self.peak, waiting + max(made.values(), default=0))
 
-    def finished(self, tuples: int) -> dict:
+    def finish(self, tuples: int) -> dict:
         """Return the complete record. tuples: the size of the result."""
         work = [sum(step["received"][p] + step["sent"][p] for step in self.steps) for p in range(self.partitions)]
         moved, size = (sum(sum(step[name]) for step in self.steps) for name in ("received", "bytes"))
-        return json_value(
-            {
-                "version": VERSION,
-                **self.facts,
-                "peak": self.peak,
-                "jobs": self.jobs,
-                "rounds": sum(stage["rounds"] for stage in self.stages),
-                "seconds": time.perf_counter() - self.started,
-                "stages": self.stages,
-                "messages": {"tuples": moved, "bytes": size},
-                "steps": self.steps,
-                "work": work,
-                "result": {"tuples": tuples},
-            }
-        )
+        return json_value({
+            "version": VERSION, **self.facts, "peak": self.peak, "jobs": self.jobs,
+            "rounds": sum(stage["rounds"] for stage in self.stages), "seconds": time.perf_counter() - self.started,
+            "stages": self.stages, "messages": {"tuples": moved, "bytes": size}, "steps": self.steps, "work": work,
+            "result": {"tuples": tuples},
+        })  # fmt: skip
 
 
-def _bound(step) -> list[str]:
+def _bound_variables(step) -> list[str]:
+    """Return the variables that a step binds."""
     joins = step.steps if isinstance(step, Propose) else (step,) if isinstance(step, Join) else ()
     return [name for join in joins for _, name in join.binds]
 
 
 def _phase(segment: list) -> str:
+    """Return the name of the phase of a segment, by its steps."""
     kinds = ((Propose, "propose"), (Join, "join"), (Intersect, "intersect"), (Count, "count"))
     return next((phase for kind, phase in kinds if any(isinstance(step, kind) for step in segment)), "visit")
 
 
 def _goes_to_all(move) -> bool:
+    """True if a move sends bindings to all partitions."""
     return any(map(_goes_to_all, move.to)) if isinstance(move.to, tuple) else move.to == "every"
 
 
-def _size(left) -> int:
-    """The number of bindings that have arrived for an unfinished evaluation."""
-    return getattr(left.arrived, "size", 0) if left.arrived is not None else 0
+def _arrived_bindings(left) -> int:
+    """Return the number of bindings that have arrived for an unfinished evaluation, a `Left`."""
+    return getattr(left.arrived, "size", 0)

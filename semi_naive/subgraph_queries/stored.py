@@ -25,7 +25,7 @@ from semi_naive.ra.multiway.tries.paged import StoredTrie, write_trie
 from semi_naive.ra.storage.external_sort import read_array
 from semi_naive.ra.storage.number_file import NumberFile
 from semi_naive.ra.storage.runs import Store
-from semi_naive.subgraph_queries.number_files import PIECE_SHARE, NumberFiles, packed, unpacked
+from semi_naive.subgraph_queries.number_files import PIECE_SHARE, NumberFiles, pack_pairs, unpack_pairs
 
 SMALL_BYTES = 8 << 20  # bytes beside the slices that `memory` need not bound
 LISTING_SHARE = 4  # rows that are not written yet may take this part of the memory
@@ -35,7 +35,7 @@ RELATIONS = {"up": 2, "down": 2, "edge": 2}
 
 @dataclass(frozen=True)
 class VertexValues:
-    """The values of ids: those of a column, ascending; without one, the number `low` and those that follow."""
+    """The value of each id: values[id], ascending, or `low` + id if `values` is None. size: the number of ids."""
 
     low: int
     size: int
@@ -43,8 +43,8 @@ class VertexValues:
 
 
 class StoredRows:
-    """Matches in a file, (n, width) int32, which are read in slices. piece: the rows that may be in memory. The file has no
-    name any more, and its place on the disk is free once no object reads it."""
+    """Matches in a file, (n, width) int32, which are read in slices. piece: the rows that may be in memory. The file is removed
+    from its folder; the system frees its space when this object is deleted."""
 
     def __init__(self, column: NumberFile, width: int, piece: int):
         self.count, self.width, self.piece, self.lock = column.size // width, width, piece, threading.Lock()
@@ -66,7 +66,8 @@ class StoredGraph:
 
     numbered: for each vertex the user's id, or its place in `names`.
     source, target: the edges; of an undirected graph each once, from the smaller number to the larger.
-    columns: the place of its files; reading, numbering, and the writing of tries take the memory of its passes.
+    columns: the files; reading, numbering and writing tries take the memory of its passes.
+    degrees: for a (relation, column), the number of tuples with each id.
     """
 
     store: Store
@@ -82,14 +83,14 @@ class StoredGraph:
     @classmethod
     def of(cls, graph, directed: bool, memory: int, local_dir: str | None = None, **reading) -> "StoredGraph":
         """Read a graph (`as_edges`) and number its vertices, with files in `local_dir` (default: the system's temporary
-        directory): 40 bytes an edge, and as many again while they are sorted. Names of vertices are in memory. Raises
+        directory): 40 bytes an edge, and as many again while they are sorted. Names of vertices are kept in memory. Raises
         BadInput."""
         if not directed and hasattr(graph, "is_directed") and not graph.is_directed():
             graph = graph.edges()
         store = Store.create(local_dir)
         stored = cls(store, directed, NumberFiles(store, max(memory, LEAST_MEMORY)))
         try:
-            stored._read(graph, reading)
+            stored._read_graph(graph, reading)
             return stored
         except BaseException:
             stored.close()
@@ -106,18 +107,18 @@ class StoredGraph:
         remove_tries(self.store, self.context)
 
     def search(self, query: ConjunctiveQuery, count: bool, memory: int, sc=None) -> tuple[Boxed, StoredRows | None]:
-        """Count or list the matches of a query within `memory` bytes: slices, the pages and fences of tries, the marks of
-        threads, and rows that are not written yet. Up to SMALL_BYTES of these do not count. With a context, each task has
-        slices of so many bytes. Raises BudgetTooSmall."""
+        """Count or list the matches of a query. Return (result, rows or None). `memory` bytes are for slices, the pages and
+        fences of tries, the marks of threads, and rows that are not written yet, of which SMALL_BYTES do not count. With a
+        context, each task has so many bytes for slices. Raises BudgetTooSmall."""
         self.context = sc
         shelf = Shelf.of(query, self, self.store, sc, memory)
-        tries, thread = shelf.bytes_beside(0 if count else len(query.variables))
-        threads = max(min(cpus(), memory // 4 // max(thread, 1)), 1)
+        bytes_of_tries, bytes_of_thread = shelf.bytes_beside(0 if count else len(query.variables))
+        threads = max(min(cpus(), memory // 4 // max(bytes_of_thread, 1)), 1)
         listing = 0 if count else memory // LISTING_SHARE
-        beside = tries + threads * thread + listing - SMALL_BYTES
-        budget = memory - max(beside, 0)
+        beside_slices = bytes_of_tries + threads * bytes_of_thread + listing - SMALL_BYTES
+        budget = memory - max(beside_slices, 0)
         if budget <= 0:
-            needed = quantity(tries + thread - SMALL_BYTES, "byte")
+            needed = quantity(bytes_of_tries + bytes_of_thread - SMALL_BYTES, "byte")
             raise BudgetTooSmall(f"memory={memory:,} leaves nothing for edges: {needed} are for pages and marks of vertices")
         give_back()
         rows = self.columns.new()
@@ -131,7 +132,7 @@ class StoredGraph:
 
     @property
     def values(self) -> np.ndarray:
-        """`numbered`, mapped into memory; it can be read when the file has been removed."""
+        """`numbered`, mapped into memory; it can be read after the file is removed."""
         return self.numbered.mapped()
 
     # the relations of a query, as `Tries` has them
@@ -145,8 +146,9 @@ class StoredGraph:
     def tuples(self, relation: str) -> int:
         """Return the number of tuples of a relation."""
         if relation == "edge" or not self.directed:
-            return self.source.size * (2 if relation == "edge" and not self.directed else 1)
-        return sum(len(ids) for ids, _ in self._pairs(relation))
+            directions = 2 if relation == "edge" and not self.directed else 1
+            return directions * self.source.size
+        return sum(len(ids) for ids, _ in self._edge_pieces(relation))
 
     def distinct(self, relation: str, column: int) -> int:
         """Return the number of distinct values of a column."""
@@ -158,23 +160,23 @@ class StoredGraph:
 
     def products(self, one: tuple[str, int], other: tuple[str, int]) -> float:
         """Return the sum over all ids of the product of their numbers of tuples in two (relation, column)."""
-        both = self.columns.pieces(self._degree(*one), self._degree(*other))
-        return sum(float(np.einsum("i,i->", left, right, dtype=float)) for left, right in both)
+        pieces = self.columns.pieces(self._degree(*one), self._degree(*other))
+        return sum(float(np.einsum("i,i->", left, right, dtype=float)) for left, right in pieces)
 
     def stored(self, key: tuple, store: Store, name: str, sc=None) -> StoredTrie:
-        """Write the trie of a relation's columns in an order: an external sort of its tuples."""
+        """Write the trie of a `TrieKey`, by an external sort of the relation's tuples. name: of the file in the store."""
         relation, order, _ = key
         sort = self.columns.sort()
-        for columns in self._pairs(relation):
-            sort.add(packed(columns[order[0]], columns[order[-1]]))
-        return write_trie(map(unpacked, sort.pieces()), 2, self.numbered.size, store, name, sc)
+        for columns in self._edge_pieces(relation):
+            sort.add(pack_pairs(columns[order[0]], columns[order[-1]]))
+        return write_trie(map(unpack_pairs, sort.pieces()), 2, self.numbered.size, store, name, sc)
 
-    def _pairs(self, relation: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _edge_pieces(self, relation: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the tuples of a relation in pieces: ids of (sources, targets)."""
         for source, target in self.columns.pieces(self.source, self.target):
             if self.directed and relation != "edge":
-                which = source < target if relation == "up" else source > target
-                yield source[which], target[which]
+                selected = source < target if relation == "up" else source > target
+                yield source[selected], target[selected]
                 continue
             if relation != "down":
                 yield source, target
@@ -182,42 +184,42 @@ class StoredGraph:
                 yield target, source
 
     def _degree(self, relation: str, column: int) -> NumberFile:
-        """Return for each id the number of tuples with it in a column. Takes a pass over the relation for each window."""
+        """Return the number of tuples with each id in a column. Takes a pass over the relation for each window; cached."""
         key = relation, column
         if key not in self.degrees:
             ids = itemgetter(column)
-            self.degrees[key] = self.columns.counts(lambda: map(ids, self._pairs(relation)), self.numbered.size)
+            self.degrees[key] = self.columns.count_ids(lambda: map(ids, self._edge_pieces(relation)), self.numbered.size)
         return self.degrees[key]
 
     # reading and numbering
 
-    def _read(self, graph, reading: dict) -> None:
-        """Write the edges, and number the vertices."""
+    def _read_graph(self, graph, reading: dict) -> None:
+        """Read the edges into files, and number the vertices. reading: the options of `edge_pieces`."""
         pieces, names = edge_pieces(graph, self.columns.memory // PIECE_SHARE, **reading)
         extent = [1 << 63, -(1 << 63)]
-        raw = self.columns.written(self._measured(pieces, extent), np.int64, np.int64)
+        raw = self.columns.write_columns(self._bounded_pieces(pieces, extent), np.int64, np.int64)
         self.names = names()
-        ends, values = self._as_ids(raw, *extent)
-        ends = self._distinct(ends)
-        degrees = self.columns.counts(lambda: (some for end in ends for some in end.pieces(self.columns.piece)), values.size)
-        rank, self.numbered = self._ranks(degrees, values)
-        self.source, self.target = self._renumbered(ends, rank)
+        ends, values = self._with_ids(raw, *extent)
+        ends = self._distinct_edges(ends)
+        degrees = self.columns.count_ids(lambda: (some for end in ends for some in end.pieces(self.columns.piece)), values.size)
+        rank, self.numbered = self._number_by_degree(degrees, values)
+        self.source, self.target = self._with_numbers(ends, rank)
 
-    def _measured(self, pieces: Iterable[np.ndarray], extent: list[int]) -> Iterator[np.ndarray]:
-        """Yield edges in pieces of bounded size. extent: set to the least and the greatest number."""
+    def _bounded_pieces(self, pieces: Iterable[np.ndarray], extent: list[int]) -> Iterator[np.ndarray]:
+        """Yield edges, (2, n), in pieces of bounded size. extent: set to the least and the greatest number meanwhile."""
         for pairs in pieces:
             for begin in range(0, pairs.shape[1], self.columns.piece):
-                some = pairs[:, begin : begin + self.columns.piece]
-                extent[:] = min(extent[0], int(some.min())), max(extent[1], int(some.max()))
-                yield some
+                piece = pairs[:, begin : begin + self.columns.piece]
+                extent[:] = min(extent[0], int(piece.min())), max(extent[1], int(piece.max()))
+                yield piece
 
-    def _as_ids(self, raw: tuple[NumberFile, ...], low: int, high: int) -> tuple[tuple[NumberFile, ...], VertexValues]:
-        """Return the edges with ids of vertices in the order of their values, and the values by id."""
+    def _with_ids(self, raw: tuple[NumberFile, ...], low: int, high: int) -> tuple[tuple[NumberFile, ...], VertexValues]:
+        """Return (edges by ids, values of the ids). raw: the edges by values from low to high. Ids ascend with the values."""
         numbers, columns = 2 * raw[0].size, self.columns
         if not numbers:
             return raw, VertexValues(0, 0, None)
         if is_dense(low, high, numbers):
-            ends = columns.written(
+            ends = columns.write_columns(
                 ((source - low, target - low) for source, target in columns.pieces(*raw)), np.int32, np.int32
             )
             for column in raw:
@@ -227,41 +229,45 @@ class StoredGraph:
         for column in raw:
             for some in column.pieces(columns.piece):
                 sort.add(some.view(np.uint64) ^ SIGN)
-        (values,) = columns.written((((some ^ SIGN).view(np.int64),) for some in sort.pieces()), np.int64)
+        (values,) = columns.write_columns((((some ^ SIGN).view(np.int64),) for some in sort.pieces()), np.int64)
         if values.size >= 1 << 31:
             raise TooManyValues(f"{values.size:,} vertices, and there is room for 2^31")
         return tuple(columns.positions_in(column, values) for column in raw), VertexValues(0, values.size, values)
 
-    def _distinct(self, ends: tuple[NumberFile, ...]) -> tuple[NumberFile, ...]:
-        """Return the edges without loops and duplicates; of an undirected graph, in one direction."""
+    def _distinct_edges(self, ends: tuple[NumberFile, ...]) -> tuple[NumberFile, ...]:
+        """Return the edges without loops and duplicates; those of an undirected graph in one direction."""
         sort = self.columns.sort()
         for source, target in self.columns.pieces(*ends):
             keep = source != target
-            sort.add(packed(*self._directed(source[keep], target[keep])))
+            sort.add(pack_pairs(*self._in_direction(source[keep], target[keep])))
         for end in ends:
             end.remove()
-        return self.columns.written(map(unpacked, sort.pieces()), np.int32, np.int32)
+        return self.columns.write_columns(map(unpack_pairs, sort.pieces()), np.int32, np.int32)
 
-    def _directed(self, source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return edges; of an undirected graph, from the smaller number to the larger."""
+    def _in_direction(self, source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return edges; those of an undirected graph go from the smaller number to the larger."""
         return (source, target) if self.directed else (np.minimum(source, target), np.maximum(source, target))
 
-    def _ranks(self, degrees: NumberFile, values: VertexValues) -> tuple[NumberFile, NumberFile]:
-        """Return for each id its number by ascending degree, and for each number the vertex's value."""
+    def _number_by_degree(self, degrees: NumberFile, values: VertexValues) -> tuple[NumberFile, NumberFile]:
+        """Number the vertices by ascending degree. Return (number of each id, value of each number)."""
         order = self.columns.sorting_positions(degrees)
         rank = self.columns.sorting_positions(order)
         degrees.remove()
         if values.values is not None:
             return rank, self.columns.values_at(order, values.values, np.int64)
-        (numbered,) = self.columns.written(((some + np.int64(values.low),) for (some,) in self.columns.pieces(order)), np.int64)
+        (numbered,) = self.columns.write_columns(
+            ((some + np.int64(values.low),) for (some,) in self.columns.pieces(order)), np.int64
+        )
         order.remove()
         return rank, numbered
 
-    def _renumbered(self, ends: tuple[NumberFile, ...], rank: NumberFile) -> tuple[NumberFile, ...]:
-        """Return the edges by the vertices' numbers."""
+    def _with_numbers(self, ends: tuple[NumberFile, ...], rank: NumberFile) -> tuple[NumberFile, ...]:
+        """Return the edges by the vertices' numbers. ends: the edges by ids; rank: the number of each id."""
         columns = [self.columns.values_at(end, rank) for end in ends]
         rank.remove()
-        found = self.columns.written((self._directed(*some) for some in self.columns.pieces(*columns)), np.int32, np.int32)
+        found = self.columns.write_columns(
+            (self._in_direction(*some) for some in self.columns.pieces(*columns)), np.int32, np.int32
+        )
         for column in columns:
             column.remove()
         return found

@@ -40,7 +40,7 @@ class Vertices:
     source: np.ndarray
     target: np.ndarray
     tries: Tries = field(init=False)
-    spread: dict = field(init=False, default_factory=dict, repr=False)  # the indexes on partitions, by (application, split)
+    spread: dict = field(init=False, default_factory=dict, repr=False)  # `PartitionedGraph` by (application id, split)
 
     def __post_init__(self):
         self.tries = Tries(Domain(0, len(self.values), NOTHING), {})
@@ -58,8 +58,8 @@ class Vertices:
     def close(self) -> None:
         """Remove the indexes on the partitions of Spark. Otherwise they are removed when the program ends."""
         while self.spread:
-            _, own = self.spread.popitem()
-            own.close()
+            _, graph = self.spread.popitem()
+            graph.close()
 
     @classmethod
     def of(cls, graph, directed: bool = False, **reading) -> "Vertices":
@@ -70,7 +70,7 @@ class Vertices:
         domain, names = Domain.of(edges.pairs.T), edges.names
         source, target = map(domain.encode, edges.pairs.T)
         del edges  # the edges as read are four times as large as those that are kept
-        source, target = _distinct(*(source, target) if directed else _up(source, target), domain.size)
+        source, target = _distinct_edges(*(source, target) if directed else _up(source, target), domain.size)
         degrees = np.bincount(source, minlength=domain.size) + np.bincount(target, minlength=domain.size)
         order = np.argsort(degrees, kind="stable")
         rank = np.empty(domain.size, np.int32)
@@ -79,15 +79,14 @@ class Vertices:
         return cls(domain.decode(order), names, directed, *(source, target) if directed else _up(source, target))
 
     def want(self, names) -> Tries:
-        """Return the tries of relations, which are built at their first use."""
+        """Return the tries, after adding relations by name (see the class); a trie is built at its first use."""
         for name in names:
             if name not in self.tries.relations:
-                self.tries.relations[name] = getattr(self, f"_{name}")()
+                self.tries.relations[name] = getattr(self, f"_{name}")()  # the columns (source, target, …)
         return self.tries
 
     def on_partitions(self, sc, split: bool) -> PartitionedGraph:
-        """Return the relations on the partitions of a SparkContext, as many as it has cores, with the indexes of earlier
-        queries."""
+        """Return the relations on the partitions of a SparkContext, one for each core, with the indexes of earlier queries."""
         key = sc.applicationId, split
         if key not in self.spread:
             self.spread[key] = PartitionedGraph(self.tries.relations, sc, split)
@@ -99,14 +98,12 @@ class Vertices:
     def _down(self):
         return self._selected_edges(self.source > self.target) if self.directed else (self.target, self.source)
 
-    def _selected_edges(self, which):
-        return self.source[which], self.target[which]
+    def _selected_edges(self, selected):
+        return self.source[selected], self.target[selected]
 
     def _edge(self):
-        return (self.source, self.target) if self.directed else self._both
-
-    @cached_property
-    def _both(self):
+        if self.directed:
+            return self.source, self.target
         return np.concatenate([self.source, self.target]), np.concatenate([self.target, self.source])
 
     def _triangle(self):
@@ -114,29 +111,27 @@ class Vertices:
         return tuple(np.ascontiguousarray(column) for column in rows.T)
 
     def _corner(self):
-        """Return the columns of `corner`."""
         x, y, z = self.want(["triangle"]).relations["triangle"]
         orders = ((x, y, z), (x, z, y), (y, x, z), (y, z, x), (z, x, y), (z, y, x))
         return tuple(np.concatenate(columns) for columns in zip(*orders, strict=True))
 
     def counter(self, shape: Pattern) -> Callable[[], int] | None:
-        """Return a function that counts the homomorphisms from a pattern without listing them; None if that is impossible for
-        this pattern."""
+        """Return a function that counts the homomorphisms from a pattern without listing them; None if it has no such form."""
         if shape.size == 1:
             return partial(len, self.values)
         if shape.is_clique:
-            return partial(self._cliques, shape.size)
+            return partial(self._count_cliques, shape.size)
         if (spine := shape.spine()) is not None:
-            return partial(self._book, shape, spine)
+            return partial(self._count_book, shape, spine)
         rooted = Rooted.of(shape.neighbours)
         return rooted and (lambda: rooted.count(*self.adjacency))
 
-    def _cliques(self, size: int) -> int:
+    def _count_cliques(self, size: int) -> int:
         return math.factorial(size) * leapfrog.leapfrog_join(clique(size), self.want(["up"]), count=True)
 
-    def _book(self, shape: Pattern, spine: tuple[int, int]) -> int:
-        """Count the homomorphisms from a pattern with a spine. If the spine is bound, the other vertices are independent, so
-        their counts are multiplied. Raises OverflowError if the sum of the products may not fit in 64 bits."""
+    def _count_book(self, shape: Pattern, spine: tuple[int, int]) -> int:
+        """Count the homomorphisms from a pattern with a spine (`Pattern.spine`). Once it is bound, the other vertices are
+        independent, so their counts are multiplied. Raises OverflowError if the sum of the products may exceed 64 bits."""
         left, right = (np.diff(self.adjacency[0])[column].astype(float) for column in (self.source, self.target))
         both = len(shape.neighbours[spine[0]] & shape.neighbours[spine[1]])
         if np.sum(np.minimum(left, right) ** both * np.maximum(left, right) ** (shape.size - 2 - both)) > 2**62:
@@ -177,7 +172,7 @@ def _up(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return np.minimum(source, target), np.maximum(source, target)
 
 
-def _distinct(source: np.ndarray, target: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+def _distinct_edges(source: np.ndarray, target: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     """Drop loops and duplicate edges. Ids are below 2^31."""
     bits = np.uint64(max(int(size - 1).bit_length(), 1))
     loops = source == target

@@ -55,7 +55,7 @@ def tree_of(edges: set[tuple[int, int]]) -> set[tuple[int, int]]:
 @pytest.mark.parametrize("cores", [1, 3])
 def test_what_is_chosen_depends_on_the_tuples_alone(monkeypatch, machine, cores, options):
     monkeypatch.setattr("semi_naive.ra.rules.derive.MIN_SLICE_BINDINGS", 1)
-    monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.here", cores)
+    monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.driver_cores", cores)
     edges = links(900, 150)
     with Program(MATCHING).run({"link": edges}, **options) as result:
         pairs, tree = result["pair"].to_set(), result["tree"].to_set()

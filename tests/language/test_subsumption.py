@@ -82,7 +82,7 @@ def ways(given: set[tuple[int, ...]]) -> set[tuple[int, ...]]:
 @pytest.mark.parametrize("cores", [1, 3])
 def test_what_is_left_is_what_nothing_subsumes(monkeypatch, machine, cores, options):
     monkeypatch.setattr("semi_naive.ra.rules.derive.MIN_SLICE_BINDINGS", 1)
-    monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.here", cores)
+    monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.driver_cores", cores)
     given = roads(40)
     with Program(WAYS).run({"road": given}, **options) as result:
         assert result["way"].to_set() == ways(given)
@@ -140,7 +140,7 @@ after(x, y) :- r(x, y).
 )
 @pytest.mark.parametrize("cores", [1, 3])
 def test_tuples_are_compared_again_when_a_condition_of_their_stratum_grows(monkeypatch, here, cores, rule, left):
-    monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.here", cores)
+    monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.driver_cores", cores)
     facts, apart = [(1, 2), (1, 3), (1, 4), (2, 8), (2, 9), (3, 3)], {"local_tuples": 0, "replicate_bytes": 0, "buckets": 4}
     program = Program(GROWING + rule)
     assert solve(program.checked, {"given": set(facts)})["r"] == left

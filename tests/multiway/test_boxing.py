@@ -166,7 +166,7 @@ def test_a_slice_is_what_it_says_and_as_large_as_it_was_measured(tmp_path_factor
 
 
 def test_a_budget_of_very_many_boxes_is_told(uncompiled, monkeypatch, caplog):  # noqa: F811
-    monkeypatch.setattr(boxing, "MANY", 3)
+    monkeypatch.setattr(boxing, "MANY_BOXES", 3)
     edges = np.array([(x, y) for x in range(12) for y in range(12) if x < y])
     query = ConjunctiveQuery(tuple(QueryAtom("edge", pair) for pair in ("xy", "yz", "xz")))
     for budget, told in ((200, True), (1 << 20, False)):

@@ -54,12 +54,12 @@ def test_what_one_process_has_built_another_maps(tmp_path, monkeypatch, builds, 
     rng = np.random.default_rng(1)
     relations = {name: rng.integers(0, 9, (60, arity)) * factor for name, arity in {"b": 2, "c": 2, "d": 3}.items()}
     expected = answer(QUERY, relations)
-    assert not SharedTries.there(tmp_path)
-    first = leapfrog.leapfrog_join(QUERY, SharedTries.at(tmp_path, lambda: relations))
+    assert not SharedTries.exist(tmp_path)
+    first = leapfrog.leapfrog_join(QUERY, SharedTries.open(tmp_path, lambda: relations))
     assert rows_of(first) == sorted(expected) and len(expected) > 5
     built = len(builds)
-    assert SharedTries.there(tmp_path) and built >= 3
-    again = leapfrog.leapfrog_join(QUERY, SharedTries.at(tmp_path, lambda: pytest.fail("the relations are there")))
+    assert SharedTries.exist(tmp_path) and built >= 3
+    again = leapfrog.leapfrog_join(QUERY, SharedTries.open(tmp_path, lambda: pytest.fail("the relations are there")))
     assert np.array_equal(first, again) and len(builds) == built
 
 
@@ -67,18 +67,18 @@ def test_what_one_process_has_built_another_maps(tmp_path, monkeypatch, builds, 
 def test_shared_tries_that_are_damaged_are_built_again(tmp_path, builds, damage):
     """Each file in turn, as another process finds it: the handles, the relations, and every trie."""
     relations = {name: np.random.default_rng(1).integers(0, 9, (60, arity)) for name, arity in {"b": 2, "c": 2, "d": 3}.items()}
-    first = leapfrog.leapfrog_join(QUERY, SharedTries.at(tmp_path, lambda: relations))
+    first = leapfrog.leapfrog_join(QUERY, SharedTries.open(tmp_path, lambda: relations))
     for path in list(tmp_path.iterdir()):
         data = path.read_bytes()
         path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]) if damage is None else damage)
         runs._verified.clear()  # as in another process
-        assert np.array_equal(leapfrog.leapfrog_join(QUERY, SharedTries.at(tmp_path, lambda: relations)), first)
+        assert np.array_equal(leapfrog.leapfrog_join(QUERY, SharedTries.open(tmp_path, lambda: relations)), first)
         assert path.read_bytes() == data
 
 
 def test_relations_without_tuples_are_shared(tmp_path):
     for _ in range(2):
-        tries = SharedTries.at(tmp_path, lambda: {"b": np.empty((0, 2), np.int64)})
+        tries = SharedTries.open(tmp_path, lambda: {"b": np.empty((0, 2), np.int64)})
         assert tries.trie("b", (1, 0)).arity == 2 and not len(tries.relations["b"][0])
 
 

@@ -47,7 +47,7 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(stored, "LEAST_MEMORY", 1 << 12)
     monkeypatch.setattr(external_sort, "LEAST_WORDS", 1 << 6)
     monkeypatch.setattr(external_sort, "LEAST_BLOCK_WORDS", 1 << 3)
-    monkeypatch.setattr(paged, "TUPLES", 1 << 8)
+    monkeypatch.setattr(paged, "WRITTEN_TUPLES", 1 << 8)
 
 
 @given(data=st.data())
@@ -76,14 +76,14 @@ def test_a_written_trie_is_that_of_the_tuples(tmp_path_factory, data, arity):
     own = Store.create(str(tmp_path_factory.mktemp("trie")))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=4)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(paged, "TUPLES", data.draw(st.integers(1, 50)))
-        patch.setattr(paged, "FENCE", data.draw(st.sampled_from([1, 4, 1024])))
-        patch.setattr(paged, "PAGE_BYTES", 4 * paged.FENCE * 2)
+        patch.setattr(paged, "WRITTEN_TUPLES", data.draw(st.integers(1, 50)))
+        patch.setattr(paged, "VALUES_PER_PAGE", data.draw(st.sampled_from([1, 4, 1024])))
+        patch.setattr(paged, "PAGE_BYTES", 4 * paged.VALUES_PER_PAGE * 2)
         patch.setattr(paged, "ENDS_BLOCK", data.draw(st.integers(1, 5)))
-        patch.setattr(paged, "FEW", data.draw(st.sampled_from([0, 100])))
-        patch.setattr(paged, "PAGE_BYTES", max(4 * paged.FENCE, 8))
-        if paged.FENCE == 1:
-            patch.setattr(paged, "FENCE", 2)
+        patch.setattr(paged, "MAX_READ_CHILDREN", data.draw(st.sampled_from([0, 100])))
+        patch.setattr(paged, "PAGE_BYTES", max(4 * paged.VALUES_PER_PAGE, 8))
+        if paged.VALUES_PER_PAGE == 1:
+            patch.setattr(paged, "VALUES_PER_PAGE", 2)
         pieces = [tuple(part) for part in np.split(columns, cuts, axis=1)]
         trie, expected = paged.write_trie(pieces, arity, size, own, "0").open(), TrieArray.build(list(columns), size)
         arrays = [trie.directory, *(array for pair in zip(trie.values, trie.index, strict=False) for array in pair)]

@@ -249,7 +249,7 @@ BAD = [
     ("triangle", {"plan": "magic"}, "the plan 'magic' is unknown"),
     ("triangle", {"memory": 20}, "the least that works is"),
     ("triangle", {"memory": 0}, "expected a number of bytes"),
-    ("triangle", {"plan": "boxed"}, "give memory="),
+    ("triangle", {"plan": "boxed"}, "requires memory="),
     ("triangle", {"plan": "leapfrog", "memory": 1 << 20}, "use plan='boxed'"),
     ("triangle", {"local_dir": "/tmp"}, "local_dir= requires plan='boxed', which writes files there: give memory="),
 ]

@@ -129,7 +129,7 @@ def folding_by(request, monkeypatch):
     """How aggregates are folded: by small numbers or a hash table, on several threads or one."""
     monkeypatch.setattr(derive, "MIN_SLICE_BINDINGS", 1)
     monkeypatch.setattr(aggregated, "MIN_SLICE_GROUPS", 1)
-    monkeypatch.setattr(Cluster, "here", 1 if request.param == "alone" else 3)
+    monkeypatch.setattr(Cluster, "driver_cores", 1 if request.param == "alone" else 3)
     if request.param == "hashed":
         monkeypatch.setattr(folding, "MAX_DENSE_KEY", 2)
         monkeypatch.setattr(folding, "MAX_COUNTED_VALUE", 2)

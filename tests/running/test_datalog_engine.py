@@ -30,7 +30,7 @@ def test_the_driver_agrees_with_the_oracle(case, random, machine):
 def test_rules_on_several_cores_agree_with_the_oracle(case, random, monkeypatch, here):
     """In slices, and together, however little there is to cut; a block at a time, and handed over in the middle as well."""
     monkeypatch.setattr("semi_naive.ra.rules.derive.MIN_SLICE_BINDINGS", 1)
-    monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.here", 3)
+    monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.driver_cores", 3)
     config = Config(small_delta=0, local_tuples=random.choice([5, 1_000_000]), buckets=4)
     for least, shared in [(1 << 60, 1), (0, 1 << 60), (0, 1)]:  # in turn, together, both
         monkeypatch.setattr("semi_naive.running.driver.together.MIN_DELTA_TUPLES", least)
@@ -58,7 +58,7 @@ def test_rules_that_run_together_make_what_they_make_in_turn(monkeypatch):
     monkeypatch.setattr("semi_naive.running.driver.together.MIN_DELTA_TUPLES", 0)
     edges, found = np.random.default_rng(0).integers(60, size=(90, 2)), {}
     for cores in (1, 3):
-        monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.here", cores)
+        monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.driver_cores", cores)
         with Program(ROUND).run({"edge": edges}, small_delta=0) as result:
             kept = ("rule", "made", "tuples", "runs")
             rules = [{key: rule[key] for key in kept} for rule in result.trace["profile"]["rules"]]
@@ -68,7 +68,7 @@ def test_rules_that_run_together_make_what_they_make_in_turn(monkeypatch):
 
 def test_what_has_no_value_in_rules_that_run_together_is_an_error_of_the_first(monkeypatch):
     monkeypatch.setattr("semi_naive.running.driver.together.MIN_DELTA_TUPLES", 0)
-    monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.here", 3)
+    monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.driver_cores", 3)
     text = ROUND + "b(x / (y - y), y) :- a(x, y), x > 2.\na(x, y % (x - x)) :- b(x, y), x > 2.\n"
     with pytest.raises(EvaluationError, match=r"b\(x / \(y - y\), y\)"):
         Program(text).run({"edge": [(i, i + 1) for i in range(9)]}, small_delta=0)
@@ -89,7 +89,7 @@ def same_generation(parents: np.ndarray) -> np.ndarray:
 def test_dense_and_sparse_relations_are_the_same_in_chunks(monkeypatch, tmp_path, cores, spread, made):
     """Joins of pairs make bitmaps, of rows that are full or nearly empty, whatever the relation's values are."""
     monkeypatch.setattr("semi_naive.ra.rules.derive.MIN_SLICE_BINDINGS", 1)
-    monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.here", cores)
+    monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.driver_cores", cores)
     monkeypatch.setattr("semi_naive.ra.joins.unions.HANDED_OVER_CHUNKS", made)
     monkeypatch.setattr("semi_naive.ra.blocks.unpacking.ROWS", 1000)
     text = """
@@ -130,7 +130,7 @@ p([x, x]) :- n(x).
 
 def test_records_are_numbered_by_one_thread(monkeypatch):
     """The first atom of the last rule has several blocks of tuples, and a record that two threads number has two numbers."""
-    monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.here", 2)
+    monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.driver_cores", 2)
     monkeypatch.setattr("semi_naive.running.driver.local.in_threads", lambda *_: pytest.fail("threads number records"))
     with Program(BLOCKS).run(small_delta=0) as result:
         assert result["p"].to_set() == {((n, n),) for n in range(1, 30)}
@@ -162,7 +162,7 @@ def test_what_rules_make_on_one_partition_is_read_on_another(here, partitions):
 def test_threads_insert_what_needs_a_wider_packing(monkeypatch):
     """While others sort what they have made by the one before; a lattice and an equivalence, too."""
     monkeypatch.setattr("semi_naive.ra.rules.derive.MIN_SLICE_BINDINGS", 1)
-    monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.here", 4)
+    monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.driver_cores", 4)
     text = """
     .decl given(x: number, y: number)
     .input given
@@ -181,7 +181,7 @@ def test_threads_insert_what_needs_a_wider_packing(monkeypatch):
     rows[:200] %= 60
     found = {}
     for cores in (1, 4):
-        monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.here", cores)
+        monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.driver_cores", cores)
         with Program(text).run({"given": rows}, small_delta=0) as result:
             found[cores] = {name: result[name].to_set() for name in ("wide", "least", "same")}
     assert found[1] == found[4] and len(found[1]["wide"]) > 3000

@@ -21,29 +21,28 @@ class BitLoops:
         """Write the loops over the variables of a set in two versions: by bits, for a set of up to LIMIT values, and as for any
         variables. group: the depths of the variables whose loops are written, outermost first; total: the name of the counter,
         as source."""
-        array, low, high = self.loops.terms.place(variables.values)
-        self.loops.declare("places = np.full(size, np.int32(-1), np.int32)")
+        array, low, high = self.loops.names.place(variables.values)
+        self.loops.declare_array("places = np.full(size, np.int32(-1), np.int32)")
         with self.loops.block(f"if {high} - {low} <= LIMIT:"):
             self.loops.write(f"words = ({high} - {low} + 63) >> 6")
             for slot in variables.slots:
-                self.loops.declare(f"bits{slot} = np.empty(LIMIT * LIMIT // 64, np.uint64)")
+                self.loops.declare_array(f"bits{slot} = np.empty(LIMIT * LIMIT // 64, np.uint64)")
                 rows = f"base{slot}, dir{slot}, v{slot}_1"
                 self.loops.write(f"fill_adjacency({array}, {low}, {high}, places, {rows}, words, bits{slot})")
             self.variables = variables  # while it is set, the generator calls `loop` for each of them
-            self.loops.variable(group, total)
+            self.loops.write_variable(group, total)
             self.variables = None
         with self.loops.block("else:"):
-            self.loops.looped(group[0], group[1:], total)
+            self.loops.write_loop(group[0], group[1:], total)
 
     def loop(self, depth: int, rest: list[int], total: str) -> None:
         """Write the loop over one variable: over the bits of the rows that restrict it, or over the whole set. rest: the deeper
         variables; total: the name of the counter, as source."""
         restricting_rows = tuple(sorted(self.variables.refined[depth].items()))
-        _, low, high = self.loops.terms.place(self.variables.values)
+        _, low, high = self.loops.names.place(self.variables.values)
         if self.loops.only_counts(depth):
-            return self.loops.write(
-                f"{total} += {self._bits_counted(depth, restricting_rows) if restricting_rows else f'{high} - {low}'}"
-            )
+            count = self._count_of_bits(depth, restricting_rows) if restricting_rows else f"{high} - {low}"
+            return self.loops.write(f"{total} += {count}")
         if not restricting_rows:
             with self.loops.block(f"for i{depth} in range({high} - {low}):"):
                 return self._bound_by_bits(depth, rest, total)
@@ -56,37 +55,36 @@ class BitLoops:
                 self._bound_by_bits(depth, rest, total)
 
     def _bound_by_bits(self, depth: int, rest: list[int], total: str) -> None:
-        """Write the intersections of rows that are known once a variable is bound, except those that deeper variables only
-        count. rest: the deeper variables; total: the name of the counter, as source."""
-        array, low, _ = self.loops.terms.place(self.variables.values)
+        """Write the code below a variable that is bound to bit i<depth>: the intersections of rows that are known now, except
+        those that deeper variables only count, and the deeper variables. rest, total: see `loop`."""
+        array, low, _ = self.loops.names.place(self.variables.values)
         if depth < self.loops.keep:
             self.loops.write(f"x{depth} = np.int64({array}[{low} + i{depth}])")
         needed = []
         for shared_rows in self._known_by_bits(depth):
-            name, number = self._row_of(shared_rows)[0], self.loops.terms.number(shared_rows)
-            self.loops.declare(f"{name} = np.empty(LIMIT // 64, np.uint64)")
+            name, number = self._row_of(shared_rows)[0], self.loops.names.number(shared_rows)
+            self.loops.declare_array(f"{name} = np.empty(LIMIT // 64, np.uint64)")
             self.loops.write(f"any{number} = both({self._rows(shared_rows)}, words, {name})")
             needed.append(f"any{number}")
         with self.loops.guarded(needed):
-            self.loops.after(depth, rest, total)
+            self.loops.write_deeper(depth, rest, total)
 
     def _known_by_bits(self, depth: int) -> list[tuple]:
-        """Return the sets of rows, as (depth, slot) pairs, that are complete once this variable is bound, and that deeper
-        variables use more than once."""
+        """Return the sets of rows, (depth, slot) pairs, that are known below a variable and used more than once there."""
         found: dict[tuple, None] = {}
         for user, refined in self.variables.refined.items():
-            by = tuple(sorted(refined.items()))
-            for length in range(2, len(by) + 1):
-                inline = length == len(by) and self.loops.only_counts(user) and self.loops.parents[user] == depth
-                if by[length - 1][0] == depth and not inline:
-                    found[by[:length]] = None
+            rows = tuple(sorted(refined.items()))
+            for length in range(2, len(rows) + 1):
+                only_counted = length == len(rows) and self.loops.only_counts(user) and self.loops.parents[user] == depth
+                if rows[length - 1][0] == depth and not only_counted:
+                    found[rows[:length]] = None
         return sorted(found, key=len)
 
     def _row_of(self, rows: tuple) -> tuple[str, str]:
         """Return (array, position), as source, of the row of bits that some rows have in common. rows: (depth of the variable
         that selects the row, slot of the trie) of each row."""
         if len(rows) > 1:
-            return f"s{self.loops.terms.number(rows)}", "0"
+            return f"s{self.loops.names.number(rows)}", "0"
         ((depth, slot),) = rows
         return f"bits{slot}", f"i{depth} * words"
 
@@ -94,7 +92,7 @@ class BitLoops:
         """Return the arguments, as source, of a kernel that intersects the last of some rows with the others."""
         return ", ".join((*self._row_of(rows[:-1]), *self._row_of(rows[-1:])))
 
-    def _bits_counted(self, depth: int, rows: tuple) -> str:
+    def _count_of_bits(self, depth: int, rows: tuple) -> str:
         """Return the source of the number of bits that some rows have in common."""
         if len(rows) == 1 or self.loops.parents[depth] != rows[-1][0]:
             return f"count_row({', '.join(self._row_of(rows))}, words)"

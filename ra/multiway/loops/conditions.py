@@ -15,8 +15,8 @@ class Conditions:
     """The names and conditions in the kernel of one query shape.
 
     The variable at depth d is x<d> as an id and r<d> as a value. The range of node n is l<n> to h<n> in the values of its
-    level. A set of nodes, whose intersection is stored, is the buffer b<n>[:c<n>], and its mark is m<n>. bounded: the depths of
-    variables that are restricted to a box.
+    level. The stored intersection of a set of nodes with number n is b<n>[:c<n>], and its mark is m<n>. bounded: the depths of
+    variables that are restricted to a box. marked: the sets that have marks, in the order of their discovery.
     """
 
     def __init__(self, shape: Shape, bounded: frozenset[int]):
@@ -25,6 +25,7 @@ class Conditions:
         self.marked: dict[Values, None] = {}
 
     def number(self, thing) -> int:
+        """Return the number of a node, a set of nodes, or rows of bits: the n in its names."""
         return self.numbers.setdefault(thing, len(self.numbers))
 
     def levels(self, node: TrieNode) -> str:
@@ -56,19 +57,19 @@ class Conditions:
 
     def needs_raw(self, depth: int) -> bool:
         """True if a joined variable is read as a value, not only as an id."""
-        sides = [side for c in self.shape.comparisons for side in self._raw_sides(c)]
+        sides = [side for c in self.shape.comparisons for side in self._sides_by_value(c)]
         sides += [*self.shape.assigned.values()]
         return any(depth in depths_in(side) for side in sides)
 
-    def _raw_sides(self, comparison):
+    def _sides_by_value(self, comparison):
         """Return the sides of a comparison that are read as values, not as ids."""
         sides = (comparison.left, comparison.right)
-        if all(self._by_id(side) for side in sides):
+        if all(self._is_joined_variable(side) for side in sides):
             return ()
         bound = self._as_bound(comparison)
         return sides if bound is None else (bound[1],)
 
-    def _by_id(self, side) -> bool:
+    def _is_joined_variable(self, side) -> bool:
         """True if a side of a comparison is a joined variable, which is compared by its id."""
         return isinstance(side, int) and side in self.shape.joined
 
@@ -77,8 +78,7 @@ class Conditions:
         return max((TOP, *depths_in(comparison.left), *depths_in(comparison.right)))
 
     def _as_bound(self, comparison):
-        """Return (op, other side) if a comparison bounds the last of its variables to a range of ids; None if it is a
-        filter."""
+        """Return (op, other side) if a comparison bounds the last of its variables to a range of ids; None for a filter."""
         last = self._depth_of_last_variable(comparison)
         if comparison.op == "!=" or last not in self.shape.joined:
             return None
@@ -107,7 +107,7 @@ class Conditions:
 
     def _rank(self, side, after: bool) -> str:
         """Return the source of the first id whose value is not below a side's value or, if `after`, is above it."""
-        if self._by_id(side):
+        if self._is_joined_variable(side):
             return f"x{side} + 1" if after else f"x{side}"
         return f"rank(names, base, size, {self.raw(side)}, {after})"
 
@@ -120,16 +120,16 @@ class Conditions:
         for comparison in self.shape.comparisons:
             if self._depth_of_last_variable(comparison) == depth and self._as_bound(comparison) is None:
                 sides = (comparison.left, comparison.right)
-                left, right = (f"x{s}" if all(map(self._by_id, sides)) else self.raw(s) for s in sides)
+                left, right = (f"x{s}" if all(map(self._is_joined_variable, sides)) else self.raw(s) for s in sides)
                 conditions.append(f"{left} {PYTHON[comparison.op]} {right}")
         return conditions
 
     def present(self, member: Member) -> str:
-        """Return the condition that the last term of an atom is in its range."""
+        """Return the condition that an atom holds, once all of its terms are bound: the last term is in its range."""
         last = member.path[-1]
         node = member.node(len(member.path) - 1)
         if node.level == 0:
-            return self._in_directory(member.slot, last)
+            return f"has_first_id(dir{member.slot}, {self.id(last)} - base{member.slot})"
         if frozenset([node]) in self.marked:
             lookup = f"{self.mark(frozenset([node]))}[{self.id(last)}] == 1"
             return lookup if last in self.shape.joined else f"({self.id(last)} >= 0 and {lookup})"
@@ -138,6 +138,3 @@ class Conditions:
     def id(self, term: int) -> str:
         """Return the source of a term's id. term: the depth of a variable, or ~k for the k-th constant."""
         return f"ids[{~term}]" if term < 0 else f"x{term}"
-
-    def _in_directory(self, slot: int, term: int) -> str:
-        return f"has_first_id(dir{slot}, {self.id(term)} - base{slot})"

@@ -20,13 +20,13 @@ from semi_naive.host.threads import cpus
 from semi_naive.ra.words import JIT, JOIN
 
 PIECES = 64  # ranges of roots for each thread
-MOST = 1 << 63  # counts below this fit in 64 bits
+OVERFLOW = 1 << 63  # counts below this fit in 64 bits
 
 i32, i64, size = types.Array(types.int32, 1, "C"), types.Array(types.int64, 1, "C"), types.int64
 
 
 class Rooted(NamedTuple):
-    """The vertices of the trees in the order in which they are counted, children before parents.
+    """A pattern as trees below a root. Its other vertices are in the order in which they are counted, children before parents.
 
     parent: for each vertex the place of its parent, -1 for the top of a tree.
     near: for each vertex 1 if it is a neighbour of the root.
@@ -49,19 +49,19 @@ class Rooted(NamedTuple):
         return None
 
     def count(self, index: np.ndarray, neighbours: np.ndarray, threads: int | None = None) -> int:
-        """Return the number of homomorphisms to a graph; the neighbours of its vertex x are neighbours[index[x]:index[x + 1]],
-        in both directions.
+        """Return the number of homomorphisms to an undirected graph, in which the neighbours of vertex x are
+        neighbours[index[x] : index[x + 1]].
 
         Ids are int32. Takes 12 bytes for each vertex of the graph, vertex of the pattern, and thread. Raises OverflowError if
         the count of one root may not fit in 64 bits; the count of a tree may have any size.
         """
         if not self.rooted:
-            return self._tree(index, neighbours)
+            return self._count_tree(index, neighbours)
         widest = int(np.diff(index).max(initial=0))
-        if widest ** len(self.parent) >= MOST:
+        if widest ** len(self.parent) >= OVERFLOW:
             raise OverflowError("the homomorphisms that one vertex of the graph takes part in may be more than 2^63")
         threads = cpus() if threads is None else threads
-        cuts = _cuts(index, neighbours, threads * PIECES).tolist()
+        bounds = _balanced_bounds(index, neighbours, threads * PIECES).tolist()
 
         def run(low, high):
             counts = np.zeros(high - low, np.int64)
@@ -69,12 +69,12 @@ class Rooted(NamedTuple):
             return sum(counts.tolist())  # in Python's integers
 
         with ThreadPoolExecutor(threads) as pool:
-            return sum(pool.map(run, cuts[:-1], cuts[1:]))
+            return sum(pool.map(run, bounds[:-1], bounds[1:]))
 
-    def _tree(self, index: np.ndarray, neighbours: np.ndarray) -> int:
+    def _count_tree(self, index: np.ndarray, neighbours: np.ndarray) -> int:
         """Return the number of homomorphisms of a pattern that is a tree, with Python's integers if 64 bits may not suffice."""
         widest, vertices = int(np.diff(index).max(initial=0)), len(index) - 1
-        dtype = np.int64 if vertices * widest ** (len(self.parent) - 1) < MOST else object
+        dtype = np.int64 if vertices * widest ** (len(self.parent) - 1) < OVERFLOW else object
         ways = [np.ones(vertices, dtype) for _ in self.parent]
         for v, p in enumerate(self.parent.tolist()):
             if p >= 0:
@@ -88,7 +88,7 @@ def _sums(index: np.ndarray, values: np.ndarray) -> np.ndarray:
     return total[index[1:]] - total[index[:-1]]
 
 
-def _cuts(index: np.ndarray, neighbours: np.ndarray, pieces: int) -> np.ndarray:
+def _balanced_bounds(index: np.ndarray, neighbours: np.ndarray, pieces: int) -> np.ndarray:
     """Return the bounds of ranges of roots whose neighbours have about equally many edges."""
     edges = np.concatenate([[0], np.cumsum(np.diff(index)[neighbours])])
     steps = edges[index[1:]] + np.arange(1, len(index))
@@ -99,14 +99,16 @@ def _cuts(index: np.ndarray, neighbours: np.ndarray, pieces: int) -> np.ndarray:
 
 
 def _trees(neighbours: Sequence[set[int]], without: set[int]) -> list[list[tuple[int, int]]] | None:
-    """Return each tree of the pattern without some vertices as a list of (vertex, parent), from the top down; None if there is
-    a cycle. The top is a vertex in the middle, so that the tree is as flat as possible."""
+    """Return the trees of the pattern without some vertices, each as a list of (vertex, parent), from the top down; None if
+    there is a cycle. The top of a tree is chosen such that the tree is as flat as possible."""
     remaining, trees = set(range(len(neighbours))) - without, []
     while remaining:
-        tops = [_tree(neighbours, without, top) for top in sorted(remaining)]
-        tree = min((tree for tree in tops if tree and {v for v, _ in tree} >= {min(remaining)}), key=_height, default=None)
-        if tree is None:
+        vertex = min(remaining)
+        by_top = [_tree(neighbours, without, top) for top in sorted(remaining)]
+        of_vertex = [tree for tree in by_top if tree and any(vertex == other for other, _ in tree)]
+        if not of_vertex:
             return None
+        tree = min(of_vertex, key=_sum_of_depths)
         trees.append(tree)
         remaining -= {vertex for vertex, _ in tree}
     return trees
@@ -124,7 +126,7 @@ def _tree(neighbours, without, top) -> list[tuple[int, int]] | None:
     return tree
 
 
-def _height(tree: list[tuple[int, int]]) -> int:
+def _sum_of_depths(tree: list[tuple[int, int]]) -> int:
     """Return the sum of the depths of a tree's vertices."""
     depth = {-1: -1}
     for vertex, parent in tree:
@@ -135,7 +137,7 @@ def _height(tree: list[tuple[int, int]]) -> int:
 def _parents_in_order(trees, near: set[int]) -> tuple[np.ndarray, np.ndarray]:
     """Return (parent, near) of `Rooted` for some trees; near: the neighbours of the root."""
     order = [pair for tree in trees for pair in reversed(tree)]
-    place = {vertex: at for at, (vertex, _) in enumerate(order)}
+    place = {vertex: number for number, (vertex, _) in enumerate(order)}
     parent = np.array([place.get(parent, -1) for _, parent in order], np.int64)
     return parent, np.array([vertex in near for vertex, _ in order], np.int64)
 
@@ -227,7 +229,7 @@ def count_roots(index, neighbours, parent, near, low, high, found):
         if parent[v] >= 0:
             leaf[parent[v]] = False
     for v in range(trees):
-        if leaf[v] and not near[v]:  # anything, whatever the root
+        if leaf[v] and not near[v]:  # a leaf that may be mapped to any vertex, whatever the root
             reach[v] = np.arange(graph)
             ways[v] = 1
             length[v] = graph

@@ -16,7 +16,7 @@ PIECE_NUMBERS = 1 << 16  # numbers that are moved at a time
 
 @dataclass(frozen=True)
 class ArrayFile:
-    """A handle of a file with several arrays. Picklable."""
+    """A handle of a file with several arrays, each padded to words of 8 bytes. Picklable."""
 
     file: Run | Replica
     sections: Sections

@@ -24,7 +24,7 @@ from semi_naive.ra.multiway.tries.slices import Siblings, bytes_of, least_bytes,
 
 RATIOS = (1, 2, 4, 8, 16, 32)  # of the bytes that a dimension may use to those of the last dimension
 BOX_BYTES = 1 << 21  # bytes that are copied in the time that it takes to choose a box and to begin its loops: 0.7 ms
-KEPT_SPANS = 1 << 12
+MAX_CACHED_SPANS = 1 << 12
 
 
 class BudgetTooSmall(ValueError):
@@ -69,19 +69,20 @@ class PartialBox:
 
     ranges: the ranges of all variables, narrowed so far.
     levels: for each atom the level at which it is sliced.
-    left: the remaining bytes of the budget.
-    taken: the slices chosen so far.
+    bytes_left: the remaining bytes of the budget.
+    slices: the slices chosen so far.
     """
 
     ranges: tuple[tuple[int, int], ...]
     levels: tuple[int, ...]
-    left: int
-    taken: dict[Group, Slice] = field(default_factory=dict)
+    bytes_left: int
+    slices: dict[Group, Slice] = field(default_factory=dict)
 
-    def slice(self, group: Group, piece: Slice, size: int) -> "PartialBox":
-        return replace(self, left=self.left - size, taken={**self.taken, group: piece})
+    def with_slice(self, group: Group, piece: Slice, size: int) -> "PartialBox":
+        return replace(self, bytes_left=self.bytes_left - size, slices={**self.slices, group: piece})
 
-    def spill(self, group: Group) -> "PartialBox":
+    def with_deeper_level(self, group: Group) -> "PartialBox":
+        """Return the box in which the atoms of a group are sliced by their next variable."""
         return replace(self, levels=tuple(level + (i in group.atoms) for i, level in enumerate(self.levels)))
 
     def with_range(self, depth: int, low: int, high: int) -> "PartialBox":
@@ -89,9 +90,9 @@ class PartialBox:
 
 
 def cost(state: PartialBox, group: Group, sibling_range: Siblings, low: int, high: int) -> tuple[Slice, int]:
-    """Return (slice of a group for a range of ids, bytes that it takes): 0 bytes if the box already has a slice of that trie
-    that covers it. state: the box so far."""
-    for piece in state.taken.values():
+    """Return (slice of a group for a range of ids, bytes that it takes). A slice that the box `state` has and that covers the
+    range is reused: it takes 0 bytes."""
+    for piece in state.slices.values():
         if (piece.trie, piece.path) == (group.trie, sibling_range.path) and piece.low <= low and high <= piece.high:
             return piece, 0
     return Slice(group.trie, sibling_range.path, low, high), bytes_of(sibling_range, low, high)
@@ -120,70 +121,67 @@ class Boxes:
         self.keys = [self.shape.tries[member.slot] for member in self.shape.members]
         self.slots: dict[tuple[int, ...], tuple] = {}  # the slots of boxes, by their levels
         self.spans: dict[Slice, tuple[int, int]] = {}
-        self.ratio = self._best_ratio()
+        sizes = [sum(self.tries[key].bytes for key in keys) for keys in dimensions_of(self.shape)]
+        self.ratio = min(RATIOS, key=lambda ratio: boxing_cost(sizes, self.budget, ratio))  # of the least expected cost
 
     def __iter__(self) -> Iterator[Box]:
-        """Yield the boxes. Raises BudgetTooSmall if a tuple of each atom does not fit into one."""
+        """Yield the boxes. Raises BudgetTooSmall if one tuple of each atom does not fit into a box."""
         least = sum(least_bytes(len(key.order)) for key in self.keys)
         if self.budget < least:
             raise BudgetTooSmall(
                 f"a budget of {quantity(self.budget, 'byte')} does not hold one tuple of each atom; "
                 f"the least that works is {least:,}"
             )
-        whole = tuple((0, self.size if depth in self.shape.joined else max(self.size, 1)) for depth in range(len(self.order)))
-        start = self._grounded(PartialBox(whole, levels_of(self.shape.members), self.budget))
+        ends = (self.size if depth in self.shape.joined else max(self.size, 1) for depth in range(len(self.order)))
+        whole = PartialBox(tuple((0, end) for end in ends), levels_of(self.shape.members), self.budget)
+        start = self._with_constant_slices(whole)
         start = start and self.narrowed(start)
-        if start and self.most == 1 and (box := self._everything(start)).bytes <= self.budget:
+        if start and self.most == 1 and (box := self._whole_tries_box(start)).bytes <= self.budget:
             return iter([box])
-        return self._from(start, 0) if start else iter(())
+        return self._boxes_within(start, 0) if start else iter(())
 
-    def _best_ratio(self) -> int:
-        """Return the ratio with the least expected cost."""
-        sizes = [sum(self.tries[key].bytes for key in keys) for keys in dimensions_of(self.shape)]
-        return min(RATIOS, key=lambda ratio: boxing_cost(sizes, self.budget, ratio))
-
-    def _everything(self, state: PartialBox) -> Box:
-        """Return the box of whole tries, which is the join without boxes."""
+    def _whole_tries_box(self, state: PartialBox) -> Box:
+        """Return the only box if all tries fit: it has whole tries."""
         pieces = tuple(Slice(trie, (), 0, self.size) for trie in self.shape.tries)
         sizes = (bytes_of(siblings(self.tries[trie], ()), 0, self.size) for trie in self.shape.tries)
         return Box(state.ranges, None, pieces, sum(sizes))
 
-    def _grounded(self, state: PartialBox) -> PartialBox | None:
-        """Choose the slices of atoms of constants only. Return None if a positive one has no tuple. state: the box so far."""
-        for group in self._groups(state, lambda term: term < 0):
+    def _with_constant_slices(self, state: PartialBox) -> PartialBox | None:
+        """Choose the slices of atoms that have constants only. Return None if a positive one has no tuple."""
+        for group in self._groups_to_slice(state, lambda term: term < 0):
             below = self._siblings(group, state)
             id = self.ids[~group.terms[-1]]
-            found = id >= 0 and below.at(id) < min(below.end, below.at(id + 1))
+            found = id >= 0 and below.position(id) < min(below.end, below.position(id + 1))
             if not found and self._positive(group):
                 return None
             low, high = (id, id + 1) if found else (0, 0)
-            state = state.slice(group, *cost(state, group, below, low, high))
+            state = state.with_slice(group, *cost(state, group, below, low, high))
         return state
 
-    def _from(self, state: PartialBox, depth: int) -> Iterator[Box]:
-        """Yield the boxes within a state in which the variables before `depth` have their ranges."""
+    def _boxes_within(self, state: PartialBox, depth: int) -> Iterator[Box]:
+        """Yield the boxes within a partial box in which the variables before `depth` have their ranges."""
         if depth == len(self.order):
             yield self._box(state)
             return
-        groups = self._groups(state, lambda term: term == depth)
+        groups = self._groups_to_slice(state, lambda term: term == depth)
         if not groups:
-            yield from self._from(state, depth + 1)
+            yield from self._boxes_within(state, depth + 1)
             return
         below = {group: self._siblings(group, state) for group in groups}
         low, last = state.ranges[depth]
-        while (low := self._next(below, low)) < last:
-            high, inner = self._provision(state, below, depth, low, last)
+        while (low := self._next_common_id(below, low)) < last:
+            high, inner = self._longest_range(state, below, depth, low, last)
             inner = self.narrowed(inner.with_range(depth, low, high))
             if inner:
-                yield from self._from(inner, depth + 1)
+                yield from self._boxes_within(inner, depth + 1)
             low = high
 
-    def _provision(
+    def _longest_range(
         self, state: PartialBox, below: dict[Group, Siblings], depth: int, low: int, last: int
     ) -> tuple[int, PartialBox]:
-        """Return (end, state): the end of the longest range from `low` whose slices fit, and the state with these slices. If a
-        single value does not fit, it spills. below: the groups of atoms that are sliced by this variable, with their ranges
-        in the tries; depth: of the variable; last: its greatest id."""
+        """Return (end, state): the end of the longest range [low, end) of a variable whose slices fit, and the box with these
+        slices. If a single value does not fit, it spills. below: the groups of atoms that are sliced by this variable, with
+        their ranges in the tries; depth: of the variable; last: the end of its ids."""
         allowed = self._room(state, below, depth)
 
         def size(high: int) -> int:
@@ -191,20 +189,21 @@ class Boxes:
 
         if size(low + 1) > allowed:
             return low + 1, self._spilled(state, below, low, allowed)
-        fits = longest(size, allowed, low + 1, last)
+        fits = longest_end(size, allowed, low + 1, last)
         for group, of in below.items():
-            state = state.slice(group, *cost(state, group, of, low, fits))
+            state = state.with_slice(group, *cost(state, group, of, low, fits))
         return fits, state
 
     def _room(self, state: PartialBox, below: dict[Group, Siblings], depth: int) -> int:
-        """Return the bytes that this dimension may use. The least bytes that later dimensions need are reserved. below: the
-        groups of atoms that are sliced by this dimension, with their ranges in the tries; depth: of the variable."""
-        current = {atom for group in below for atom in group.atoms}
-        done = {atom for group in state.taken for atom in group.atoms}
-        later = [atom for atom in range(len(self.keys)) if atom not in current | done]
+        """Return the bytes that this dimension may use. The least bytes that later dimensions need are reserved. The arguments
+        are those of `_longest_range`."""
+        known = {atom for group in [*below, *state.slices] for atom in group.atoms}
+        later = [atom for atom in range(len(self.keys)) if atom not in known]
         dimensions = len({self.shape.members[atom].path[state.levels[atom] - 1] for atom in later})
         least = sum(least_bytes(len(self.keys[atom].order)) for atom in later)
-        allowed = min(state.left * self.ratio // (self.ratio * dimensions + 1), state.left - least) if later else state.left
+        allowed = state.bytes_left
+        if later:
+            allowed = min(allowed * self.ratio // (self.ratio * dimensions + 1), allowed - least)
         if depth == 0 and self.most < 1:
             whole = sum(bytes_of(of, 0, self.size) for of in below.values() if not of.level)
             allowed = min(allowed, max(int(whole * self.most), 1))
@@ -212,38 +211,32 @@ class Boxes:
 
     def _spilled(self, state: PartialBox, below: dict[Group, Siblings], low: int, room: int) -> PartialBox:
         """Choose the slices of a single value that fit, smallest first. The other atoms will be sliced by their next variable.
-        state: the box so far; below: the groups of atoms, with their ranges in the tries; low: the value; room: the bytes
-        that a slice may have."""
+        below: the groups of atoms, with their ranges in the tries; low: the value; room: the bytes that slices may have."""
         pieces = [(group, *cost(state, group, of, low, low + 1)) for group, of in below.items()]
-        reserved = self._owed(state)
+        done = {atom for group in state.slices for atom in group.atoms}
+        reserved = sum(least_bytes(len(key.order)) for atom, key in enumerate(self.keys) if atom not in done)
         for group, piece, size in sorted(pieces, key=lambda piece: piece[2]):
             deeper = len(group.terms) < len(group.trie.order)
             reserved -= len(group.atoms) * least_bytes(len(group.trie.order))
-            if deeper and (size > room or state.left - size < reserved):
-                state = state.spill(group)
+            if deeper and (size > room or state.bytes_left - size < reserved):
+                state = state.with_deeper_level(group)
                 reserved += len(group.atoms) * least_bytes(len(group.trie.order))
                 continue
-            state = state.slice(group, piece, size)
+            state = state.with_slice(group, piece, size)
             room -= size
         return state
 
-    def _owed(self, state: PartialBox) -> int:
-        """Return the least bytes that the atoms without a slice need. state: the box so far."""
-        done = {atom for group in state.taken for atom in group.atoms}
-        return sum(least_bytes(len(key.order)) for atom, key in enumerate(self.keys) if atom not in done)
-
-    def _groups(self, state: PartialBox, here) -> list[Group]:
-        """Return the groups of atoms without a slice, if `here` holds for the term by which they are sliced."""
-        done = {atom for group in state.taken for atom in group.atoms}
+    def _groups_to_slice(self, state: PartialBox, is_due) -> list[Group]:
+        """Return the groups of atoms without a slice, if `is_due` holds for the term by which they are sliced."""
+        done = {atom for group in state.slices for atom in group.atoms}
         found: dict[tuple, list[int]] = {}
         for atom, (member, level) in enumerate(zip(self.shape.members, state.levels, strict=True)):
-            if atom not in done and here(member.path[level - 1]):
+            if atom not in done and is_due(member.path[level - 1]):
                 found.setdefault((self.keys[atom], member.path[:level]), []).append(atom)
         return [Group(trie, terms, tuple(atoms)) for (trie, terms), atoms in found.items()]
 
     def _siblings(self, group: Group, state: PartialBox) -> Siblings:
-        """Return the range of its trie that a group slices. The path to it consists of constants and of spilled variables,
-        which have one value each."""
+        """Return the range of its trie that a group slices. Its path has constants and spilled variables, of one value each."""
         path = [self.ids[~term] if term < 0 else state.ranges[term][0] for term in group.terms[:-1]]
         return siblings(self.tries[group.trie], path)
 
@@ -251,68 +244,68 @@ class Boxes:
         """True if a group has a positive atom."""
         return any(not self.shape.members[atom].negated for atom in group.atoms)
 
-    def _next(self, below: dict[Group, Siblings], low: int) -> int:
+    def _next_common_id(self, below: dict[Group, Siblings], low: int) -> int:
         """Return the first id from `low` on that all positive atoms have; the domain's size if there is none. below: the groups
         of atoms that are sliced by the variable, with their ranges in the tries."""
-        found = -1
-        while found < low:
-            found = low
-            for of in (of for group, of in below.items() if self._positive(group)):
-                at = of.at(low)
-                if at >= of.end:
+        positive, candidate = [of for group, of in below.items() if self._positive(group)], -1
+        while candidate < low:
+            candidate = low
+            for of in positive:
+                position = of.position(low)
+                if position >= of.end:
                     return self.size
-                low = of.values[at]
+                low = of.values[position]
         return low
 
     def narrowed(self, state: PartialBox) -> PartialBox | None:
-        """Narrow the ranges of a state by comparisons and by the children of its slices. Return None if a range is empty."""
+        """Narrow the ranges of a box by comparisons and by the children of its slices. Return None if a range is empty."""
         ranges = list(state.ranges)
-        for group, piece in state.taken.items():
+        for group, piece in state.slices.items():
             if len(group.terms) < len(group.trie.order) and self._positive(group) and piece.low < piece.high:
                 low, high = self._span(piece)
                 for member in (self.shape.members[atom] for atom in group.atoms if not self.shape.members[atom].negated):
                     _narrow_range(ranges, member.path[len(group.terms)], low, high)
         for _ in range(2):
             for comparison in self.shape.comparisons:
-                self._compare(ranges, comparison.op, comparison.left, comparison.right)
+                self._narrow_by_comparison(ranges, comparison.op, comparison.left, comparison.right)
         if any(ranges[depth][0] >= ranges[depth][1] for depth in self.shape.joined):
             return None
         return replace(state, ranges=tuple(ranges))
 
     def _span(self, piece: Slice) -> tuple[int, int]:
-        """Return the bounds of the children of a slice's first level; kept for the boxes that share the slice."""
+        """Return the bounds of the children of a slice's first level; cached for the boxes that share the slice."""
         if piece not in self.spans:
-            if len(self.spans) >= KEPT_SPANS:
+            if len(self.spans) >= MAX_CACHED_SPANS:
                 self.spans.clear()
             self.spans[piece] = span(siblings(self.tries[piece.trie], piece.path), piece.low, piece.high)
         return self.spans[piece]
 
-    def _compare(self, ranges: list, op: str, left, right) -> None:
+    def _narrow_by_comparison(self, ranges: list, op: str, left, right) -> None:
         """Narrow both sides of a comparison of two variables, or of a variable and a literal."""
         if op in (">", ">="):
             op, left, right = {">": "<", ">=": "<="}[op], right, left
-        if op == "!=" or not all(self._plain(side) for side in (left, right)):
+        if op == "!=" or not all(self._has_ids(side) for side in (left, right)):
             return
         for below, above in ((left, right), (right, left))[: 2 if op == "=" else 1]:
             strict = op == "<"
-            least, most = self._least(ranges, below, strict), self._most(ranges, above, strict)
+            least, most = self._first_allowed(ranges, below, strict), self._end_allowed(ranges, above, strict)
             if isinstance(below, int):
                 _narrow_range(ranges, below, 0, most)
             if isinstance(above, int):
                 _narrow_range(ranges, above, least, self.size)
 
-    def _plain(self, side) -> bool:
-        """True if a side of a comparison is a joined variable or a literal."""
+    def _has_ids(self, side) -> bool:
+        """True if a side of a comparison is a joined variable or a literal, whose position among the ids is known."""
         return side in self.shape.joined if isinstance(side, int) else side[0] == "literal"
 
-    def _least(self, ranges: list, side, strict: bool) -> int:
+    def _first_allowed(self, ranges: list, side, strict: bool) -> int:
         """Return the least id that is not below a side or, if strict, above it."""
         if isinstance(side, int):
             return ranges[side][0] + strict
         below, not_above = self.ranks[side[1]]
         return not_above if strict else below
 
-    def _most(self, ranges: list, side, strict: bool) -> int:
+    def _end_allowed(self, ranges: list, side, strict: bool) -> int:
         """Return the first id that is above a side or, if strict, not below it."""
         if isinstance(side, int):
             return ranges[side][1] - strict
@@ -323,9 +316,9 @@ class Boxes:
         """Return the finished box, with its slices in the order of the slots."""
         if state.levels not in self.slots:
             self.slots[state.levels] = tuple(Shape(self.query, self.order, state.levels).slots)
-        by_slot = {(group.trie, group.terms): piece for group, piece in state.taken.items()}
+        by_slot = {(group.trie, group.terms): piece for group, piece in state.slices.items()}
         pieces = tuple(by_slot[slot] for slot in self.slots[state.levels])
-        return Box(state.ranges, state.levels, pieces, self.budget - state.left)
+        return Box(state.ranges, state.levels, pieces, self.budget - state.bytes_left)
 
 
 def dimensions_of(shape: Shape) -> list[set[TrieKey]]:
@@ -336,12 +329,12 @@ def dimensions_of(shape: Shape) -> list[set[TrieKey]]:
     return [found[depth] for depth in sorted(found) if depth >= 0]
 
 
-def longest(size: Callable[[int], int], allowed: int, fits: int, last: int) -> int:
-    """Return the greatest end up to `last` whose size is allowed, given one that fits. Sizes grow about evenly, so the end is
-    interpolated between one that fits and one that does not, in turn with bisection: 6 to 10 sizes in place of 20.
+def longest_end(size: Callable[[int], int], allowed: int, fits: int, last: int) -> int:
+    """Return the greatest end up to `last` whose size(end) is allowed, given an end that fits. Sizes grow about evenly, so the
+    search alternates between interpolation and bisection: it takes 6 to 10 sizes in place of 20.
 
     >>> asked = []
-    >>> longest(lambda end: asked.append(end) or 3 * end, 1000, 1, 1 << 20), len(asked) < 8
+    >>> longest_end(lambda end: asked.append(end) or 3 * end, 1000, 1, 1 << 20), len(asked) < 8
     (333, True)
     """
     if (whole := size(last)) <= allowed:

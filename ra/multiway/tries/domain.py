@@ -29,8 +29,7 @@ class Domain:
 
     @classmethod
     def of(cls, columns: Iterable[np.ndarray]) -> "Domain":
-        """Return the domain of all values of some columns. Takes one pass; if values are far apart also a sort, 20 ns a
-        value."""
+        """Return the domain of all values of some columns, by one pass and, if they are far apart, a sort of 20 ns a value."""
         columns = [column for column in columns if column.size]
         if not columns:
             return cls(0, 0, NOTHING)

@@ -33,35 +33,34 @@ class SetVariables(NamedTuple):
 
 
 def set_variables(shape: Shape, group: list[int], bounded: frozenset[int]) -> SetVariables | None:
-    """Return a group of variables over one set if a variable of it is refined twice and no other condition reads the group;
-    otherwise None."""
+    """Return a group over one set if one of its variables is refined twice and no other condition reads it; else None."""
     values = shape.values(group[0])
     if not values or bounded & set(group) or not shape.joined.issuperset(group):
         return None
     read_elsewhere = {depth for c in shape.comparisons for side in (c.left, c.right) for depth in depths_in(side)}
     read_elsewhere |= {depth for expression in shape.assigned.values() for depth in depths_in(expression)}
     members = [member for member in shape.members if set(member.path) & set(group)]
-    if read_elsewhere & set(group) or not all(_belongs(member, values, group) for member in members):
+    if read_elsewhere & set(group) or not all(_is_within_group(member, values, group) for member in members):
         return None
-    refined = {depth: _refining(shape, depth, values) for depth in group}
+    refined = {depth: _restricting_slots(shape, depth, values) for depth in group}
     if any(by is None for by in refined.values()) or max(map(len, refined.values())) < 2:
         return None
     return SetVariables(values, refined)
 
 
-def _belongs(member: Member, values: Values, group: list[int]) -> bool:
+def _is_within_group(member: Member, values: Values, group: list[int]) -> bool:
     """True if an atom puts a variable into the set, or joins two variables of the group."""
     if member.negated:
         return False
     return member.node(len(member.path) - 1) in values or (len(member.path) == 2 and set(member.path) <= set(group))
 
 
-def _refining(shape: Shape, depth: int, values: Values) -> dict[int, int] | None:
-    """Return for each earlier variable that restricts a variable the slot of the trie that has both; None if the variable is
-    not in the set, or two atoms join it to the same one."""
-    own = shape.values(depth)
-    by = {node.path[0]: node.slot for node in own - values}
-    return by if values <= own and len(by) == len(own - values) else None
+def _restricting_slots(shape: Shape, depth: int, values: Values) -> dict[int, int] | None:
+    """Return for each earlier variable that restricts a variable beyond the set `values` the slot of the trie that has both;
+    None if the variable is not in the set, or two atoms join it to the same earlier one."""
+    further = shape.values(depth) - values
+    slots = {node.path[0]: node.slot for node in further}
+    return slots if values <= shape.values(depth) and len(slots) == len(further) else None
 
 
 @njit(types.void(i32, size, size, i32, size, i32, i32, size, u64), **JIT)

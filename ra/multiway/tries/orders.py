@@ -13,10 +13,9 @@ from semi_naive.ra.multiway.tries.local import set_variables
 from semi_naive.ra.multiway.tries.shape import Shape
 from semi_naive.ra.multiway.tries.trie import Tries
 
-EXHAUSTIVE = 6  # variables up to which all orders are compared; with more, the best next variable is taken
-LOOKUP = 10.0  # the cost of binding a prefix, in values scanned: 6 ns against 0.6
-
-RUN = 4  # ratio of costs up to which an order is preferred if its last variables are joined by bits
+MAX_PERMUTED = 6  # variables up to which all orders are compared; with more, the best next variable is taken
+PREFIX_COST = 10.0  # the cost of binding a prefix, in values scanned: 6 ns against 0.6
+BITS_ADVANTAGE = 4  # ratio of costs up to which an order is preferred if its last variables are joined by bits
 
 
 def choose_order(
@@ -32,23 +31,24 @@ def choose_order(
     equation's other variables are bound. Reads each joined column once (cached in `relations`), then takes 10 µs an order.
     """
     estimate = Estimate(query, relations)
-    if len(query.joined) > EXHAUSTIVE:
+    if len(query.joined) > MAX_PERMUTED:
         return _greedy(estimate, query, set(first))
     free = [name for name in query.variables if name in query.joined]
     candidates = (order for order in permutations(free) if estimate.connected(order))
-    orders = [order for order in (with_equations(query, c) for c in candidates) if _begins_with_set(order, first)]
+    orders = [with_equations(query, order) for order in candidates]
+    orders = [order for order in orders if _begins_with_set(order, first)]
     if not orders:
         raise QueryError(f"no variable order begins with {', '.join(first)}: equations need other variables before them")
     costs = {order: estimate.cost(order) + beside(order) for order in orders}
-    good = sorted((order for order in orders if costs[order] <= RUN * min(costs.values())), key=costs.__getitem__)
-    return next((order for order in good if has_run(query, order)), good[0])
+    good = sorted((order for order in orders if costs[order] <= BITS_ADVANTAGE * min(costs.values())), key=costs.__getitem__)
+    return next((order for order in good if ends_over_one_set(query, order)), good[0])
 
 
-def has_run(query: ConjunctiveQuery, order: Sequence[str]) -> bool:
-    """True if the last variables of an order, all that are connected, range over one set (see `local`)."""
+def ends_over_one_set(query: ConjunctiveQuery, order: Sequence[str]) -> bool:
+    """True if a connected group of the last variables of an order, three or more, ranges over one set (see `local`)."""
     shape = Shape(query, tuple(order))
-    tails = (shape.components(range(depth, len(order))) for depth in range(1, len(order) - 2))
-    return any(set_variables(shape, group, frozenset()) is not None for groups in tails for group in groups if len(group) > 2)
+    groups = (group for depth in range(1, len(order) - 2) for group in shape.components(range(depth, len(order))))
+    return any(set_variables(shape, group, frozenset()) is not None for group in groups if len(group) > 2)
 
 
 def check_first(order: Sequence[str], first: Sequence[str]) -> None:
@@ -83,7 +83,7 @@ class Estimate:
 
     def __init__(self, query: ConjunctiveQuery, relations: Tries):
         self.query, self.relations = query, relations
-        self.dots: dict[tuple, float] = {}
+        self.degrees: dict[tuple, float] = {}  # the results of `_expected_degree`
         self.distincts: dict[tuple, int] = {}
 
     def cost(self, order: Sequence[str]) -> float:
@@ -95,22 +95,26 @@ class Estimate:
                 offers = [self._offer(atom, name, order[:depth]) for atom in self._atoms(name)]
                 # A list that does not depend on the variable bound last has been scanned for an earlier prefix.
                 scanned = min((offer for offer, depends_on_last in offers if depends_on_last), default=0.0)
-                total += prefixes * (LOOKUP + scanned)
-                prefixes *= self._extensions(name, order[:depth], [offer for offer, _ in offers])
+                total += prefixes * (PREFIX_COST + scanned)
+                prefixes *= self._extensions(name, [offer for offer, _ in offers])
         return total
 
     def connected(self, order: Sequence[str]) -> bool:
         """True if each variable is joined to an earlier one by an atom, as far as the query permits."""
         if not self.query.connected():
             return True
-        return all(any(set(order[:d]) & set(a.terms) for a in self._atoms(order[d])) for d in range(1, len(order)))
+        for depth in range(1, len(order)):
+            if not any(set(order[:depth]) & set(atom.terms) for atom in self._atoms(order[depth])):
+                return False
+        return True
 
     def _atoms(self, name: str) -> list[QueryAtom]:
+        """Return the positive atoms that have a variable."""
         return [atom for atom in self.query.positive if name in atom.terms]
 
-    def _extensions(self, name: str, bound: Sequence[str], offers: list[float]) -> float:
-        """Return the expected number of values by which a prefix is extended: the least offer, reduced by the other atoms.
-        offers: see `_offer`."""
+    def _extensions(self, name: str, offers: list[float]) -> float:
+        """Return the expected number of values of a variable by which a prefix is extended: those that all atoms offer, each
+        independently. offers: the number of values that each atom has (see `_offer`)."""
         domain = max(min(self._distinct(atom, name) for atom in self._atoms(name)), 1)
         extensions = domain
         for offer in offers:
@@ -118,7 +122,7 @@ class Estimate:
         return extensions
 
     def _offer(self, atom: QueryAtom, name: str, bound: Sequence[str]) -> tuple[float, bool]:
-        """Return (expected number of values that an atom has for a variable, True if it depends on the variable bound last)."""
+        """Return (expected number of values of an atom for a variable, True if that depends on the variable bound last)."""
         tuples = self.relations.tuples(atom.relation)
         columns = [column for column, term in enumerate(atom.terms) if term in bound]
         if not columns and not any(not isinstance(term, str) for term in atom.terms):
@@ -131,8 +135,7 @@ class Estimate:
         return offer, depends_on_last or len(bound) < 2
 
     def _selected(self, atom: QueryAtom, column: int, bound: Sequence[str]) -> float:
-        """Return the expected number of tuples of an atom that have the value of a bound variable, given that other atoms have
-        offered it."""
+        """Return the expected number of tuples of an atom with the value of a bound variable that other atoms offered."""
         name, key = atom.terms[column], (atom.relation, column)
         if not isinstance(name, str):
             found = self.relations.domain.find(name.value)
@@ -141,13 +144,13 @@ class Estimate:
         offered = [(other.relation, other.terms.index(name)) for other in others]
         if not offered:
             return self.relations.tuples(atom.relation) / max(self._distinct(atom, name), 1)
-        return min(self._met(other, key) for other in offered)
+        return min(self._expected_degree(key, other) for other in offered)
 
-    def _met(self, other: tuple[str, int], key: tuple[str, int]) -> float:
-        """Return the expected degree in a column of the values that the tuples of another column have there."""
-        if (other, key) not in self.dots:
-            self.dots[other, key] = self.relations.products(other, key) / max(self.relations.tuples(other[0]), 1)
-        return self.dots[other, key]
+    def _expected_degree(self, key: tuple[str, int], other: tuple[str, int]) -> float:
+        """Return the expected number of tuples with a value in column `key`, if the value is random from column `other`."""
+        if (key, other) not in self.degrees:
+            self.degrees[key, other] = self.relations.products(other, key) / max(self.relations.tuples(other[0]), 1)
+        return self.degrees[key, other]
 
     def _distinct(self, atom: QueryAtom, name: str) -> int:
         """Return the number of distinct values of a variable in an atom."""
@@ -161,8 +164,9 @@ def _greedy(estimate: Estimate, query: ConjunctiveQuery, first: set[str]) -> tup
     """Build an order by repeatedly appending the variable that makes the prefix cheapest."""
     order: list[str] = []
     while len(order) < len(query.variables):
-        ready = [n for n in query.variables if n not in order and (n in query.joined or query.assigned(n, order) is not None)]
-        candidates = [name for name in ready if name in first] if not first <= set(order) else ready
+        unbound = [name for name in query.variables if name not in order]
+        ready = [name for name in unbound if name in query.joined or query.assigned(name, order) is not None]
+        candidates = ready if first <= set(order) else [name for name in ready if name in first]
         if not candidates:
             raise QueryError(f"no variable order begins with {', '.join(sorted(first))}: equations need other variables first")
         linked = [name for name in candidates if estimate.connected((*order, name))] or candidates

@@ -20,11 +20,11 @@ from semi_naive.ra.storage.number_file import NumberFile
 from semi_naive.ra.storage.runs import Store
 
 PAGE_BYTES = 4096
-FENCE = PAGE_BYTES // 4  # values of a page; the first of each is kept in memory: 0.1 % of the file
+VALUES_PER_PAGE = PAGE_BYTES // 4  # values of a page; the first of each is kept in memory: 0.1 % of the file
 ENDS_BLOCK = 32  # positions of a level whose children's least and greatest value is kept in memory
 CACHED_PAGES = 16  # pages of an array that are kept
-TUPLES = 1 << 16  # tuples that are written at a time
-FEW = 1 << 14  # children of some positions that are read at once; of more, only the first and the last of each position
+WRITTEN_TUPLES = 1 << 16  # tuples that are written at a time
+MAX_READ_CHILDREN = 1 << 14  # children of some positions that are read at once; of more, only the ends of each position
 
 
 @dataclass
@@ -45,7 +45,7 @@ class PagedArray:
     begin: int  # the byte at which it begins
     size: int
     reads: Reads
-    kept: OrderedDict[int, np.ndarray] = field(default_factory=OrderedDict)
+    cache: OrderedDict[int, np.ndarray] = field(default_factory=OrderedDict)
 
     def __len__(self) -> int:
         return self.size
@@ -53,30 +53,30 @@ class PagedArray:
     def page(self, number: int) -> np.ndarray:
         """Return a page, from the cache or the file."""
         self.reads.probes += 1
-        if number in self.kept:
-            self.kept.move_to_end(number)
-            return self.kept[number]
+        if number in self.cache:
+            self.cache.move_to_end(number)
+            return self.cache[number]
         per_page = PAGE_BYTES // self.dtype.itemsize
         page = self._read(number * per_page, min((number + 1) * per_page, self.size))
         self.reads.pages += 1
-        self.kept[number] = page
-        if len(self.kept) > CACHED_PAGES:
-            self.kept.popitem(last=False)
+        self.cache[number] = page
+        if len(self.cache) > CACHED_PAGES:
+            self.cache.popitem(last=False)
         return page
 
-    def __getitem__(self, at: int) -> int:
-        number, inside = divmod(at, PAGE_BYTES // self.dtype.itemsize)
-        return int(self.page(number)[inside])
+    def __getitem__(self, position: int) -> int:
+        number, place = divmod(position, PAGE_BYTES // self.dtype.itemsize)
+        return int(self.page(number)[place])
 
     def read_few(self, begin: int, end: int) -> np.ndarray:
-        """Return a copy of a short range, past the cache."""
+        """Return a copy of a short range, without the cache. It counts as probes."""
         pages = 1 + (end - begin) * self.dtype.itemsize // PAGE_BYTES
         self.reads.probes += pages
         self.reads.pages += pages
         return self._read(begin, end)
 
     def read(self, begin: int, end: int) -> np.ndarray:
-        """Return a copy of a range, for a slice."""
+        """Return a copy of a range, for a slice. It counts as bytes of slices."""
         self.reads.bytes += (end - begin) * self.dtype.itemsize
         return self._read(begin, end)
 
@@ -89,8 +89,8 @@ class PagedArray:
 
 @dataclass(eq=False)
 class PagedTrie:
-    """A trie array (see `trie`) in a file. fences: of each level the first value of each page; ends: of each level but the
-    last the least and the greatest child of each block of positions."""
+    """A trie array (see `trie`) in a file. fences: for each level, the first value of each page. ends: for each level but the
+    last, the least and the greatest child of each block of positions, (2, blocks)."""
 
     values: tuple[PagedArray, ...]
     index: tuple[PagedArray, ...]
@@ -105,34 +105,35 @@ class PagedTrie:
 
     def position(self, level: int, begin: int, end: int, target: int) -> int:
         """Return the position of the first value of a sibling range, [begin, end), that is not below an id. Reads a page."""
-        first = -(-begin // FENCE)
-        page = first + int(self.fences[level][first : -(-end // FENCE)].searchsorted(np.int32(target))) - 1
-        low, high = max(begin, page * FENCE), min(end, (page + 1) * FENCE)
+        first, last = -(-begin // VALUES_PER_PAGE), -(-end // VALUES_PER_PAGE)  # the pages that begin in the range
+        page = first + int(self.fences[level][first:last].searchsorted(np.int32(target))) - 1
+        page_begin = page * VALUES_PER_PAGE
+        low, high = max(begin, page_begin), min(end, page_begin + VALUES_PER_PAGE)
         if low >= high:
             return low
-        inside = self.values[level].page(page)[low - page * FENCE : high - page * FENCE]
-        return low + int(inside.searchsorted(np.int32(target)))
+        values = self.values[level].page(page)[low - page_begin : high - page_begin]
+        return low + int(values.searchsorted(np.int32(target)))
 
     def span(self, level: int, begin: int, end: int) -> tuple[int, int]:
         """Return (least, greatest + 1) of the children of positions [begin, end) of a level; (0, 0) if there are none. Reads
-        the children at positions of blocks that are not whole."""
+        the children at positions of blocks that are partly in the range."""
         if end <= begin:
             return 0, 0
-        first, last = -(-begin // ENDS_BLOCK), end // ENDS_BLOCK
+        first, last = -(-begin // ENDS_BLOCK), end // ENDS_BLOCK  # the blocks that are in the range
         rest = [(begin, end)] if first > last else [(begin, first * ENDS_BLOCK), (last * ENDS_BLOCK, end)]
-        found = [self.ends[level][:, first:last], *(self._ends(level, *each) for each in rest if each[0] < each[1])]
-        return min(int(ends[0].min()) for ends in found if ends.size), max(
-            int(ends[1].max()) for ends in found if ends.size
-        ) + 1
+        found = [self.ends[level][:, first:last], *(self._read_ends(level, low, high) for low, high in rest if low < high)]
+        least, greatest = (np.concatenate([ends[row] for ends in found]) for row in (0, 1))
+        return int(least.min()), int(greatest.max()) + 1
 
-    def _ends(self, level: int, begin: int, end: int) -> np.ndarray:
-        """Return the first and the last children of some positions, (2, n)."""
+    def _read_ends(self, level: int, begin: int, end: int) -> np.ndarray:
+        """Return the first and the last child of each of the positions [begin, end), (2, n)."""
         bounds, children = self.index[level].read_few(begin, end + 1), self.values[level + 1]
         low, high = int(bounds[0]), int(bounds[-1])
-        if high - low > FEW:
-            return np.array([[children[at] for at in bounds[:-1].tolist()], [children[at - 1] for at in bounds[1:].tolist()]])
-        some, bounds = children.read_few(low, high), bounds - low
-        return np.stack([some[bounds[:-1]], some[bounds[1:] - 1]])
+        if high - low > MAX_READ_CHILDREN:
+            firsts = [children[position] for position in bounds[:-1].tolist()]
+            return np.array([firsts, [children[position - 1] for position in bounds[1:].tolist()]])
+        values, bounds = children.read_few(low, high), bounds - low
+        return np.stack([values[bounds[:-1]], values[bounds[1:] - 1]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,13 +151,13 @@ class StoredTrie:
         return sum(np.dtype(dtype).itemsize * length for dtype, length in self.arrays.sections)
 
     @property
-    def kept_bytes(self) -> int:
-        """The bytes of memory of the opened trie, without slices."""
+    def memory_bytes(self) -> int:
+        """The bytes of memory that the opened trie takes, without slices."""
         pages = len(self.arrays.sections) * CACHED_PAGES * PAGE_BYTES
         return sum(array.nbytes for array in (*self.fences, *self.ends)) + min(pages, self.bytes)
 
     def open(self, reads: Reads | None = None) -> PagedTrie:
-        """Open the trie. Raises RunMissing if its file is damaged; the first to open it in this process reads all of it."""
+        """Open the trie. Raises RunMissing if its file is damaged: the first call in a process verifies all of it."""
         file, reads = self.arrays.readable(), reads or Reads()
         directory, *levels = (
             PagedArray(file, np.dtype(dtype), begin, length, reads)
@@ -170,8 +171,8 @@ def write_trie(pieces: Iterable[tuple[np.ndarray, ...]], arity: int, size: int, 
     piece. sc: a context whose hosts all get the file."""
     writer = _Writer(arity, size, store, name)
     for columns in pieces:
-        for begin in range(0, len(columns[0]), TUPLES):
-            writer.add([np.asarray(column[begin : begin + TUPLES], np.int32) for column in columns])
+        for begin in range(0, len(columns[0]), WRITTEN_TUPLES):
+            writer.add([np.asarray(column[begin : begin + WRITTEN_TUPLES], np.int32) for column in columns])
     return writer.finish(sc)
 
 
@@ -186,15 +187,15 @@ class _Writer:
         ]
         self.directory, self.values, self.index = self.sections[0], self.sections[1::2], self.sections[2::2]
         self.fences: list[list[np.ndarray]] = [[] for _ in range(arity)]
-        self.ends = [_Ends() for _ in range(arity - 1)]
+        self.ends = [_EndsOfBlocks() for _ in range(arity - 1)]
         self.widths = [0] * arity
         self.last: list[int] | None = None  # the last tuple
-        self.opened = [0] * (arity - 1)  # the begin of the last sibling range of each level but the first
-        self.listed = 0  # ids whose entry in the directory is written
+        self.range_begins = [0] * (arity - 1)  # the begin of the last sibling range of each level but the first
+        self.directory_ids = 0  # the number of ids whose entry in the directory has been written
 
     def add(self, columns: list[np.ndarray]) -> None:
-        """Add some tuples, which follow the ones before."""
-        starts = self._starts(columns)
+        """Add tuples that follow those added before."""
+        starts = self._value_starts(columns)
         entries = [
             self._add_index(level, starts[level], starts[level + 1], columns[level + 1]) for level in range(self.arity - 1)
         ]
@@ -204,8 +205,8 @@ class _Writer:
             self._add_values(level, column[starts[level]])
         self.last = [int(column[-1]) for column in columns]
 
-    def _starts(self, columns: list[np.ndarray]) -> list[np.ndarray]:
-        """Return for each level the rows at which a value begins."""
+    def _value_starts(self, columns: list[np.ndarray]) -> list[np.ndarray]:
+        """Return for each level the rows at which a new value of the level begins."""
         begins, starts = np.zeros(len(columns[0]), bool), []
         begins[0] = self.last is None
         for level, column in enumerate(columns):
@@ -215,54 +216,56 @@ class _Writer:
         return starts
 
     def _add_values(self, level: int, values: np.ndarray) -> None:
+        """Add values of a level, and the fences among them."""
         section = self.values[level]
-        self.fences[level].append(values[-section.size % FENCE :: FENCE].copy())
+        self.fences[level].append(values[-section.size % VALUES_PER_PAGE :: VALUES_PER_PAGE].copy())
         section.append(values)
 
     def _add_index(self, level: int, starts: np.ndarray, below: np.ndarray, child: np.ndarray) -> np.ndarray:
-        """Add the entries of the index of a level, and return them. starts: the rows at which its values begin; below: those of
-        their children; child: the column of the children."""
+        """Add the entries of the index of a level for new rows, and return them. starts, below: the rows at which its values
+        and their children begin; child: the column of the children."""
         entries = self.values[level + 1].size + np.searchsorted(below, starts)
-        sizes = np.diff(np.concatenate([[self.opened[level]], entries]))
+        sizes = np.diff(np.concatenate([[self.range_begins[level]], entries]))
         self.widths[level + 1] = max(self.widths[level + 1], int(sizes.max(initial=0)))
-        before = child[starts - 1]
+        last_children = child[starts - 1]  # of the positions before
         if self.last is not None and starts.size and starts[0] == 0:
-            before[0] = self.last[level + 1]
-        self.ends[level].add(child[starts], before)
-        self.opened[level] = int(entries[-1]) if entries.size else self.opened[level]
+            last_children[0] = self.last[level + 1]
+        self.ends[level].add(child[starts], last_children)
+        self.range_begins[level] = int(entries[-1]) if entries.size else self.range_begins[level]
         self.index[level].append(entries)
         return entries
 
     def _add_directory(self, ids: np.ndarray, entries: np.ndarray) -> None:
-        """Add the entries of all ids up to the last of some: the number of children of all values below."""
-        gaps = np.diff(np.concatenate([[self.listed - 1], ids]))
+        """Add the entries of the directory for all ids up to the last of `ids`. entries: that of each of `ids`, the number of
+        children of all values below it; ids between two of them have the entry of the next."""
+        gaps = np.diff(np.concatenate([[self.directory_ids - 1], ids]))
         ends = np.cumsum(gaps)
         begin = 0
         while begin < len(ids):  # a piece at a time, as ids may be far apart
             done = int(ends[begin - 1]) if begin else 0
-            end = max(int(np.searchsorted(ends, done + TUPLES, "right")), begin + 1)
+            end = max(int(np.searchsorted(ends, done + WRITTEN_TUPLES, "right")), begin + 1)
             if end == begin + 1:
-                self._fill(int(gaps[begin]), int(entries[begin]))
+                self._repeat_entry(int(gaps[begin]), int(entries[begin]))
             else:
                 self.directory.append(np.repeat(entries[begin:end], gaps[begin:end]))
             begin = end
         if len(ids):
-            self.listed = int(ids[-1]) + 1
+            self.directory_ids = int(ids[-1]) + 1
 
-    def _fill(self, count: int, entry: int) -> None:
+    def _repeat_entry(self, count: int, entry: int) -> None:
         """Add an entry to the directory many times."""
         while count > 0:
-            self.directory.append(np.full(min(count, TUPLES), entry, np.int32))
-            count -= TUPLES
+            self.directory.append(np.full(min(count, WRITTEN_TUPLES), entry, np.int32))
+            count -= WRITTEN_TUPLES
 
     def finish(self, sc=None) -> StoredTrie:
         """Complete the arrays, and write them to one file."""
         check_tuples(self.values[-1].size)
-        self._fill(self.size + 1 - self.listed, self.values[min(1, self.arity - 1)].size)
+        self._repeat_entry(self.size + 1 - self.directory_ids, self.values[min(1, self.arity - 1)].size)
         for level, index in enumerate(self.index):
             below = self.values[level + 1].size
             if index.size:
-                self.widths[level + 1] = max(self.widths[level + 1], below - self.opened[level])
+                self.widths[level + 1] = max(self.widths[level + 1], below - self.range_begins[level])
                 self.ends[level].finish(self.last[level + 1])
             index.append(np.array([below]))
         self.widths[0] = self.values[0].size
@@ -271,42 +274,43 @@ class _Writer:
         return StoredTrie(arrays, fences, tuple(ends.array() for ends in self.ends), tuple(self.widths))
 
 
-class _Ends:
-    """Folds the first and last children of positions to a least and a greatest one of each block."""
+class _EndsOfBlocks:
+    """Computes the least and the greatest child of each block of positions. rest: the (first, last) children of the positions
+    in the incomplete block; first: the first child of the last position, whose last child is not known yet.
+    """
 
     def __init__(self):
-        self.firsts: list[np.ndarray] = []
-        self.lasts: list[np.ndarray] = []
-        self.rest = np.empty((2, 0), np.int32)  # of the last block, which is not complete
-        self.first = np.empty(0, np.int32)  # that of the position whose last child is not known
+        self.least: list[np.ndarray] = []
+        self.greatest: list[np.ndarray] = []
+        self.rest = np.empty((2, 0), np.int32)
+        self.first = np.empty(0, np.int32)
 
-    def add(self, firsts: np.ndarray, before: np.ndarray) -> None:
-        """Add the first children of some positions, and the last ones of the positions before them."""
+    def add(self, firsts: np.ndarray, lasts: np.ndarray) -> None:
+        """Add the first children of some positions, and the last children of the positions before each of them."""
         if not firsts.size:
             return
         all_firsts = np.concatenate([self.first, firsts])
-        lasts = before if self.first.size else before[1:]
-        self._fold(np.stack([all_firsts[:-1], lasts]))
+        self._add_pairs(np.stack([all_firsts[:-1], lasts if self.first.size else lasts[1:]]))
         self.first = all_firsts[-1:]
 
     def finish(self, last: int) -> None:
         """Add the last child of the last position."""
-        self._fold(np.stack([self.first, np.array([last], np.int32)]))
+        self._add_pairs(np.stack([self.first, np.array([last], np.int32)]))
         if self.rest.size:
-            self._keep(self.rest[:, None, :])
+            self._add_blocks(self.rest[:, None, :])
 
-    def _fold(self, pairs: np.ndarray) -> None:
+    def _add_pairs(self, pairs: np.ndarray) -> None:
         pairs = np.concatenate([self.rest, pairs], axis=1)
         whole = pairs.shape[1] // ENDS_BLOCK * ENDS_BLOCK
-        self._keep(pairs[:, :whole].reshape(2, -1, ENDS_BLOCK))
+        self._add_blocks(pairs[:, :whole].reshape(2, -1, ENDS_BLOCK))
         self.rest = pairs[:, whole:]
 
-    def _keep(self, blocks: np.ndarray) -> None:
+    def _add_blocks(self, blocks: np.ndarray) -> None:
         if blocks.shape[1]:
-            self.firsts.append(blocks[0].min(axis=1))
-            self.lasts.append(blocks[1].max(axis=1))
+            self.least.append(blocks[0].min(axis=1))
+            self.greatest.append(blocks[1].max(axis=1))
 
     def array(self) -> np.ndarray:
         """Return (2, blocks): the least and the greatest child of each block."""
         nothing = np.empty(0, np.int32)
-        return np.stack([np.concatenate([nothing, *self.firsts]), np.concatenate([nothing, *self.lasts])])
+        return np.stack([np.concatenate([nothing, *self.least]), np.concatenate([nothing, *self.greatest])])

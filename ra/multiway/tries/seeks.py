@@ -22,8 +22,7 @@ NEAR = 256  # values of a set that is scanned instead of bisected, whose branche
 
 @njit([size(i32, size, size, size), size(i64, size, size, size)], **JIT)
 def seek(values, low, high, target):
-    """Return the first position in [low, high) whose value is not below `target`: by doubling steps, then bisection
-    (galloping)."""
+    """Return the first position in [low, high) whose value is not below `target`, by galloping: doubling steps, bisection."""
     if low >= high or values[low] >= target:
         return low
     step = 1
@@ -42,8 +41,7 @@ def seek(values, low, high, target):
 
 @njit(size(i32, size, size, size), **JIT)
 def bisect(values, low, high, target):
-    """Return the position that `seek` finds, by bisection of the whole range, without a branch, which would be mispredicted
-    half the time."""
+    """Find the position that `seek` finds by bisection without a branch, which would be mispredicted half the time."""
     count = high - low
     while count > 0:
         half = (count + 1) >> 1
@@ -66,8 +64,7 @@ def has_first_id(directory, at):
 
 @njit(types.UniTuple(size, 2)(i32, size), **JIT)
 def below(directory, at):
-    """Return the range of the children of an id of the first level; an empty range if the trie does not have the id. at: as for
-    `has_first_id`."""
+    """Return the range of the children of an id of the first level; empty if the trie lacks it. at: as for `has_first_id`."""
     if 0 <= at < directory.size - 1:
         return directory[at], directory[at + 1]
     return 0, 0

@@ -51,6 +51,7 @@ Values = frozenset[TrieNode]  # a set: the intersection of the ranges of some no
 
 
 def fixed(values: Values) -> int:
+    """Return the depth at which a set is known."""
     return max(node.fixed for node in values)
 
 
@@ -62,10 +63,8 @@ class Member(NamedTuple):
     negated: bool
 
     def node(self, level: int) -> TrieNode:
+        """Return the node in which the term at a level of the path is searched."""
         return TrieNode(self.slot, self.path[:level])
-
-    def level_of(self, depth: int) -> int:
-        return self.path.index(depth)
 
 
 @dataclass
@@ -86,12 +85,12 @@ class Shape:
     def __post_init__(self):
         self.depth = {name: depth for depth, name in enumerate(self.order)}
         self.members = [self._member(atom, number) for number, atom in enumerate(self.query.atoms)]
-        given = {
-            name: self.query.assigned(name, self.order[:d]) for name, d in self.depth.items() if name not in self.query.joined
-        }
-        self.assigned = {self.depth[name]: self._expression(expression) for name, expression in given.items()}
+        unjoined = [(name, depth) for name, depth in self.depth.items() if name not in self.query.joined]
+        assigned = {name: self.query.assigned(name, self.order[:depth]) for name, depth in unjoined}
+        self.assigned = {self.depth[name]: self._expression(expression) for name, expression in assigned.items()}
         self.comparisons = [
-            c._replace(left=self._expression(c.left), right=self._expression(c.right)) for c in self._without_assignments(given)
+            comparison._replace(left=self._expression(comparison.left), right=self._expression(comparison.right))
+            for comparison in self._without_assignments(assigned)
         ]
 
     @property
@@ -101,21 +100,17 @@ class Shape:
 
     def _member(self, atom: QueryAtom, number: int) -> Member:
         """Return an atom's path and the slot of its trie, which atoms with the same trie and beginning share."""
-        first_columns: dict = {}
+        constant_columns = [column for column, term in enumerate(atom.terms) if isinstance(term, Constant)]
+        column_of: dict[str, int] = {}  # the first column of each variable
+        equal = []  # (first column, further column) of a variable that occurs several times
         for column, term in enumerate(atom.terms):
-            first_columns.setdefault(column if isinstance(term, Constant) else term, column)
-        equal = tuple(
-            (first_columns[term], c) for c, term in enumerate(atom.terms) if isinstance(term, str) and first_columns[term] != c
-        )
-        constant_columns = [column for column in first_columns.values() if isinstance(atom.terms[column], Constant)]
-        variable_columns = sorted(
-            (c for c in first_columns.values() if isinstance(atom.terms[c], str)), key=lambda c: self.depth[atom.terms[c]]
-        )
-        path = (
-            *(self._constant(atom.terms[column].value) for column in constant_columns),
-            *(self.depth[atom.terms[column]] for column in variable_columns),
-        )
-        key = TrieKey(atom.relation, (*constant_columns, *variable_columns), equal)
+            if isinstance(term, str) and column_of.setdefault(term, column) != column:
+                equal.append((column_of[term], column))
+        names = sorted(column_of, key=self.depth.__getitem__)
+        variable_columns = [column_of[name] for name in names]
+        constants = (self._constant(atom.terms[column].value) for column in constant_columns)
+        path = (*constants, *(self.depth[name] for name in names))
+        key = TrieKey(atom.relation, (*constant_columns, *variable_columns), tuple(equal))
         beginning = path[: self.levels[number]] if self.levels else ()
         slot = self.slots.setdefault((key, beginning), len(self.slots))
         return Member(slot, path, atom.negated)
@@ -137,11 +132,11 @@ class Shape:
         op, left, right = expression
         return (op, self._expression(left), self._expression(right))
 
-    def _without_assignments(self, given: dict[str, Expression]) -> Iterable[Comparison]:
-        """Yield the comparisons without the equations that assign a variable its value."""
+    def _without_assignments(self, assigned: dict[str, Expression]) -> Iterable[Comparison]:
+        """Yield the comparisons without the equations that assign variables their expressions."""
         for comparison in self.query.comparisons:
             sides = (comparison.left, comparison.right)
-            if comparison.op != "=" or not any(isinstance(s, str) and given.get(s) == o for s, o in (sides, sides[::-1])):
+            if comparison.op != "=" or not any(isinstance(a, str) and assigned.get(a) == b for a, b in (sides, sides[::-1])):
                 yield comparison
 
     @cached_property
@@ -154,18 +149,17 @@ class Shape:
         return [m for m in self.members if not m.negated and m.path[:1] == (depth,)]
 
     def values(self, depth: int) -> Values:
-        """Return the set that contains a variable's values, of nodes that earlier variables determine. Tries that begin with
-        the variable are looked up instead."""
-        containing = [m for m in self.members if not m.negated and depth in m.path]
-        return frozenset(m.node(m.level_of(depth)) for m in containing if m.level_of(depth))
+        """Return the set of a variable's values: the nodes of the positive atoms that have it after other terms. A trie that
+        begins with the variable is looked up by its directory instead."""
+        containing = [member for member in self.members if not member.negated and depth in member.path[1:]]
+        return frozenset(member.node(member.path.index(depth)) for member in containing)
 
     def negations(self, depth: int) -> list[Member]:
         """Return the negated atoms that can be tested once a variable is bound (TOP: before any is bound)."""
         return [m for m in self.members if m.negated and max((TOP, *m.path)) == depth]
 
     def chain(self, depth: int) -> list[Values]:
-        """Return the successive restrictions of a variable's values: for each depth at which one is known, the trie nodes whose
-        children are intersected by then."""
+        """Return the restrictions of a variable's set: for each depth at which nodes become known, all known nodes."""
         values = self.values(depth)
         steps = sorted({node.fixed for node in values})
         return [frozenset(node for node in values if node.fixed <= step) for step in steps]
@@ -181,10 +175,9 @@ class Shape:
 
     def components(self, depths: Sequence[int]) -> list[list[int]]:
         """Group variables such that no atom or comparison connects two groups once all other variables are bound."""
-        links = [set(m.path) for m in self.members] + [
-            set(depths_in(c.left)) | set(depths_in(c.right)) for c in self.comparisons
-        ]
-        links += [{given, *depths_in(expression)} for given, expression in self.assigned.items()]
+        links = [set(member.path) for member in self.members]
+        links += [{*depths_in(comparison.left), *depths_in(comparison.right)} for comparison in self.comparisons]
+        links += [{depth, *depths_in(expression)} for depth, expression in self.assigned.items()]
         groups: list[list[int]] = []
         for depth in depths:
             connected = [group for group in groups if any(depth in link and link & set(group) for link in links)]

@@ -55,16 +55,16 @@ def _load_or_make(path: str, make: Callable[[], Any]):
 
 @dataclass
 class SharedTries(Tries):
-    """The tries of a folder, shared by processes. Relations that are added later belong to this process only."""
+    """The tries of a folder, shared by the processes of a host. Relations that are added later belong to this process only."""
 
     folder: str = ""
     shared: frozenset[str] = frozenset()
 
     @classmethod
-    def at(cls, folder: str, relations: Callable[[], Mapping]) -> "SharedTries":
-        """Open the tries of a folder, or write them. relations: returns the relations; called only by the process that writes.
-        Opening maps the files: it takes 1 ms, and pages are read at their first use."""
-        path = _columns(folder)
+    def open(cls, folder: str, relations: Callable[[], Mapping]) -> "SharedTries":
+        """Open the tries of a folder, or write them. relations: a function that returns {name: columns}, called only by the
+        process that writes. Opening maps the files: it takes 1 ms, and pages are read at their first use."""
+        path = _description_path(folder)
         domain, arities, (names, *columns) = make_once(
             path, lambda: _write_tries(Tries.of(relations()), f"{path}.run"), _open_tries
         )
@@ -73,27 +73,26 @@ class SharedTries(Tries):
         return cls(replace(domain, names=names), found, folder=folder, shared=frozenset(found))
 
     @staticmethod
-    def there(folder: str) -> bool:
+    def exist(folder: str) -> bool:
         """True if a folder has shared tries."""
-        return os.path.exists(_columns(folder))
+        return os.path.exists(_description_path(folder))
 
     def trie(self, relation: str, order: tuple[int, ...], equal: tuple[tuple[int, int], ...] = ()) -> TrieArray:
         """Return a trie; for a relation of the folder, one shared by the host's processes."""
         key = (relation, order, equal)
-        if relation in self.shared and key not in self.kept:
+        if relation in self.shared and key not in self.built:
             path, build = os.path.join(self.folder, digest(*key)), super().trie
-            self.kept[key] = make_once(path, lambda: TrieFile.write(build(*key), f"{path}.trie"), TrieFile.open)
+            self.built[key] = make_once(path, lambda: TrieFile.write(build(*key), f"{path}.trie"), TrieFile.open)
         return super().trie(*key)
 
 
-def _columns(folder: str) -> str:
+def _description_path(folder: str) -> str:
     """Return the path of the file that describes a folder's relations."""
     return os.path.join(folder, "columns")
 
 
 def _write_tries(tries: Tries, path: str) -> tuple[Domain, dict[str, int], ArrayFile]:
-    """Write the domain's values and the columns of all relations to a file. Return (domain without values, arity of each
-    relation, file)."""
+    """Write the domain's values and the columns of all relations to a file. Return (domain without values, arities, file)."""
     columns = [column for relation in tries.relations.values() for column in relation]
     file = ArrayFile.write([tries.domain.names, *columns], path)
     return (

@@ -29,7 +29,7 @@ class Siblings(NamedTuple):
     def values(self) -> PagedArray:
         return self.trie.values[self.level]
 
-    def at(self, target: int) -> int:
+    def position(self, target: int) -> int:
         """Return the position of the first value not below an id."""
         return self.trie.position(self.level, self.begin, self.end, target)
 
@@ -38,17 +38,16 @@ def siblings(trie: PagedTrie, path: Sequence[int]) -> Siblings:
     """Return the range below a path of ids; an empty range if the trie lacks the path."""
     current = Siblings(trie, (), 0, len(trie.values[0]))
     for id in path:
-        at = current.at(id)
-        has_id = at < current.end and current.values[at] == id
-        index = trie.index[current.level]
-        begin, end = (index[at], index[at + 1]) if has_id else (0, 0)
+        position, index = current.position(id), trie.index[current.level]
+        has_id = position < current.end and current.values[position] == id
+        begin, end = (index[position], index[position + 1]) if has_id else (0, 0)
         current = Siblings(trie, (*current.path, id), begin, end)
     return current
 
 
 def levels(of: Siblings, low: int, high: int) -> list[tuple[int, int]]:
     """Return for each level, from that of the siblings down, the range of positions at and below the ids in [low, high)."""
-    ranges = [(of.at(low), of.at(high))]
+    ranges = [(of.position(low), of.position(high))]
     for index in of.trie.index[of.level :]:
         begin, end = ranges[-1]
         ranges.append((index[begin], index[end]))

@@ -30,8 +30,7 @@ class TrieArray:
 
     @classmethod
     def build(cls, columns: Iterable[np.ndarray], size: int) -> "TrieArray":
-        """Build a trie of columns of ids below `size`, in any order and with duplicates. Sorts: 20 ns a tuple of up to 64
-        bits."""
+        """Build a trie of columns of ids below `size`, unsorted and with duplicates. Sorts: 20 ns a tuple of up to 64 bits."""
         columns = _sorted_columns([np.asarray(column) for column in columns], max(int(size - 1).bit_length(), 1))
         values, index, begins = [], [], np.zeros(len(columns[0]), bool)
         begins[:1] = True
@@ -84,22 +83,22 @@ class TrieArray:
         for level in range(self.arity - 2, -1, -1):
             offsets = self.index[level]
             for below in self.index[level + 1 :]:
-                offsets = below[offsets]  # in the end of the first leaf of each node
+                offsets = below[offsets]  # after the last level: the position of the first leaf below each value
             columns.insert(0, np.repeat(self.values[level], np.diff(offsets)))
         return tuple(columns)
 
 
 def directory_of(values: np.ndarray, children: np.ndarray | int, size: int) -> np.ndarray:
-    """Return for each id up to `size` the number of children of all values below it. children: the number of children of each
-    value."""
+    """Return the directory of a trie (size + 1,): for each id, the number of children of all values below it. values, children:
+    the values of the first level, and the number of children of each."""
     counts = np.zeros(size + 1, np.int32)
     counts[values + 1] = children
     return np.cumsum(counts, dtype=np.int32)
 
 
 def _sorted_columns(columns: list[np.ndarray], bits: int) -> list[np.ndarray]:
-    """Return the columns in the order of their tuples, without duplicates: they are packed into as few words as possible, and
-    sorted. bits: the width of an id."""
+    """Return columns of ids with their tuples sorted and without duplicates. The tuples are packed into as few words as
+    possible. bits: the width of an id."""
     columns_per_word = 64 // bits
     lanes = [columns[first : first + columns_per_word] for first in range(0, len(columns), columns_per_word)]
     words = np.zeros((len(lanes), len(columns[0])), np.uint64)
@@ -144,13 +143,13 @@ class Tries:
     """Relations over one domain of ids. Tries are built when a query first needs them, and cached.
 
     Takes 4 bytes a value of every relation; each trie takes 4 bytes an id of the domain and up to 12 a value.
-    kept: the tries built so far.
+    built: the tries built so far, by `TrieKey`.
     degrees: for each (relation, column), the number of tuples with each id.
     """
 
     domain: Domain
     relations: dict[str, tuple[np.ndarray, ...]]
-    kept: dict[tuple, TrieArray] = field(default_factory=dict)
+    built: dict[tuple, TrieArray] = field(default_factory=dict)
     degrees: dict[tuple, np.ndarray] = field(default_factory=dict)
 
     @classmethod
@@ -164,13 +163,12 @@ class Tries:
         return cls(domain, encoded)
 
     def trie(self, relation: str, order: tuple[int, ...], equal: tuple[tuple[int, int], ...] = ()) -> TrieArray:
-        """Return the trie of some columns of a relation in an order. equal: pairs of columns; only tuples in which they
-        agree."""
+        """Return the trie of a relation's columns in an order, of the tuples in which the pairs of columns in `equal` agree."""
         key = (relation, order, equal)
-        if key not in self.kept:
+        if key not in self.built:
             columns = self.selected(relation, equal)
-            self.kept[key] = TrieArray.build([columns[column] for column in order], self.domain.size)
-        return self.kept[key]
+            self.built[key] = TrieArray.build([columns[column] for column in order], self.domain.size)
+        return self.built[key]
 
     def selected(self, relation: str, equal: tuple[tuple[int, int], ...]) -> tuple[np.ndarray, ...]:
         """Return the columns of a relation, restricted to the tuples in which the pairs of columns in `equal` agree."""
@@ -181,8 +179,7 @@ class Tries:
         return columns
 
     def stored(self, key: tuple, store, name: str, sc=None) -> StoredTrie:
-        """Write the trie of a key (see `trie`) to a file, which is read a page at a time; on every host, if a context is
-        given."""
+        """Write the trie of a `TrieKey` to a file that is read a page at a time; on every host, if a context is given."""
         relation, order, equal = key
         columns, size = self.selected(relation, equal), self.domain.size
         sorted_columns = _sorted_columns([columns[column] for column in order], max(int(size - 1).bit_length(), 1))
@@ -204,8 +201,8 @@ class Tries:
         return int(self.degree(relation, column)[id])
 
     def products(self, one: tuple[str, int], other: tuple[str, int]) -> float:
-        """Return the sum over all ids of the product of their numbers of tuples in two (relation, column). (With `@` the
-        threads of a BLAS would wake: 1.5 to 8 ms.)"""
+        """Return the sum over all ids of the product of their numbers of tuples in two (relation, column): the size of the join
+        of these columns. (`@` would wake the threads of a BLAS: 1.5 to 8 ms.)"""
         return float(np.einsum("i,i->", self.degree(*one), self.degree(*other), dtype=float))
 
     def degree(self, relation: str, column: int) -> np.ndarray:

@@ -12,7 +12,7 @@ from semi_naive.planning.joins.order import plan_all, plan_body
 from semi_naive.planning.joins.placing import Placing
 from semi_naive.planning.rewriting.static_joins import bound_of, is_static
 from semi_naive.planning.spoken import spoken_name
-from semi_naive.running.choose_plan import chosen
+from semi_naive.running.choose_plan import choose_plan
 from semi_naive.running.relations.cardinality import ASSUMED_TUPLES, Cardinality
 from semi_naive.running.run import ProgramRun
 
@@ -62,7 +62,7 @@ class _PlannedExplanation(Explanation):
         if is_static(stratum.relations[0]):
             most = bound_of(sum(map(self.sizes.count, stratum.reads)))
             yield f"joined beforehand if it makes at most {most:,} tuples; else its atoms stay in the rules that read it"
-        choice = chosen(stratum, self.sizes, self.run.config, self.run.plan, self.run.cluster.cores)
+        choice = choose_plan(stratum, self.sizes, self.run.config, self.run.plan)
         yield from self._plan(choice)
         if choice.plan == "local" and self.run.streamed.issuperset(stratum.relations):
             yield "  no table of its tuples is made: the only rule that reads them folds them as they come"

@@ -14,7 +14,8 @@ from semi_naive.ra.rules.steps import Bind, Exchange, Join
 
 
 def cut_into_segments(number: int, rule: Rule, body, relations: dict[str, PartitionedRelation], groups: BucketMap) -> Version:
-    """Return the version of a compiled body, cut into segments. groups: the bucket map of the groups of aggregates."""
+    """Return a planned body as a version cut into segments. number: of the version in the job; relations: those on the
+    partitions; groups: the bucket map of the groups of aggregates."""
     return _Cutting(number, rule, body, relations, groups).version()
 
 
@@ -23,9 +24,9 @@ class _Cutting:
 
     moves: how bindings are sent between segments.
     holds, gathers: the Hold and the Gather with which a segment begins, by its number.
-    waiting: the bindings that wait for a Gather that has not come yet.
-    made: variables of symbols and records that the rule makes.
-    at: (variables, bucket map): the current bindings are in the bucket of these variables.
+    waiting: the bindings of Holds whose Gather comes later.
+    made_values: by variable, the terms of the symbols and records that the rule makes.
+    bucketed_by: (variables, bucket map): the current bindings are on the partitions of the buckets of these variables.
     """
 
     def __init__(self, number: int, rule: Rule, body, relations, groups: BucketMap):
@@ -35,8 +36,8 @@ class _Cutting:
         self.holds: dict[int, WaitingBindings] = {}
         self.gathers: dict[int, tuple[Gather, WaitingBindings]] = {}
         self.waiting: list[WaitingBindings] = []
-        self.made: dict[str, Term] = {}
-        self.at: tuple | None = None
+        self.made_values: dict[str, Term] = {}
+        self.bucketed_by: tuple | None = None
 
     def version(self) -> Version:
         """Cut the steps of the body into segments, and return the version."""
@@ -53,15 +54,14 @@ class _Cutting:
                 case _:
                     self.segments[-1].append(step)
                     if isinstance(step, Bind) and makes_content(step.term):
-                        self.made[step.name] = step.term
-        relation, order, part = self._first()
-        derivation, moves = self.body.derivation, self.moves
+                        self.made_values[step.name] = step.term
         return Version(
-            self.number, derivation, self.segments, moves, relation, order, part, self.rule, 0, self.holds, self.gathers
-        )
+            self.number, self.body.derivation, self.segments, self.moves, *self._first_read(), self.rule,
+            holds=self.holds, gathers=self.gathers,
+        )  # fmt: skip
 
-    def _first(self) -> tuple[str, tuple, str]:
-        """Return the (relation, order, part) that the version reads first."""
+    def _first_read(self) -> tuple[str, tuple, str]:
+        """Return the (relation, order, part) that the version reads first, as in `Version`."""
         steps = [step for segment in self.segments for step in segment]
         read = next((step for step in steps if isinstance(step, Join | Multiway)), None)
         if isinstance(read, Multiway):
@@ -73,20 +73,18 @@ class _Cutting:
     # -- between two segments
 
     def _exchange(self, step: Exchange) -> None:
-        """Cut before a join with a partitioned index, unless the bindings are at its buckets already."""
+        """Cut before a join with a partitioned index, unless the bindings are in its buckets already."""
         index = self.relations[step.relation].index(step.order)
-        keys = tuple(getattr(term, "name", "") for term in step.keys[: index.keys])  # of a term that is no variable: none
-        if not self._here(keys, index):
-            self._cut(self._named(step.keys), step.keep, index.map if step.keys else "every", len(keys))
-            move = self.moves[-1]
+        keys = tuple(getattr(term, "name", "") for term in step.keys[: index.keys])  # "" for a term that is not a variable
+        if not self._in_buckets_already(keys, index):
+            move = self._cut(self._variables_of(step.keys), step.keep, index.map if step.keys else "every", len(keys))
             move.copies, move.one = index.copies, step.one and bool(keys)
             move.rest = () if move.one else self._subbucket_places(step, index, range(len(step.keys)))
-            self.at = () if index.copies else keys, index.map
+            self.bucketed_by = () if index.copies else keys, index.map
 
     @staticmethod
     def _subbucket_places(step: Exchange, index: PartitionedIndex, places) -> tuple[int, ...]:
-        """Return the places of the values that choose the subbucket, if all columns are known and a bucket has several
-        subbuckets."""
+        """Return the places of the values that choose the subbucket, if all columns are known and a bucket has several."""
         whole = len(step.keys) == len(step.order) > index.keys
         return tuple(places[index.keys :]) if whole and (index.map.subbuckets > 1).any() else ()
 
@@ -94,33 +92,33 @@ class _Cutting:
         """Send each binding to the index that it searches next. Bindings for a copied index stay on their partition."""
         if not any(step.exchanges):
             return
-        keyed = [self._named(exchange.keys) if exchange else () for exchange in step.exchanges]
-        self._cut(dict.fromkeys(name for key in keyed for name in key), step.keep, "same")
-        move, moves = self.moves[-1], []
-        for exchange, key in zip(step.exchanges, keyed, strict=True):
+        keys = [self._variables_of(exchange.keys) if exchange else () for exchange in step.exchanges]
+        move = self._cut(dict.fromkeys(name for key in keys for name in key), step.keep, "same")
+        moves = []
+        for exchange, key in zip(step.exchanges, keys, strict=True):
             if exchange is None:
                 moves.append(Move(move.names, "same"))
                 continue
-            if not key:  # nothing is bound: every partition has some values
+            if not key:  # no key is bound, and every partition has some of the values
                 moves.append(Move(move.names, "every"))
                 continue
             index = self.relations[exchange.relation].index(exchange.order)
             places = tuple(move.names.index(name) for name in key)
             rest = self._subbucket_places(exchange, index, places)
             moves.append(Move(move.names, index.map, places[: index.keys], rest, copies=index.copies))
-        move.to, move.turn, self.at = tuple(moves), step.turn, ((), self.groups)
+        move.to, move.turn, self.bucketed_by = tuple(moves), step.turn, ((), self.groups)
 
     def _hold(self, step: Hold) -> None:
         """Send bindings to the partition of their group. Bindings without a group key stay on their partition."""
         keys = step.outer
-        if step.outer and not self._here(keys, PartitionedIndex((), len(keys), self.groups)):
-            self._cut(step.outer, step.keep, self.groups, len(keys))
+        if keys and not self._in_buckets_already(keys, PartitionedIndex((), len(keys), self.groups)):
+            self._cut(keys, step.keep, self.groups, len(keys))
         elif self.segments[-1] or len(self.segments) - 1 in self.holds:
             self._cut((), step.keep, "same")
-        waiting = self.holds[len(self.segments) - 1] = WaitingBindings(self._columns((), step.keep), step.outer)
+        waiting = self.holds[len(self.segments) - 1] = WaitingBindings(self._columns((), step.keep), keys)
         self.waiting.append(waiting)
-        self._make_again(step.outer)
-        self.at = keys, self.groups
+        self._begin_segment(keys)
+        self.bucketed_by = keys, self.groups
 
     def _gather(self, step: Gather) -> None:
         """Begin a segment to which the partial results of groups are sent, where the bindings wait for them."""
@@ -128,29 +126,34 @@ class _Cutting:
         waiting = self.waiting.pop()
         waiting.until = len(self.segments) - 1
         self.gathers[waiting.until] = step, waiting
-        self._make_again(waiting.names)
-        self.at = step.outer, self.groups
+        self._begin_segment(waiting.names)
+        self.bucketed_by = step.outer, self.groups
 
-    def _cut(self, keyed, keep, to, keys: int = 0, partial: Gather | None = None) -> None:
-        """Begin a new segment. keyed: the variables that determine the destination; keep: variables needed later; to, keys,
-        partial: see `Move`."""
-        self.moves.append(Move(self._columns(keyed, keep), to, tuple(range(keys)), partial=partial))
+    def _cut(self, keyed, keep, to, keys: int = 0, partial: Gather | None = None) -> Move:
+        """Begin a new segment, and return the move to it. keyed: the variables that determine the destination, of which the
+        first `keys` choose the bucket; keep: variables needed later; to, partial: see `Move`."""
+        move = Move(self._columns(keyed, keep), to, tuple(range(keys)), partial=partial)
+        self.moves.append(move)
         self.segments.append([])
         if partial is None:
-            self._make_again(self.moves[-1].names)
+            self._begin_segment(move.names)
+        return move
 
-    def _make_again(self, columns: tuple[str, ...]) -> None:
-        """Begin a segment with the symbols and records that the rule has made before: no other task knows them yet."""
+    def _begin_segment(self, columns: tuple[str, ...]) -> None:
+        """Make the last segment begin by making the rule's symbols and records again, as their ids are known to one task only.
+        columns: the variables that the segment gets."""
         known = set(columns)
-        again = [Bind(name, term) for name, term in self.made.items() if name in known and names_of_variables(term) <= known]
-        self.segments[-1] = again
+        self.segments[-1] = [
+            Bind(name, term) for name, term in self.made_values.items() if name in known and names_of_variables(term) <= known
+        ]
 
     @staticmethod
     def _columns(names, keep) -> tuple[str, ...]:
+        """Return the variables that travel: `names` in their order, then those in `keep`."""
         return tuple(names) + tuple(sorted(keep - set(names) - {"@group"}))
 
-    def _named(self, terms) -> tuple[str, ...]:
-        """Return the variables that hold the terms of a key; a term that is not a variable is bound to a new one."""
+    def _variables_of(self, terms) -> tuple[str, ...]:
+        """Return a distinct variable for each term of a key. A term that is not a new variable is bound to a generated one."""
         names = []
         for place, term in enumerate(terms):
             if isinstance(term, Var) and term.name not in names:
@@ -162,20 +165,21 @@ class _Cutting:
 
     # -- where bindings are
 
-    def _here(self, keys: tuple[str, ...], target: PartitionedIndex) -> bool:
-        """True if the bindings are at the bucket of some variables already, so that no exchange is needed."""
+    def _in_buckets_already(self, keys: tuple[str, ...], target: PartitionedIndex) -> bool:
+        """True if the bindings are in the buckets of `target` by the variables `keys` already, so that no exchange is needed.
+        A first scan is moved to an index in such buckets if there is one."""
         if not keys or not all(keys):
             return False
-        if not self.moves and not self.holds and self.at is None:
-            found = self._scanned_at(keys, target)
-            if found is None:
+        if not self.moves and not self.holds and self.bucketed_by is None:
+            placement = self._scan_in_buckets(keys, target)
+            if placement is None:
                 return False
-            self.at = keys, found
-        return self.at is not None and self.at[0] == keys and target.joins_in_place(self.at[1])
+            self.bucketed_by = keys, placement
+        return self.bucketed_by is not None and self.bucketed_by[0] == keys and target.joins_in_place(self.bucketed_by[1])
 
-    def _scanned_at(self, names: tuple[str, ...], target: PartitionedIndex) -> BucketMap | None:
-        """Make the first atom be scanned in an index whose tuples are on the partitions of `target`'s buckets, and return its
-        map; None if there is no such index."""
+    def _scan_in_buckets(self, names: tuple[str, ...], target: PartitionedIndex) -> BucketMap | None:
+        """Scan the first atom in an index whose tuples are on the partitions of `target`'s buckets, by the columns of `names`.
+        Return the bucket map of that index; None if there is none."""
         scan = self.segments[0][0] if self.segments[0] else None
         if (
             not isinstance(scan, Join)

@@ -21,47 +21,42 @@ MAX_RETURNS_TO_DRIVER = 2  # times that a stratum returns to the driver; after t
 
 @dataclass
 class Fixpoint:
-    """The evaluation of one stratum on the partitions to its fixpoint. `recovery` resumes it at a checkpoint and saves
-    checkpoints."""
+    """The evaluation of one stratum on the partitions. recovery: resumes it from a checkpoint, and saves checkpoints."""
 
     stratum: Partitioned
     recovery: Recovery
 
     def run(self) -> dict:
-        """Evaluate to the fixpoint, and return the trace. Then the stratum's relations are on the partitions, or in the driver
-        if it finished them."""
+        """Evaluate to the fixpoint, and return the trace. The stratum's relations are then on the partitions, or in the driver
+        if it ran the last iterations."""
         stratum = self.stratum
-        stratum.trace.take_up([], self.recovery.past(stratum.local.number))
+        stratum.trace.take_up([], self.recovery.earlier_events(stratum.local.number))
         with memory.working_on(lambda: stratum.local.busiest(self.stratum.iteration), made=lambda: self.stratum.made_so_far()):
-            stratum.begin(self.recovery.take_up)
+            stratum.begin(self.recovery.resume_stratum)
             return self._go_on()
 
     def _go_on(self) -> dict:
         """Iterate until the stratum has ended, or the delta is small enough for the driver to finish."""
-        stratum, ahead = self.stratum, RunAhead.of(self.stratum)
-        while stratum.delta() and not stratum.local.ended(stratum.iteration, stratum.count):
-            before = stratum.delta()
-            if not ahead(self._steps_left()):
-                stratum.iterate(list(stratum.versions()))
-            if self._suits_driver(before):
+        stratum, run_ahead = self.stratum, RunAhead.of(self.stratum)
+        while stratum.delta() and not stratum.local.is_last(stratum.iteration, stratum.count):
+            delta_before = stratum.delta()
+            limit = stratum.local.max_iterations
+            if not run_ahead(sys.maxsize if limit is None else limit - stratum.iteration):
+                stratum.iterate(stratum.versions())
+            if self._suits_driver(delta_before):
                 return self._finish_in_driver()
-            self.recovery.iterated(stratum)
-            stratum.look()
+            self.recovery.after_iteration(stratum)
+            stratum.rebalance_if_due()
         stratum.settle()
-        return stratum.traced()
-
-    def _steps_left(self) -> int:
-        most = self.stratum.local.max_iterations
-        return sys.maxsize if most is None else most - self.stratum.iteration
+        return stratum.finish_trace()
 
     # -- the last iterations, and small ones
 
-    def _suits_driver(self, before: int) -> bool:
-        """True if the driver should finish the stratum: it sees the runs, and the delta shrinks and is small. before: the
-        tuples of the delta one iteration earlier."""
+    def _suits_driver(self, delta_before: int) -> bool:
+        """True if the driver should finish the stratum: its host has the runs, and the delta is small and has shrunk."""
         stratum = self.stratum
         allowed = stratum.config.local_tuples and stratum.cluster.local and stratum.local.returns < MAX_RETURNS_TO_DRIVER
-        return bool(allowed) and 0 < stratum.delta() < min(MAX_DRIVER_DELTA_TUPLES, before)
+        return bool(allowed) and 0 < stratum.delta() < min(MAX_DRIVER_DELTA_TUPLES, delta_before)
 
     def _finish_in_driver(self) -> dict:
         """Finish the stratum in the driver, because a job with few tuples costs 100 ms. The driver maps the runs, which are on
@@ -69,18 +64,18 @@ class Fixpoint:
         stratum, database, local = self.stratum, self.stratum.database, self.stratum.local
         stratum.trace.event("to driver", stratum.iteration, delta=stratum.delta())
         for name, relation in stratum.relations.items():
-            database.tables[name] = opened(relation)
+            database.tables[name] = as_table(relation)
         for name in stratum.stratum.reads:
-            if known := database.partitioned(name):  # what earlier strata left there
-                database.tables[name] = opened(known)
+            if stored := database.partitioned(name):
+                database.tables[name] = as_table(stored)
         local.returns += 1
         local.iteration = stratum.iteration
         try:
-            local.go_on()
+            local.continue_to_fixpoint()
         except TooLarge:
             return self._return_to_partitions()
         stratum.iteration = local.iteration
-        return stratum.traced()
+        return stratum.finish_trace()
 
     def _return_to_partitions(self) -> dict:
         """Return the stratum to the partitions, at the iteration that the driver has completed."""
@@ -92,15 +87,13 @@ class Fixpoint:
         return self._go_on()
 
 
-def opened(relation: PartitionedRelation) -> Table:
+def as_table(relation: PartitionedRelation) -> Table:
     """Open a relation on the partitions of this host as a table of this process. Its blocks are mapped, not copied."""
-    home, partitions = relation.home, range(relation.home.map.partitions)
-    found = {index.order: [stored.open() for p in partitions for stored in index.full[p]] for index in relation.indexes}
-    delta = [stored.open() for p in partitions for stored in home.delta[p]]
-    if relation.reduction:  # its full has the tuples of delta, too
-        last, every = union_of_blocks(delta, relation.arity), found[home.order]
-        found, delta = (
-            {home.order: [block_minus(block, last) for block in every]},
-            [common_tuples(block, last) for block in every],
-        )
-    return Table.of(relation.arity, home.order, found, delta, reduction=relation.reduction)
+    home = relation.home
+    full = {index.order: [stored.open() for blocks in index.full for stored in blocks] for index in relation.indexes}
+    delta = [stored.open() for blocks in home.delta for stored in blocks]
+    if relation.reduction:  # its full blocks contain the tuples of the delta
+        in_delta, every = union_of_blocks(delta, relation.arity), full[home.order]
+        delta = [common_tuples(block, in_delta) for block in every]
+        full = {home.order: [block_minus(block, in_delta) for block in every]}
+    return Table.of(relation.arity, home.order, full, delta, reduction=relation.reduction)

@@ -31,7 +31,7 @@ from semi_naive.ra.spark.reports import Report
 from semi_naive.running.balanced.exchange_segments import cut_into_segments
 from semi_naive.running.balanced.rebalance import Rebalance, joined_only
 from semi_naive.running.balanced.rounds import evaluate_in_rounds, evaluations
-from semi_naive.running.driver.local import Local
+from semi_naive.running.driver.local import Local, RuleVersion
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
 from semi_naive.running.relations.dealing import deal_tuples
@@ -41,7 +41,8 @@ from semi_naive.running.relations.statics import Statics
 
 @dataclass
 class Partitioned:
-    """One stratum on the partitions. local: its evaluation in the driver, whose tuples and iterations it continues."""
+    """One stratum on the partitions. local: its evaluation in the driver, whose tuples and iterations are continued here. It
+    is also the `Sizes` for the planner."""
 
     local: Local
     database: Database
@@ -52,46 +53,44 @@ class Partitioned:
     relations: dict[str, PartitionedRelation] = field(default_factory=dict)
 
     def __post_init__(self):
-        """Set up the placement of indexes, the trace and the rebalancing; tuples stay in the driver until the first
-        iteration."""
+        """Set up the placement of indexes, the trace and the rebalancing. Tuples stay in the driver until `begin`."""
         self.stratum, self.profile, self.recursive = self.local.stratum, self.local.profile, self.local.recursive
         self.partitions = self.cluster.jobs.partitions
         self.iteration = self.local.iteration
         self.tries = self.cluster.store.path("tries", self.cluster.label("stratum"))
         self.trace = Trace(plan="balanced", relations=list(self.stratum.relations), config=self.config.to_json())
-        self.moving = Rebalance(self.cluster, self.config, self.trace)
+        self.rebalance = Rebalance(self.cluster, self.config, self.trace)
         own = frozenset(self.stratum.relations) if self.recursive else frozenset()
         self.placing = Placing(own, self.config.replicate_bytes, self.database.bytes)
         self.statics = Statics(self.database, self.cluster, self.placing, self.trace, self.cluster.bucket_map())
-        self.walk = walk_of(self.local, self.config)
-        self.runs: list[set[str]] = [
-            set() for _ in range(self.partitions)
-        ]  # the runs of the relations after the last iteration, by partition
+        self.walk = walk_of(self.local, self.config)  # set if run-ahead may follow edges
+        self.runs: list[set[str]] = [set() for _ in range(self.partitions)]  # by partition, after the last iteration
         if self.local.watch:
             self.local.watch(self.trace.so_far)
 
     def begin(self, take_up) -> None:
-        """Place the relations, and take over the tuples of `local` unless `take_up` has restored a checkpoint and returns True.
-        In iteration 0, evaluate the rules without recursion."""
+        """Place the relations. Take over the tuples of `local`, unless `take_up(self)` returns True, as it has restored a
+        checkpoint. In iteration 0, evaluate the nonrecursive rules."""
         self._place()
         if not take_up(self):
             self._take_over()
         if self.iteration == 0:
-            self.iterate([(rule, None, {}, 0) for rule in self.local.once])
-            self.look()
+            self.iterate(self.local.nonrecursive_versions())
+            self.rebalance_if_due()
         else:
             self._advance()
 
-    def look(self) -> None:
-        """Check the balance, if that is due."""
+    def rebalance_if_due(self) -> None:
+        """Rebalance the partitions, if that is due after this iteration."""
         if self.iteration % self.config.check_interval == 0 and self.delta() and self.local.again and self.partitions > 1:
-            versions = self._recursive() if self.statics.partitioned else []
-            self.moving(self.relations, joined_only(versions, self.statics.partitioned), self.iteration)
+            versions = self.compiled_delta_versions() if self.statics.partitioned else []
+            self.rebalance(self.relations, joined_only(versions, self.statics.partitioned), self.iteration)
 
     def made_so_far(self) -> str:
         return self.local.made_so_far((name, relation.count) for name, relation in self.relations.items())
 
-    def traced(self) -> dict:
+    def finish_trace(self) -> dict:
+        """Record the result of the stratum, and return its trace."""
         tuples = sum(self.database.count(name) for name in self.stratum.relations)
         return self.trace.finish(tuples=tuples, iterations=self.iteration, disk_bytes=self.cluster.store.bytes())
 
@@ -100,39 +99,42 @@ class Partitioned:
     def _place(self) -> None:
         """Plan the rule versions, and make an empty index for each order in which they search a relation of the stratum.
         Partition the indexes of other relations that are not replicated."""
-        every = list(self.local.every(self.iteration == 0))
-        bodies = plan_all(self._plan, every, self.bodies, self.local.indexes, self.placing)
+        nonrecursive = self.local.nonrecursive_versions() if self.iteration == 0 else []
+        rule_versions = [*nonrecursive, *self.local.delta_versions()]
+        bodies = plan_all(self._plan, rule_versions, self.bodies, self.local.indexes, self.placing)
         wanted = keyed(bodies)
-        apart = {name for name, _ in self.placing.partitioned}
-        if self.walk and any(edges in apart for edges, _ in self.walk.edges):
-            self.walk = None  # to run ahead takes all edges to every host
+        not_replicated = {name for name, _ in self.placing.partitioned}
+        if self.walk and any(edges in not_replicated for edges, _ in self.walk.edges):
+            self.walk = None  # run-ahead needs all edges on every host
         for name, order, keys in filter(None, [colocated_index(body, wanted) for body in bodies]):
-            read_whole = (name, order) in self.placing.taken  # on every host, so partitions do not meet it in buckets
-            if name not in wanted and (name in apart and not read_whole or self._free(name)):
+            replicated = (name, order) in self.placing.taken
+            if name not in wanted and (name in not_replicated and not replicated or self._may_have_any_index(name)):
                 wanted[name] = {order: keys}
         for name in self.stratum.relations:
-            self.relations[name] = self._empty(name, wanted.pop(name, {}))
-        self._split(bodies)
+            self.relations[name] = self._empty_relation(name, wanted.pop(name, {}))
+        self._allow_splitting(bodies)
         self.statics.partition(wanted, self.iteration)
 
-    def _split(self, bodies) -> None:
-        """Allow heavy buckets of an index that BiGJoin searches to be split, if this process has the tuples of the index and of
-        the columns that are joined with it."""
+    def _allow_splitting(self, bodies) -> None:
+        """Allow heavy buckets of an index that BiGJoin searches to be split, if the driver has the tuples of the index, to
+        count them and those of the columns that are joined with it."""
         if not self.config.refine:
             return
         in_driver = self.database.tables.keys() - self.database.on_partitions.keys() - set(self.stratum.relations)
+        splittable = splittable_indexes(bodies)
         for index, columns in joined_columns(bodies).items():
-            if index in splittable_indexes(bodies) and index[0] in in_driver:
+            relation, _ = index
+            if index in splittable and relation in in_driver:
                 self.statics.met[index] = frozenset(column for column in columns if column[0] in in_driver)
 
-    def _free(self, name: str) -> bool:
-        """True if a relation of the stratum may have any index: one that is aggregated is in buckets of its key."""
+    def _may_have_any_index(self, name: str) -> bool:
+        """True for a relation of the stratum that is not aggregated: an aggregated one is in buckets of its key only."""
         relation = self.database.program.relations[name]
-        keyed = relation.lattice or relation.rounded and self.database.rounding
-        return name in self.stratum.relations and not keyed
+        aggregated = relation.lattice or relation.rounded and self.database.rounding
+        return name in self.stratum.relations and not aggregated
 
-    def _empty(self, name: str, orders: dict[tuple, int]) -> PartitionedRelation:
-        """Return a relation of the stratum without tuples, with an index for each order."""
+    def _empty_relation(self, name: str, orders: dict[tuple, int]) -> PartitionedRelation:
+        """Return an empty relation of the stratum. orders: for the column order of each index, its number of key columns."""
         relation = self.database.program.relations[name]
         best = best_of(relation) or (rounded(relation) if self.database.rounding else None)
         if self.walk:
@@ -153,14 +155,12 @@ class Partitioned:
                 table = self.database.tables[name]
                 if part == "delta" and self.iteration == 0:
                     table.advance()
-                if self.relations[name].reduction:  # all best tuples are delta: they derive little that is not known
+                if self.relations[name].reduction:  # all best tuples become delta, although they derive little that is new
                     found = table.blocks("all", table.home) if part == "delta" else []
                 else:
                     found = table.blocks(part, table.home)
-                found = [block for block in found if block.size]
-                if found:
-                    whole = merged_as(found, table.arity)
-                    blocks[name] = self.cluster.share(f"{name}-{part}", whole), table.home
+                if found := [block for block in found if block.size]:
+                    blocks[name] = self.cluster.share(f"{name}-{part}", merged_as(found, table.arity)), table.home
             if blocks:
                 deal_tuples(self.cluster, self.relations, blocks)
                 if part == "full":
@@ -169,15 +169,13 @@ class Partitioned:
 
     # -- planning
 
-    def versions(self):
-        """The rule versions that have a delta."""
-        for rule, place, parts, number in self.local.every(False):
-            if self.relations[rule.body[place].relation].home.delta_size():
-                yield rule, place, parts, number
+    def versions(self) -> list[RuleVersion]:
+        """Return the delta versions whose delta is not empty."""
+        return [version for version in self.local.delta_versions() if self.relations[version.delta_relation].home.delta_size()]
 
     def size(self, relation: str, part: str = "all") -> float:
-        """Return the tuples of a relation or its delta. An empty relation of the stratum is estimated by the largest it
-        reads."""
+        """Return the number of tuples of a relation or its delta. For an empty relation of the stratum, it is that of the
+        largest relation that the stratum reads."""
         if relation in self.relations:
             spread = self.relations[relation]
             return spread.home.delta_size() if part == "delta" else spread.count or self._largest_read()
@@ -185,13 +183,12 @@ class Partitioned:
         return known or (self._largest_read() if relation in self.stratum.relations else 0)
 
     def _largest_read(self) -> float:
-        """The tuples of the largest relation that the stratum reads, as an estimate for a relation without tuples yet."""
         names = self.stratum.reads - set(self.stratum.relations)
         return max([self.database.size(name) for name in names], default=1) or 1
 
     def join_fanout(self, relation: str, columns: tuple[int, ...], other: str, places: tuple[int, ...]) -> float:
-        """Return the expected number of tuples of `other` that a tuple of `relation` joins with, on columns of the one and
-        places of the other."""
+        """Return the expected number of tuples of `other` that a tuple of `relation` joins with. columns, places: the joined
+        columns of `relation` and of `other`."""
         if {relation, other} & {*self.relations, *self.stratum.relations}:
             return alone(self, other, places)
         return self.database.join_fanout(relation, columns, other, places)
@@ -213,77 +210,67 @@ class Partitioned:
     def _plan(self, rule: Rule, place, parts, number):
         """Return the planned body of a rule version. A body without exchanges is planned again if relations outgrow it."""
         key = (id(rule), number)
-        if key not in self.bodies or (not self._exchanges(self.bodies[key]) and self.bodies[key].outgrown(self)):
+        body = self.bodies.get(key)
+        exchanges = body is not None and any(isinstance(step, Exchange) for step in body.derivation.steps)
+        if body is None or (not exchanges and body.outgrown(self)):
             self.bodies[key] = plan_body(
-                rule,
-                self,
-                self.local.indexes,
-                parts,
-                place,
-                number,
-                placing=self.placing,
-                deal=place is None,
-                multiway=self.config.multiway,
-                lattice=self.database.program.lattice(rule.head.relation),
-            )
+                rule, self, self.local.indexes, parts, place, number, placing=self.placing, deal=place is None,
+                multiway=self.config.multiway, lattice=self.database.program.lattice(rule.head.relation),
+            )  # fmt: skip
         return self.bodies[key]
 
-    @staticmethod
-    def _exchanges(body) -> bool:
-        return any(isinstance(step, Exchange) for step in body.derivation.steps)
-
     def compiled(self, number: int, rule: Rule, place, parts, version: int) -> Version:
-        """Return a rule version cut into segments; the indexes that it reads are placed."""
+        """Return a rule version cut into segments, and place the indexes of other strata that it reads. number: among the
+        versions of the job; rule, place, parts, version: see `local.RuleVersion`."""
         body = self._plan(rule, place, parts, version)
         self.statics.prepare(body, self.iteration)
         return cut_into_segments(number, rule, body, self.relations | self.statics.partitioned, self.statics.map)
 
     # -- iterating
 
-    def iterate(self, chosen) -> None:
+    def iterate(self, rule_versions: list[RuleVersion]) -> None:
         """Run an outer iteration: inner iterations until no evaluation has bindings left."""
         begun, delta = time.perf_counter(), self.delta()
-        compiled = [self.compiled(i, *one) for i, one in enumerate(chosen)]
-        world, meetings = self.world(), self._meetings()
+        compiled = [self.compiled(number, *version) for number, version in enumerate(rule_versions)]
+        world, first_joins = self.world(), self._first_joins()
         rounds: list[list] = []
 
-        def last(label: str) -> list:
-            return insert_tasks(list(self.relations.values()), label, self.cluster.root, meetings)
+        def insert(label: str) -> list:
+            return insert_tasks(list(self.relations.values()), label, self.cluster.root, first_joins)
 
-        for results, left in evaluate_in_rounds(
-            self.cluster, world, compiled, self.config.threshold, str(self.iteration + 1), last
-        ):
+        name = str(self.iteration + 1)
+        for results, left in evaluate_in_rounds(self.cluster, world, compiled, self.config.threshold, name, insert):
             absorb(self.relations, results)
-            self._noted(compiled, results)
+            self._record_costs(compiled, results)
             if left:
-                cursors = {stage: [len(one) for one in parts] for stage, parts in left.items()}
+                cursors = {stage: [len(evaluations) for evaluations in parts] for stage, parts in left.items()}
                 self.trace.event("roll-over", self.iteration + 1, inner=len(rounds), cursors=cursors)
             rounds.append(results)
-        self.turned(rounds)
+        self.end_iteration(rounds)
         phases = []
         for inner, results in enumerate(rounds):
             arrived = [r for r in results if isinstance(r, Born)]
             reports = [r for r in results if isinstance(r, Report)] + [r.report for r in arrived]
             phases += phases_of(inner, reports, [r.report for r in arrived if r.index == 0], self.partitions)
-        self.advanced(delta, [self.delta()], phases, begun)
+        self.record_job(delta, [self.delta()], phases, begun)
 
-    def turned(self, rounds) -> None:
-        """End an outer iteration: the tuples born in it become the delta, and their work is weighed. rounds: the results of its
-        inner iterations."""
+    def end_iteration(self, rounds) -> None:
+        """End an outer iteration: its tuples become the delta, and are weighed. rounds: the results of inner iterations."""
         self._advance()
+        born = [result for results in rounds for result in results if isinstance(result, Born)]
         for name, relation in self.relations.items():
             for number, index in enumerate(relation.indexes):
-                born = (r for results in rounds for r in results if isinstance(r, Born))
-                index.weigh(r for r in born if (r.relation, r.index) == (name, number))
+                index.weigh(each for each in born if (each.relation, each.index) == (name, number))
 
     def world(self) -> World:
+        """Return the relations, files and values that tasks read."""
         relations = {name: relation.snapshot() for name, relation in self.relations.items()} | self.statics.partitioned
         return World(relations, self.statics.replicated, self.cluster.share_values(self.database.values), self.tries)
 
-    def advanced(self, delta: int, births: list[int], phases: list[dict], begun: float) -> None:
+    def record_job(self, delta: int, births: list[int], phases: list[dict], begun: float) -> None:
         """Record a job of one or several iterations: in the trace, for the limits, and for progress. delta: tuples in the delta
         before it; births: tuples born in each iteration; begun: the time it started."""
-        births = births or [0]  # a step in which nothing is born is a step
+        births = births or [0]  # a job without births is recorded as one step
         self.iteration += len(births)
         self._discard()
         self._record(delta, births, phases, begun)
@@ -291,11 +278,11 @@ class Partitioned:
         limits.check_bytes(lambda: sum(relation.bytes for relation in self.relations.values()), now=True)
         if self.local.growing.due():
             self.local.growing.look(self.relations)
-        if self.local.tell:
-            self.local.tell(self.iteration, delta, sum(relation.count for relation in self.relations.values()))
+        if self.local.report_progress:
+            self.local.report_progress(self.iteration, delta, sum(relation.count for relation in self.relations.values()))
 
     def _discard(self) -> None:
-        """Remove the runs that were merged or moved since the last time: no later job reads them."""
+        """Remove the runs that were merged or moved since the last call, as no later job reads them."""
         now = [self._own_runs(partition) for partition in range(self.partitions)]
         self.cluster.jobs.discard([sorted(before - after) for before, after in zip(self.runs, now, strict=True)])
         self.runs = now
@@ -303,33 +290,35 @@ class Partitioned:
     def _own_runs(self, partition: int) -> set[str]:
         return {path for relation in self.relations.values() for path in relation.paths(partition)}
 
-    def _meetings(self) -> FirstJoins:
-        """The first joins of the tuples born in this iteration, if the balance is checked after it."""
+    def _first_joins(self) -> FirstJoins:
+        """Return the first joins of the tuples born in this iteration, by which they are weighed, if the balance is checked
+        after it; else {}."""
         if (self.iteration + 1) % self.config.check_interval:
             return {}
-        return self.moving.meetings(self._recursive(), self.relations | self.statics.partitioned, self.statics.replicated)
+        relations = self.relations | self.statics.partitioned
+        return self.rebalance.find_first_joins(self.compiled_delta_versions(), relations, self.statics.replicated)
 
-    def _recursive(self) -> list[Version]:
-        """The rule versions that later iterations may run."""
-        return [self.compiled(number, *one) for number, one in enumerate(self.local.every(False))]
+    def compiled_delta_versions(self) -> list[Version]:
+        """Return the delta versions of the rules, cut into segments."""
+        return [self.compiled(number, *one) for number, one in enumerate(self.local.delta_versions())]
 
-    def _noted(self, compiled: list[Version], results) -> None:
-        """Record the cost of each rule."""
-        self.learned(compiled, results)
+    def _record_costs(self, compiled: list[Version], results) -> None:
+        """Record the cost of each rule, from the reports in the results of a job. Raises the first error of a task."""
+        self.learn_values(compiled, results)
         for report in evaluations(results):
             begun = report.partition == 0 and report.facts["begun"]
             self.charge(compiled[report.facts["version"]], report.seconds, report.sent, begun)
 
     def charge(self, version: Version, seconds: float, made: int, iterations: int) -> None:
-        """Record the cost of a rule on one partition. made: the heads that it made."""
+        """Record the cost of a rule on one partition. made: the heads that it made; iterations: how often it was run."""
         entry = self.profile.rule(version.rule, self.local.number, bool(self.recursive))
         entry["seconds"] += seconds / self.partitions
         entry["made"] += made
         entry["runs"] += iterations
         limits.visit(made)
 
-    def learned(self, compiled: list[Version], results) -> None:
-        """Number new symbols, and raise the first error of a task."""
+    def learn_values(self, compiled: list[Version], results) -> None:
+        """Number the symbols and records that tasks have made. Raises the first error of a task."""
         for report in (r for r in results if isinstance(r, Report)):
             if report.phase == "values":
                 self.database.values.learn(report.facts["made"])
@@ -355,14 +344,15 @@ class Partitioned:
             self.database.place(name, relation, self.cluster)
 
     def _record(self, delta: int, births: list[int], phases: list[dict], begun: float) -> None:
-        """Add an iteration to the trace: its tuples, its phases, and the balance of the stratum's first relation. births: the
-        tuples born in each step; begun: the start of the iteration."""
+        """Add a job to the trace, with the balance of the stratum's first relation. The arguments are those of `record_job`."""
         seconds = time.perf_counter() - begun
         busy = sum(max(p["seconds"]) for p in phases)
-        shown = self.relations[self.stratum.relations[0]]  # one of them, the same in every iteration
-        every = [*self.relations.values(), *self.statics.partitioned.values()]
+        shown = self.relations[self.stratum.relations[0]]
+        relations = [*self.relations.values(), *self.statics.partitioned.values()]
         copies = sum(stored.size for index in self.statics.replicated.values() for stored in index)
-        held = [copies + sum(relation.stored_tuples(partition) for relation in every) for partition in range(self.partitions)]
+        held = [
+            copies + sum(relation.stored_tuples(partition) for relation in relations) for partition in range(self.partitions)
+        ]
         self.trace.iteration(
             self.iteration, delta=delta, born=sum(births), births=births, steps=len(births), phases=phases,
             seconds=seconds, full=sum(r.count for r in self.relations.values()), driver=max(0.0, seconds - busy),

@@ -13,10 +13,11 @@ Waiting = dict[int, list[list[Remaining]]]  # by stage and partition: the evalua
 def evaluate_in_rounds(
     cluster: Cluster, world: World, versions: list[Version], threshold: int | None, name: str, last: Callable = lambda label: []
 ) -> Iterator[tuple[list, Waiting]]:
-    """Evaluate rule versions. Yields for each job its results and the remaining work.
+    """Evaluate rule versions by one or more jobs. Yield (results, remaining work) of each job.
 
     threshold: a partition stops in a stage of one job once it has made more tuples.
-    last: function of a job's label that returns the tasks at its end.
+    name: the beginning of the jobs' labels.
+    last: a function that returns the last tasks of a job for its label.
 
     Work that remains in a late stage is done before an early stage continues, so the waiting bindings are bounded.
     """
@@ -26,16 +27,13 @@ def evaluate_in_rounds(
     remaining, number = _first_stages(versions, partitions), 0
     while remaining:
         label = cluster.label(f"{name}.{number}")
-        due = max(remaining) if number else 0
-        tasks = [
-            Evaluate(
-                world, versions, stage, partitions, threshold, remaining.pop(stage, [[]] * partitions), cluster.root, label
-            )
-            for stage in range(due, stages)
-        ]  # fmt: skip
-        finish = last(label)
-        results = cluster.jobs.job(*tasks, *finish)
-        results = results if finish else [record for _, record in results]
+        tasks = []
+        for stage in range(max(remaining) if number else 0, stages):
+            work = remaining.pop(stage, [[]] * partitions)
+            tasks.append(Evaluate(world, versions, stage, partitions, threshold, work, cluster.root, label))
+        last_tasks = last(label)
+        results = cluster.jobs.job(*tasks, *last_tasks)
+        results = results if last_tasks else [record for _, record in results]  # Evaluate yields (destination, record)
         remaining |= _unfinished(results, partitions)
         yield results, remaining
         number += 1
@@ -50,9 +48,9 @@ def _first_stages(versions: list[Version], partitions: int) -> Waiting:
 
 
 def evaluations(results) -> list[Report]:
-    """The reports of evaluations, in a fixed order."""
-    made = (result for result in results if isinstance(result, Report) and "left" in result.facts)
-    return sorted(made, key=lambda report: (report.partition, report.facts["stage"], report.facts["number"]))
+    """Return the reports of evaluations among the results of a job, by partition, stage and number."""
+    reports = (result for result in results if isinstance(result, Report) and "left" in result.facts)
+    return sorted(reports, key=lambda report: (report.partition, report.facts["stage"], report.facts["number"]))
 
 
 def _unfinished(results, partitions: int) -> Waiting:

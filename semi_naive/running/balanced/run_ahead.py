@@ -38,7 +38,7 @@ FIRST_BUDGET_TUPLES = 1_000_000  # tuples of the first job on a partition; four 
 MAX_NODES_PER_EDGE = 8  # range of ids for each edge, at most: every id takes 72 bytes while groups advance
 
 Adjacency = tuple[Replica, Replica]
-Tasks = Callable[[str, list], list]  # (label, where each partition goes on) → the tasks of a job
+Tasks = Callable[[str, list], list]  # (label, the step at which each partition continues) → the tasks of a job
 
 
 @dataclass
@@ -46,8 +46,9 @@ class RunAhead:
     """Runs several iterations of a stratum on the partitions (`distributed`) in one job.
 
     linear: the rules and settings allow the general form.
+    budget: the tuples that a partition may make in the next job of the general form.
     steps: the steps of the next job that follows edges.
-    edges: the adjacency of the edges to follow; () if their ids are too far apart for an array.
+    edges: the adjacency of the edges to follow; None before it is computed, () if their ids are too far apart for an array.
     """
 
     distributed: Partitioned
@@ -61,27 +62,27 @@ class RunAhead:
         """Return the run-ahead of a stratum. The general form is allowed for linear recursion over relations without reductions
         and limits, if its budget is within the threshold of roll-over."""
         config, local, names = distributed.config, distributed.local, set(distributed.stratum.relations)
-        relations = [distributed.database.program.relations[name] for name in names]
+        plain = all(distributed.database.program.relations[name].plain for name in names)
+        if not config.run_ahead or local.limits or not plain:
+            return cls(distributed, False)
         recursive = [[atom for atom in rule.body if isinstance(atom, Atom) and atom.relation in names] for rule in local.again]
-        within = config.threshold is None or config.threshold >= config.run_ahead_budget
-        linear = (
-            bool(recursive) and all(len(atoms) == 1 for atoms in recursive) and all(relation.plain for relation in relations)
-        )
-        return cls(distributed, linear and within and bool(config.run_ahead) and not local.limits)
+        linear = bool(recursive) and all(len(atoms) == 1 for atoms in recursive)
+        return cls(distributed, linear and (config.threshold is None or config.threshold >= config.run_ahead_budget))
 
-    def __call__(self, left: int) -> bool:
-        """Take at most `left` iterations. Return False if none can be taken."""
+    def __call__(self, iterations_left: int) -> bool:
+        """Run at most `iterations_left` iterations. Return False if none can be run ahead."""
         walk = self.distributed.walk
-        if walk and (edges := self._walkable(walk)):
-            self._run(*self._walk(walk, edges, left))
-        elif self.linear and self._is_small(left):
-            self._run(*self._step(left))
+        if walk and (edges := self._walkable_edges(walk)):
+            self._run(*self._walking_job(walk, edges, iterations_left))
+        elif self.linear and self._is_small(iterations_left):
+            self._run(*self._stepping_job(iterations_left))
         else:
             return False
         return True
 
     def _run(self, tasks: Tasks, versions: list[Version]) -> None:
-        """Run jobs until every partition has taken its steps: one, if the heads do not reach the roll-over threshold."""
+        """Run jobs until every partition has taken its steps, and record them as one iteration of many steps. One job suffices
+        if the heads do not reach the roll-over threshold. versions: the rules to be charged, if any."""
         distributed, begun, delta = self.distributed, time.perf_counter(), self.distributed.delta()
         cursors: list[int | None] = [0] * distributed.partitions
         rounds: list[list] = []
@@ -89,53 +90,52 @@ class RunAhead:
             label = distributed.cluster.label(f"{distributed.iteration + 1}.{len(rounds)}.ahead")
             results = distributed.cluster.jobs.job(*tasks(label, cursors))
             absorb(distributed.relations, results)
-            distributed.learned(versions, results)
+            distributed.learn_values(versions, results)
             cursors = [report.facts.get("cursor") for report in _ahead(results)]
             if any(cursor is not None for cursor in cursors):
                 distributed.trace.event("roll-over", distributed.iteration + 1, inner=len(rounds), cursors=cursors)
             rounds.append(results)
-        distributed.turned(rounds)
+        distributed.end_iteration(rounds)
         births, phases = [], []
         for inner, results in enumerate(rounds):
             reports = [r for r in results if isinstance(r, Report)]
             arrived = [r.report for r in results if isinstance(r, Born) and r.report.phase == "insert"]
             inserted = [report for report in arrived if "births" in report.facts]
             births += [report.facts["births"] for report in inserted or reports]
-            walked = [] if inserted else [phase(inner, "run-ahead", reports, distributed.partitions)]
-            phases += walked or phases_of(inner, reports + arrived, inserted, distributed.partitions)
+            if inserted:
+                phases += phases_of(inner, reports + arrived, inserted, distributed.partitions)
+            else:  # a job that walks along edges has no inserts
+                phases.append(phase(inner, "run-ahead", reports, distributed.partitions))
         total = born_by_step(births)
         if versions:
             made = self._charge(versions, _ahead(rounds[0]))
             self.budget = max(FIRST_BUDGET_TUPLES, self.budget * 4 if sum(total) * 2 > made else self.budget // 4)
             total += [0] * (not distributed.delta())
-        distributed.advanced(delta, total, phases, begun)
+        distributed.record_job(delta, total, phases, begun)
 
     # -- any linear rules, while deltas are small
 
-    def _is_small(self, left: int) -> bool:
-        """True if a few steps that grow as the last one did are expected to stay within the budget and need no other partition.
-        left: the remaining iterations."""
+    def _is_small(self, iterations_left: int) -> bool:
+        """True if three steps that grow like the last one probably stay within the budget, and need no other partition."""
         distributed, config = self.distributed, self.distributed.config
         births = [born for entry in distributed.trace.record["iterations"][-2:] for born in entry["births"]][-2:]
         growth = max(1.0, births[1] / births[0] if len(births) == 2 and births[0] else 1.0)
         most = min(config.run_ahead, self._budget() * distributed.partitions / (growth + growth**2 + growth**3))
         return (
-            left > 1
+            iterations_left > 1
             and distributed.delta() <= most
-            and all(version.part == "delta" for version in self._versions())
+            and all(version.part == "delta" for version in distributed.compiled_delta_versions())
             and not distributed.statics.partitioned
         )
 
     def _budget(self) -> int:
         return min(self.budget, self.distributed.config.run_ahead_budget)
 
-    def _versions(self) -> list[Version]:
-        return [self.distributed.compiled(number, *one) for number, one in enumerate(self.distributed.local.every(False))]
-
-    def _step(self, left: int) -> tuple[Tasks, list[Version]]:
-        """Return the tasks of a job of several steps, and the rule versions. left: the remaining iterations."""
-        distributed, root, versions = self.distributed, self.distributed.cluster.root, self._versions()
-        relations, steps = list(distributed.relations.values()), min(left, MAX_STEPS_PER_JOB)
+    def _stepping_job(self, iterations_left: int) -> tuple[Tasks, list[Version]]:
+        """Return (tasks, rule versions) of a job of several steps by any linear rules."""
+        distributed, root = self.distributed, self.distributed.cluster.root
+        versions = distributed.compiled_delta_versions()
+        relations, steps = list(distributed.relations.values()), min(iterations_left, MAX_STEPS_PER_JOB)
 
         def tasks(label: str, cursors: list) -> list:
             _, *others = insert_tasks(relations, label, root)
@@ -145,7 +145,7 @@ class RunAhead:
         return tasks, versions
 
     def _charge(self, versions: list[Version], reports: list[Report]) -> int:
-        """Charge each rule with its costs. Return how many heads were sent."""
+        """Record the costs of each rule. Return the number of heads that were sent."""
         for report in reports:
             for version in versions:
                 seconds, heads = report.facts["costs"][version.number]
@@ -154,21 +154,20 @@ class RunAhead:
 
     # -- rules that walk along edges
 
-    def _walkable(self, walk: LinearWalk) -> Adjacency | tuple[()]:
-        """Return the adjacency of the edges if the relation is in unrefined buckets of its carried column and in words first <<
-        32 | second; else ()."""
+    def _walkable_edges(self, walk: LinearWalk) -> Adjacency | tuple[()]:
+        """Return the adjacency of the edges if the relation is in unrefined buckets of its carried column, and its words are
+        first << 32 | second; else ()."""
         home = self.distributed.relations[walk.relation].home
         stored = [block for part in (home.full, home.delta) for blocks in part for block in blocks]
-        whole = home.order == walk.order and not (home.map.subbuckets > 1).any()
-        if not whole or any(block.bounds != HALVES.bounds for block in stored):
+        in_carried_buckets = home.order == walk.order and not (home.map.subbuckets > 1).any()
+        if not in_carried_buckets or any(block.bounds != HALVES.bounds for block in stored):
             return ()
         if self.edges is None:
             self.edges = self._adjacency(walk)
         return self.edges
 
     def _adjacency(self, walk: LinearWalk) -> Adjacency | tuple[()]:
-        """Return the adjacency (indptr, targets) of the edges, on every host; () if their ids are too far apart for an
-        array."""
+        """Return the adjacency (indptr, targets) of the edges, on every host; () if ids are too far apart for an array."""
         database, cluster = self.distributed.database, self.distributed.cluster
         pairs = [database.columns(name)[::-1] if back else database.columns(name) for name, back in walk.edges]
         columns = np.concatenate(pairs, axis=1)
@@ -181,10 +180,10 @@ class RunAhead:
         )
         return indptr, targets
 
-    def _walk(self, walk: LinearWalk, edges: Adjacency, left: int) -> tuple[Tasks, list[Version]]:
-        """Take twice as many steps as in the job before: so jobs are few, and the balance is looked at after each. left: the
-        remaining iterations."""
-        distributed, steps = self.distributed, min(self.steps, left)
+    def _walking_job(self, walk: LinearWalk, edges: Adjacency, iterations_left: int) -> tuple[Tasks, list[Version]]:
+        """Return (tasks, no versions) of a job that walks along edges. Each job takes twice as many steps as the last one, so
+        that jobs are few; the balance is checked after each job."""
+        distributed, steps = self.distributed, min(self.steps, iterations_left)
         self.steps = min(2 * self.steps, MAX_WALKED_STEPS_PER_JOB)
         relation, threshold = distributed.relations[walk.relation], distributed.config.threshold
 
@@ -195,6 +194,7 @@ class RunAhead:
 
 
 def _ahead(results: list) -> list[Report]:
+    """Return the reports of the run-ahead among the results of a job, by partition."""
     reports = (r for r in results if isinstance(r, Report) and r.phase == "run-ahead")
     return sorted(reports, key=lambda report: report.partition)
 

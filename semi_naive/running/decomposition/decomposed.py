@@ -39,8 +39,8 @@ MAX_GROUP_FRACTION = 0.5  # the largest fraction of the base in one group: with 
 
 @dataclass
 class Decomposed:
-    """One stratum by groups. local: the evaluation in which it was begun; the tuples made there are the base. forced: decompose
-    whatever the groups are.
+    """One stratum, evaluated in groups: tuples that agree in the `carried` columns. local: its evaluation in the driver, whose
+    tuples are the base; forced: decompose it even if there are few groups or a large one; homes: how each relation is stored.
     """
 
     local: Local
@@ -53,7 +53,7 @@ class Decomposed:
     homes: dict[str, Home] = field(default_factory=dict)
 
     def __post_init__(self):
-        """Assign the relations to buckets of their carried columns."""
+        """Set up the homes of the relations, in buckets of their carried columns, and the trace."""
         self.stratum, self.partitions = self.local.stratum, self.cluster.jobs.partitions
         self.map = BucketMap.deal(self.config.buckets_on(self.partitions), self.partitions)
         for name in self.stratum.relations:
@@ -68,9 +68,9 @@ class Decomposed:
             self.local.watch(self.trace.so_far)
 
     def run(self) -> dict:
-        """Run to the fixpoint, after which the stratum's relations are on the partitions. Return the trace. Raises NotGroups,
-        with the base evaluated, if another plan is better, and TooLarge if the base is too large for the driver."""
-        self.local.make_base()
+        """Evaluate to the fixpoint, and return the trace; the stratum's relations are then on the partitions. Raises NotGroups
+        if another plan is better, which can continue from the base, and TooLarge if the base is too large for the driver."""
+        self.local.evaluate_base_for_groups()
         base = {part: self._base(part) for part in ("full", "delta")}
         if not self.forced:
             self._check(base)
@@ -81,17 +81,17 @@ class Decomposed:
         world = World({}, statics.replicated, values, self.cluster.store.path("tries", self.cluster.label("stratum")))
         deltas = [Delta(self.local.again.index(rule), relation, body.derivation) for rule, relation, body in versions]
         steps = None if self.config.max_iterations is None else self.config.max_iterations - self.local.iteration
-        pieces, dealt = self._dealt(base)
+        pieces, dealt = self._deal_base(base)
         task = RunGroups(
             world, deltas, self.homes, dealt["full"], dealt["delta"], self.map, steps, self.cluster.root,
             self.cluster.label("groups"),
         )  # fmt: skip
-        return self._finish(run_pieces(self.cluster, task, pieces, self.local.tell))
+        return self._finish(run_pieces(self.cluster, task, pieces, self.local.report_progress))
 
     # -- the base
 
     def _base(self, part: str) -> dict[str, Block]:
-        """The tuples of each relation, sorted, carried columns first. With a reduction all tuples are delta."""
+        """Return the base of each relation in its home order. part: "full" or "delta", which has all if they are reduced."""
         found = {}
         for name, home in self.homes.items():
             table = self.database.tables[name]
@@ -104,33 +104,29 @@ class Decomposed:
         return found
 
     def _check(self, base) -> None:
-        """Raise NotGroups if there are too few groups, or one of them is too large. base: the blocks of each relation, by
-        part."""
-        cores, total, groups, most = self.cluster.cores, 0, 0, 0
-        for name, block in ((name, block) for part in base.values() for name, block in part.items()):
+        """Raise NotGroups if there are too few groups, or one is too large. base: the blocks of each relation, by part."""
+        cores, total, groups, largest = self.cluster.cores, 0, 0, 0
+        for name, block in ((name, block) for blocks in base.values() for name, block in blocks.items()):
             begins = group_begins(block, self.homes[name].keys)
-            groups, most = max(groups, begins.size), max(most, int(np.diff(begins, append=block.size).max()))
+            groups, largest = max(groups, begins.size), max(largest, int(np.diff(begins, append=block.size).max()))
             total += block.size
+        columns = self.carried.told(self.database.program.relations)
         if groups < MIN_GROUPS_PER_CORE * cores:
-            raise NotGroups(f"it has {quantity(groups, 'group')} of {self.told}, too few for {quantity(cores, 'core')}")
-        if most > MAX_GROUP_FRACTION * total:
-            raise NotGroups(f"one group of {self.told} has {most:,} of the {quantity(total, 'tuple')} it begins with")
+            raise NotGroups(f"it has {quantity(groups, 'group')} of {columns}, too few for {quantity(cores, 'core')}")
+        if largest > MAX_GROUP_FRACTION * total:
+            raise NotGroups(f"one group of {columns} has {largest:,} of the {quantity(total, 'tuple')} it begins with")
 
-    @property
-    def told(self) -> str:
-        return self.carried.described(self.database.program.relations)
-
-    def _dealt(self, base) -> tuple[list[tuple[int, int]], dict[str, dict[str, DealtPieces]]]:
-        """Return the pieces, the heaviest first, and the tuples of each, by part and relation."""
+    def _deal_base(self, base) -> tuple[list[tuple[int, int]], dict[str, dict[str, DealtPieces]]]:
+        """Divide the base into pieces, and share its tuples with all hosts. Return (pieces, the heaviest first; the tuples, by
+        part and relation). base: the blocks of each relation, by part."""
         slots = {
             (part, name): parcels.slots_of_block(block, self.homes[name].keys, self.map)
             for part, blocks in base.items()
             for name, block in blocks.items()
         }
-        weights = sum(
-            (np.bincount(slots_of_tuples, minlength=self.map.buckets) for slots_of_tuples in slots.values()),
-            np.zeros(self.map.buckets),
-        )
+        weights = np.zeros(self.map.buckets)
+        for slots_of_tuples in slots.values():
+            weights += np.bincount(slots_of_tuples, minlength=self.map.buckets)
         pieces, piece_of = deal_buckets(weights, self.map, 1 if not self.cluster.local else PIECES_PER_CORE)
         dealt: dict[str, dict[str, DealtPieces]] = {part: {} for part in base}
         for (part, name), slots_of_tuples in slots.items():
@@ -141,20 +137,21 @@ class Decomposed:
             dealt[part][name] = DealtPieces(self.cluster.share(f"{name}-{part}", shuffled), begins)
         return pieces, dealt
 
-    # -- what comes of it
+    # -- the results
 
     def _finish(self, finished: list[PieceReport]) -> dict:
-        """Collect the reports of all pieces: raise their errors, record their costs, and place the relations. Return the
-        trace."""
+        """Record the costs of all pieces, place the relations, and return the trace. Raises the first error of a piece."""
         for report in finished:
             if report.error:
-                raise located(EvaluationError(report.error[1]), self.local.again[report.error[0]])
+                rule, message = report.error
+                raise located(EvaluationError(message), self.local.again[rule])
             if report.made:
                 self.database.values.learn(report.made)
             for rule, (seconds, made, born) in report.costs.items():
                 entry = self.local.profile.rule(self.local.again[rule], self.local.number, True)
                 entry["seconds"] += float(seconds) / self.cluster.cores
-                entry["made"], entry["tuples"] = entry["made"] + int(made), entry["tuples"] + int(born)
+                entry["made"] += int(made)
+                entry["tuples"] += int(born)
                 limits.visit(int(made))
                 entry["runs"] = max(entry["runs"], report.births.size - 1)
         for name, home in self.homes.items():
@@ -164,8 +161,10 @@ class Decomposed:
 
 
 def deal_buckets(weights: np.ndarray, placement: BucketMap, each: int) -> tuple[list[tuple[int, int]], np.ndarray]:
-    """Buckets in pieces (partition, number), the heaviest first: each partition's, the heaviest first, go to whichever of its
-    pieces is the lightest. Also the number of each bucket's piece.
+    """Divide buckets into pieces: each bucket, the heaviest first, goes to the lightest of the pieces of its partition.
+
+    weights: the tuples of each bucket; each: the number of pieces of a partition. Return (pieces that are not empty, the
+    heaviest first, as (partition, number); for each bucket the number of its piece).
 
     >>> deal_buckets(np.array([5, 1, 3, 3]), BucketMap.deal(4, 1), 2)
     ([(0, 0), (0, 1)], array([0, 0, 1, 1]))

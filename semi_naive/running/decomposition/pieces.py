@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.balance.trace import Trace, of_groups
+from semi_naive.balance.trace import Trace, record_groups
 from semi_naive.ra.partitions.groups import Home, PieceReport
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, Parts
 
@@ -24,19 +24,18 @@ class OwnPieces:
         yield from self.task(partition, [piece for piece in self.pieces if piece[0] == partition])
 
 
-def run_pieces(cluster, task, pieces: list[tuple[int, int]], tell=None, anywhere: bool = False) -> list[PieceReport]:
-    """Run a task on pieces (partition, number), in their order as cores become free. Where hosts do not share a disk, each runs
-    on the partition that it is to rest on, unless nothing is left behind (`anywhere`)."""
-    jobs = cluster.jobs
+def run_pieces(cluster, task, pieces: list[tuple[int, int]], progress=None, anywhere: bool = False) -> list[PieceReport]:
+    """Run a task on pieces (partition, number), in their order as cores become free, and return its reports. On a cluster each
+    piece runs on its partition, where its results are stored, unless the task stores none (`anywhere`)."""
     if not pieces:
         return []
     if not cluster.local and not anywhere:
-        return jobs.job(OwnPieces(task, pieces))
-    return jobs.pieces(task, pieces, tell)
+        return cluster.jobs.job(OwnPieces(task, pieces))
+    return cluster.jobs.pieces(task, pieces, progress)
 
 
 def relation_of_pieces(name: str, home: Home, placement: BucketMap, finished: list[PieceReport]) -> PartitionedRelation:
-    """Return the relation that pieces have written, in buckets of its carried columns."""
+    """Return the relation that pieces have written, in buckets of its carried columns. finished: the reports of the pieces."""
     full: Parts = [[] for _ in range(placement.partitions)]
     sizes = np.zeros(placement.buckets, np.int64)
     for report in finished:
@@ -46,16 +45,11 @@ def relation_of_pieces(name: str, home: Home, placement: BucketMap, finished: li
     return PartitionedRelation(name, home.arity, [index], home.reduction)
 
 
-def births_of(finished: list[PieceReport]) -> np.ndarray:
-    """Tuples born in each step, of all pieces."""
-    births = np.zeros(max((one.births.size for one in finished), default=0), np.int64)
-    for one in finished:
-        births[: one.births.size] += one.births
-    return np.trim_zeros(births, "b")
-
-
 def record(trace: Trace, finished: list[PieceReport]) -> tuple[int, int]:
-    """Write the run into the trace, as one iteration of many steps; (tuples, steps)."""
-    births, loads = births_of(finished), [one.tuples for one in finished]
-    of_groups(trace, births, loads, [one.groups for one in finished], [one.seconds for one in finished])
+    """Record the evaluation in the trace, as one iteration of many steps. Return (tuples, steps)."""
+    births = np.zeros(max((report.births.size for report in finished), default=0), np.int64)  # of each step, in all pieces
+    for report in finished:
+        births[: report.births.size] += report.births
+    births, loads = np.trim_zeros(births, "b"), [report.tuples for report in finished]
+    record_groups(trace, births, loads, [report.groups for report in finished], [report.seconds for report in finished])
     return int(births.sum()), births.size

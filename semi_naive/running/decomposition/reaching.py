@@ -32,22 +32,26 @@ from semi_naive.running.relations.on_partitions import Remade
 MIN_BATCH_EDGES = 20_000_000  # edges followed by all batches from which more pieces than cores are worth 10 ms a task
 
 
-def follow(found: ReachabilityShape, local: Local, database, cluster: Cluster, config: Config, reason: str, lazy: bool) -> dict:
-    """Evaluate a stratum that follows edges, and return the trace. found: its shape; local: the evaluation in which it was
-    begun; lazy: no rule reads the relation, so its tuples are not stored."""
+def follow(shape: ReachabilityShape, local: Local, database, cluster: Cluster, config: Config, reason: str, lazy: bool) -> dict:
+    """Evaluate a stratum that follows edges, and return the trace. local: its evaluation in the driver, which makes the base;
+    reason: why this plan was chosen; lazy: no rule reads the relation, so its tuples are not stored."""
     base, steps = None, config.max_iterations
-    if not found.closure:
-        local.make_base()
-        base = database.columns(found.relation)
+    if not shape.closure:
+        local.evaluate_base_for_groups()
+        base = database.columns(shape.relation)
         steps = steps and 1 + steps - local.iteration
-    edges = np.ascontiguousarray(database.columns(found.edges))
-    reaching = Reaching(found.relation, found.column, edges, base, steps, cluster, config, reason, local.tell, local.watch)
+    edges = np.ascontiguousarray(database.columns(shape.edges))
+    reaching = Reaching(
+        shape.relation, shape.column, edges, base, steps, cluster, config, reason, local.report_progress, local.watch
+    )
     return reaching.run(database, lazy)
 
 
 @dataclass
 class Reaching:
-    """A relation (`name`) of pairs, which carries `column`. edges, base: columns (2, n); base None: the edges."""
+    """The evaluation of a relation (`name`) of pairs, whose rules carry `column`, 0 or 1. Tuples that agree in it are a group.
+    edges, base: columns (2, n), where None stands for the edges; shared: the arrays that every host has.
+    """
 
     name: str
     column: int
@@ -57,14 +61,15 @@ class Reaching:
     cluster: Cluster
     config: Config
     reason: str = ""
-    tell: Callable[..., None] | None = None
+    report_progress: Callable[..., None] | None = None
     watch: Callable[[Callable[[], dict]], None] | None = None
     shared: list[Replica] = field(default_factory=list)
 
     def run(self, database, lazy: bool) -> dict:
-        """Evaluate; the relation is on the partitions then, or `lazy`. Returns the trace."""
+        """Evaluate the relation, and return the trace. Its tuples are then on the partitions; if `lazy`, they are only counted,
+        and computed again when they are read."""
         self.map = BucketMap.deal(self.config.buckets_on(self.cluster.jobs.partitions), self.cluster.jobs.partitions)
-        graph, base = self._numbered()
+        graph, base = self._numbered_graph()
         trace = Trace(
             plan="decomposed", reason=self.reason, relations=[self.name], config=self.config.to_json(),
             input={"nodes": graph.domain},
@@ -72,14 +77,14 @@ class Reaching:
         if self.watch:
             self.watch(trace.so_far)
         reached = self._reachability(graph, base, lazy)
-        pieces = [(p, n) for n in range(reached.pieces) for p in range(len(reached.begins) - 1)]
-        pieces = [(p, n) for p, n in pieces if n * LANES < reached.begins[p + 1] - reached.begins[p]]
+        group_counts = np.diff(reached.begins).tolist()  # by partition
+        pieces = [(p, n) for n in range(reached.pieces) for p, groups in enumerate(group_counts) if n * LANES < groups]
         if lazy or not pieces:
-            finished = run_pieces(self.cluster, CountGroups(reached), pieces, self.tell, anywhere=True)
+            finished = run_pieces(self.cluster, CountGroups(reached), pieces, self.report_progress, anywhere=True)
             tuples, steps = record(trace, finished)
             database.on_partitions[self.name] = Remade(reached, self.cluster, tuples, self.shared)
         else:
-            finished = run_pieces(self.cluster, self._writing(reached, graph), pieces, self.tell)
+            finished = run_pieces(self.cluster, self._writing_task(reached, graph), pieces, self.report_progress)
             tuples, steps = record(trace, finished)
             order = (self.column, 1 - self.column)
             database.place(self.name, relation_of_pieces(self.name, Home(2, order, 1), self.map, finished), self.cluster)
@@ -90,33 +95,35 @@ class Reaching:
     # -- what tasks read
 
     @part("intern")
-    def _numbered(self) -> tuple[Dense, np.ndarray | None]:
-        """The graph that groups walk along, in breadth-first order, and the base as (value of the group, node)."""
-        base = None if self.base is None else self.base[:: 1 - 2 * self.column]
-        found = intern(self.edges[:: 1 - 2 * self.column].T, () if base is None else base[1])
-        graph = relabel(found)
+    def _numbered_graph(self) -> tuple[Dense, np.ndarray | None]:
+        """Return (graph, base): the edges, away from the carried column, with nodes numbered in breadth-first order; and the
+        base as (value of the group, node), None for the edges."""
+        carried_first = slice(None, None, -1 if self.column else 1)
+        base = None if self.base is None else self.base[carried_first]
+        interned = intern(self.edges[carried_first].T, () if base is None else base[1])
+        graph = relabel(interned)
         if base is None:
             return graph, None
-        ascending = np.argsort(graph.values)
-        return graph, np.array([base[0], ascending[np.searchsorted(found.values, base[1])]])
+        by_value = np.argsort(graph.values)
+        return graph, np.array([base[0], by_value[np.searchsorted(interned.values, base[1])]])
 
     def _reachability(self, graph: Dense, base, lazy: bool) -> Reachability:
-        """Return the groups and the graph, as arrays that every host has. lazy: the groups are in one partition, as their
-        tuples are not stored."""
+        """Return the groups and the graph, as arrays that every host has. lazy: tuples are not stored, so all groups are in
+        one partition; else each group is in the partition of its bucket."""
         indptr, targets = (self._share(name, a) for name, a in zip(("indptr", "targets"), adjacency(graph), strict=True))
         nodes = self._share("nodes", graph.values)
         if base is None:
             firsts, bases, carried, self.values = indptr, targets, nodes, graph.values
             groups = np.flatnonzero(np.diff(indptr.open()))
         else:
-            group_values, starts, ends = self._grouped(*base)
-            firsts, bases, carried = (
-                self._share("firsts", starts),
-                self._share("bases", ends),
-                self._share("carried", group_values),
-            )
+            group_values, starts, ends = self._group_by_value(*base)
+            firsts, bases = self._share("firsts", starts), self._share("bases", ends)
+            carried = self._share("carried", group_values)
             self.values, groups = group_values, np.argsort(ends[starts[:-1]], kind="stable")  # neighbours side by side
-        partitions, pieces = (1, self._pieces(graph, groups.size)) if lazy else (self.map.partitions, PIECES_PER_CORE)
+        partitions, pieces = self.map.partitions, PIECES_PER_CORE
+        if lazy:
+            cores, small = partitions, graph.words.size * (groups.size // LANES + 1) < MIN_BATCH_EDGES
+            partitions, pieces = 1, cores if small else PIECES_PER_CORE * cores
         begins = [0, groups.size]
         if not lazy:
             self.packing = roomy(bounds_of([self.values[groups]]) + bounds_of([graph.values]))
@@ -129,19 +136,15 @@ class Reaching:
         shared = self._share("groups", groups)
         return Reachability(indptr, targets, firsts, bases, nodes, carried, shared, begins, pieces, steps, self.column)
 
-    def _grouped(self, xs, ends) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return (values of the groups, start of each group, nodes of the groups), sorted by group."""
-        order = np.lexsort((ends, xs))
-        xs, ends = xs[order], ends[order]
-        new = np.flatnonzero(np.diff(xs, prepend=xs[:1] - 1))
-        return xs[new], np.append(new, xs.size), ends
+    def _group_by_value(self, values, nodes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Group nodes by values. Return (distinct values, starts, nodes): value i has nodes[starts[i]:starts[i + 1]]."""
+        order = np.lexsort((nodes, values))
+        values, nodes = values[order], nodes[order]
+        starts = np.flatnonzero(np.diff(values, prepend=values[:1] - 1))
+        return values[starts], np.append(starts, values.size), nodes
 
-    def _pieces(self, graph: Dense, groups: int) -> int:
-        """Return the number of pieces: one a core if the work is small."""
-        cores = self.cluster.jobs.partitions
-        return cores if graph.words.size * (groups // LANES + 1) < MIN_BATCH_EDGES else PIECES_PER_CORE * cores
-
-    def _writing(self, reached: Reachability, graph: Dense) -> WriteGroups:
+    def _writing_task(self, reached: Reachability, graph: Dense) -> WriteGroups:
+        """Return the task that writes the tuples of its pieces on the partitions."""
         ascending, label = self._share("ascending", np.argsort(graph.values)), self.cluster.label("groups")
         return WriteGroups(reached, self.name, ascending, self.packing, self.map, self.cluster.root, label)
 

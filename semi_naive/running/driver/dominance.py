@@ -61,8 +61,8 @@ class SubsumptiveRule:
 
 
 class Dominance:
-    """The subsumptive rules of one stratum. local: the `local.Local` that evaluates the stratum; evaluator: its class, which
-    evaluates the subsumptive rules in another instance.
+    """The subsumptive rules of one stratum. local: the `Local` that evaluates it; relations: those that have subsumptive rules;
+    evaluator: the class `Local`, another instance of which evaluates these rules.
     """
 
     def __init__(self, local: Any, relations: list[Relation], evaluator: Callable[..., Any]):
@@ -82,15 +82,16 @@ class Dominance:
         }
 
     def advance(self, tables: dict[str, Any]) -> None:
-        """End an iteration. Candidates are compared before any table advances, so that conditions are read as they were."""
+        """End an iteration: drop dominated candidates, make the others the next delta, and remove known tuples that are now
+        dominated. Candidates are compared before any table advances, so that conditions read the state of this iteration."""
         self.view.tables, self.view.on_partitions = dict(self.local.database.tables), self.local.database.on_partitions
         for name, reduction in self.reductions.items():
             reduction.reduce(tables[name])
         for table in tables.values():
             table.advance()
-        again = {name: reduction.by_conditions(tables) for name, reduction in self.reductions.items()}
-        for name, gone in again.items():
-            remove_tuples(tables[name], gone)
+        dominated = {name: reduction.by_conditions(tables) for name, reduction in self.reductions.items()}
+        for name, tuples in dominated.items():
+            remove_tuples(tables[name], tuples)
 
 
 @dataclass
@@ -104,16 +105,16 @@ class Undominated(Reduction):
     def reduced(self, table: Table, born: Block) -> tuple[Block, Block]:
         """Return (born, lost). Drop dominated candidates (version 1), and find the known tuples that the remaining candidates
         dominate (version 2)."""
-        dominated = [self._dominated(rule, _delta(born), _delta(born), rule.worse, 0) for rule in self.rules]
+        dominated = [self._dominated(rule, _as_delta(born), _as_delta(born), rule.worse, 0) for rule in self.rules]
         if known := table.blocks("all", table.home):
-            dominated += [self._dominated(rule, _delta(born), table, rule.worse, 1) for rule in self.rules]
+            dominated += [self._dominated(rule, _as_delta(born), table, rule.worse, 1) for rule in self.rules]
         remaining = block_minus(born, self._union(dominated))
         if not known or not remaining.size:
             return remaining, empty(table.arity)
-        return remaining, self._union(self._dominated(rule, table, _delta(remaining), rule.better, 2) for rule in self.rules)
+        return remaining, self._union(self._dominated(rule, table, _as_delta(remaining), rule.better, 2) for rule in self.rules)
 
     def by_conditions(self, tables: dict[str, Any]) -> Block:
-        """Version 3: find the tuples that are dominated as a condition has grown."""
+        """Find the tuples that are dominated because a condition has new tuples (version 3)."""
         table = tables[self.relation.name]
         new = [(rule, place) for rule in self.rules for place, read in rule.conditions.items() if tables[read].delta_size]
         return self._union(self._dominated(rule, table, table, place, CONDITION + place) for rule, place in new)
@@ -125,22 +126,24 @@ class Undominated(Reduction):
         """Find the tuples of one table that tuples of another dominate by a rule. delta: the place in the body of the atom
         whose tuples are all new; number: of this version of the rule."""
         if rule.joined:
-            return self._made(rule, worse, better, delta, number)
-        return self._of_all(rule, worse, better, *((delta, number) if delta in rule.conditions else (rule.worse, 3)))
+            return self._heads_of_version(rule, worse, better, delta, number)
+        if delta not in rule.conditions:
+            delta, number = rule.worse, 3
+        return self._dominated_in_pieces(rule, worse, better, delta, number)
 
-    def _of_all(self, rule: SubsumptiveRule, worse: Table, better: Table, delta: int, number: int) -> Block:
-        """Return the dominated tuples, as `_dominated` does, if every tuple must be compared with every other: first with a
-        few, as the tuples that these dominate need not be compared with the rest."""
+    def _dominated_in_pieces(self, rule: SubsumptiveRule, worse: Table, better: Table, delta: int, number: int) -> Block:
+        """Return the dominated tuples, as `_dominated` does, if every tuple must be compared with every other. The dominating
+        tuples are taken in pieces, the first of them small: a tuple that one piece dominates is not compared with the rest."""
         undominated, found = self._union(worse.blocks("all", worse.home)), []
         for compared in pieces(better.blocks("all", better.home)):
-            found.append(dominated := self._made(rule, _delta(undominated), _delta(compared), delta, number))
+            found.append(dominated := self._heads_of_version(rule, _as_delta(undominated), _as_delta(compared), delta, number))
             undominated = block_minus(undominated, dominated)
             if not undominated.size:
                 break
         return self._union(found)
 
-    def _made(self, rule: SubsumptiveRule, worse: Table, better: Table, delta: int, number: int) -> Block:
-        """Evaluate one version of a rule."""
+    def _heads_of_version(self, rule: SubsumptiveRule, worse: Table, better: Table, delta: int, number: int) -> Block:
+        """Evaluate one version of a rule, and return its heads: the dominated tuples."""
         made, local, relation = Table(self.relation.arity), self.stratum.evaluator, self.relation
         self.stratum.view.tables |= {relation.worse: worse, relation.better: better, relation.removal: made}
         local.tables = {relation.removal: made}
@@ -151,7 +154,8 @@ class Undominated(Reduction):
 
 
 def pieces(blocks: list[Block]) -> Iterator[Block]:
-    """All tuples of some blocks: a few from all over each, and then more and more.
+    """Yield the tuples of some blocks in pieces of growing size: first a small, evenly spaced sample of each large block (its
+    tuples are yielded again later).
 
     >>> [piece.size for piece in pieces([Block.of([np.arange(1000)], 1000), Block.of([np.arange(3)], 3)])]
     [64, 256, 744, 3]
@@ -166,7 +170,7 @@ def pieces(blocks: list[Block]) -> Iterator[Block]:
             begin, many = begin + many, min(MAX_COMPARED_TUPLES, COMPARED_GROWTH * many)
 
 
-def _delta(block: Block) -> Table:
+def _as_delta(block: Block) -> Table:
     """Return a table in which all tuples of a block, in the relation's own order, are new."""
     table = Table(block.arity)
     table.set_delta(block)

@@ -28,7 +28,7 @@ ADVICE = "max_iterations, query_seconds, query_bytes or .limitsize limits it"
 
 
 class Growing:
-    """The detection for the recursion of some rules over the relations `own`."""
+    """The detection for the recursion of some rules. own: the relations of their stratum."""
 
     def __init__(self, rules: Iterable[Rule], own: set[str]):
         self.rules, self.own = rules, own
@@ -37,7 +37,7 @@ class Growing:
     def begin(self) -> None:
         """Start the clock of a recursion."""
         self.next, self.wait = time.monotonic() + FIRST_LOOK_SECONDS, FIRST_LOOK_SECONDS
-        self.found: dict[str, int] = {}  # how many looks in a row have found nothing but new values
+        self.positive_looks: dict[str, int] = {}  # by relation, how many looks in a row have found nothing but new values
         self.counts: dict[str, int] = {}  # the tuples of each relation at the last look
 
     def due(self) -> bool:
@@ -46,35 +46,37 @@ class Growing:
     def look(self, tables: Mapping[str, Any]) -> None:
         """Examine the newest delta of each relation, and warn if the recursion creates only new values. tables: tables of this
         process, or relations on the partitions."""
-        making = {rule.head.relation: rule for rule in self.rules if made_places(rule, self.own)}
-        for name, rule in making.items():
+        computing_rules = {rule.head.relation: rule for rule in self.rules if computed_places(rule, self.own)}
+        for name, rule in computing_rules.items():
             table = tables.get(name)
-            if table is None or not _delta_size(table):  # mutual recursion may make tuples of them in turns
+            if table is None or not _delta_size(table):  # in mutual recursion, relations may get tuples in turns
                 continue
-            self.found[name] = self.found.get(name, 0) + 1 if self._grows(name, table, made_places(rule, self.own)) else 0
-            if self.found[name] == CONFIRMING_LOOKS:
-                log.warning("%s", growth_message(name, rule))
+            grows = self._only_adds_values(name, table, computed_places(rule, self.own))
+            self.positive_looks[name] = self.positive_looks.get(name, 0) + 1 if grows else 0
+            if self.positive_looks[name] == CONFIRMING_LOOKS:
+                log.warning("%s only grows by making new values, and may never end (%s): %s", name, ADVICE, rule.told)
                 self.next = float("inf")
                 return
-        self.counts = {name: tables[name].count for name in making if name in tables}
-        self.wait = CONFIRMING_SECONDS if any(self.found.values()) else 2 * max(self.wait, FIRST_LOOK_SECONDS)
+        self.counts = {name: tables[name].count for name in computing_rules if name in tables}
+        self.wait = CONFIRMING_SECONDS if any(self.positive_looks.values()) else 2 * max(self.wait, FIRST_LOOK_SECONDS)
         self.next = time.monotonic() + self.wait
 
-    def _grows(self, name: str, table: Any, computed: set[int]) -> bool:
-        """True if the tuples of the delta differ from older ones only in the columns that a rule computes. Of a relation with
-        one best value for each key: if no key was added since the last look. computed: the computed columns."""
-        others = [place for place in range(table.arity) if place not in computed]
+    def _only_adds_values(self, name: str, table: Any, computed: set[int]) -> bool:
+        """True if the tuples of the delta differ from older ones only in the columns that a rule computes (`computed`). If a
+        relation has one best value for each key: True if no key was added since the last look."""
         if getattr(table, "reduction", None):
             return self.counts.get(name, table.count) == table.count
-        return not others or hasattr(table, "delta_size") and _agrees_with_delta(table, others)
+        others = [place for place in range(table.arity) if place not in computed]
+        return not others or hasattr(table, "delta_size") and _has_older_tuples(table, others)
 
 
 def _delta_size(table: Any) -> int:
     return table.delta_size if hasattr(table, "delta_size") else table.home.delta_size()
 
 
-def _agrees_with_delta(table: Any, others: list[int]) -> bool:
-    """True if older tuples agree with some of the delta in these columns."""
+def _has_older_tuples(table: Any, others: list[int]) -> bool:
+    """True if each sampled tuple of the delta agrees with an older tuple in the columns `others`. Without an index that begins
+    with these columns, only the first tuples of each block are searched."""
     home = table.home
     delta = table.blocks("delta", home)[0]
     rows = np.linspace(0, delta.size - 1, min(SAMPLED_TUPLES, delta.size)).astype(np.int64)
@@ -85,21 +87,23 @@ def _agrees_with_delta(table: Any, others: list[int]) -> bool:
         if order is not None:
             lows, highs = block.ranges([wanted[others.index(place)] for place in order[: len(others)]], rows.size)
             found |= highs > lows
-        else:
-            some = np.arange(min(block.size, SCANNED_TUPLES_PER_LOOKUP))
-            columns = [block.column(home.index(place), some) for place in others]
-            pairs = list(zip(columns, wanted, strict=True))
-            found |= [np.logical_and.reduce([column == values[n] for column, values in pairs]).any() for n in range(rows.size)]
+            continue
+        scanned = np.arange(min(block.size, SCANNED_TUPLES_PER_LOOKUP))
+        columns = [block.column(home.index(place), scanned) for place in others]
+        for row, values in enumerate(zip(*wanted, strict=True)):
+            equal = [column == value for column, value in zip(columns, values, strict=True)]
+            found[row] |= np.logical_and.reduce(equal).any()
     return bool(found.all())
 
 
-def made_places(rule: Rule, own: set[str]) -> set[int]:
-    """The columns of a head that a recursive rule computes.
+def computed_places(rule: Rule, own: set[str]) -> set[int]:
+    """Return the columns of a rule's head that hold computed values; empty if the rule is not recursive. own: the relations of
+    its stratum.
 
     >>> from semi_naive.ra.ir import Const, Kind
     >>> x, n = Var("x", Kind.NUMBER), Var("n", Kind.NUMBER)
     >>> more = Call("+", (n, Const(1, Kind.NUMBER)), Kind.NUMBER)
-    >>> made_places(Rule(Atom("c", (x, more)), (Atom("c", (x, n)),)), {"c"})
+    >>> computed_places(Rule(Atom("c", (x, more)), (Atom("c", (x, n)),)), {"c"})
     {1}
     """
     atoms = [literal for literal in rule.body if isinstance(literal, Atom)]
@@ -108,8 +112,3 @@ def made_places(rule: Rule, own: set[str]) -> set[int]:
     bound = names_of_variables(atoms)
     computed = [isinstance(term, Call | Pack) or isinstance(term, Var) and term.name not in bound for term in rule.head.args]
     return {place for place, each in enumerate(computed) if each}
-
-
-def growth_message(name: str, rule: Rule) -> str:
-    """Name the relation that grows, the rule that makes it grow, and the settings that end it."""
-    return f"{name} only grows by making new values, and may never end ({ADVICE}): {rule.description}"

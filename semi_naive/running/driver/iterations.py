@@ -19,8 +19,8 @@ from semi_naive.running.relations.database import Database
 
 
 class Iterations:
-    """The iterations of one stratum. numbers: the relations that hold the number of the iteration; born: for each relation that
-    records tuples, the recorded relation; names: all of these, which no rule derives.
+    """The iterations of one stratum. numbers: the relations that hold the number of the iteration (`path@iteration`); recorded:
+    for each relation that records births (`born`), the recorded relation (`path`); names: all of these, which no rule derives.
     """
 
     def __init__(self, stratum: tuple[str, ...], relations: Mapping[str, Relation], database: Database):
@@ -28,31 +28,26 @@ class Iterations:
         self.database = database
         self.names = {relation.name for relation in special}
         self.numbers = [relation.name for relation in special if relation.is_iteration]
-        self.born = {relation.name: relation.follows[0] for relation in special if not relation.is_iteration}
+        self.recorded = {relation.name: relation.follows[0] for relation in special if not relation.is_iteration}
 
     def parts(self, rule: Rule) -> dict[int, str]:
-        """Return {place: "delta"} for the atoms of a body that read the number of the iteration: it is the delta of their
-        relation."""
-        if not self.numbers:
-            return {}
+        """Return {place: "delta"} for the atoms of a body that read the number of the iteration: the current number is the
+        delta of their relation, and earlier ones are not."""
         found = [place for place, part in enumerate(rule.body) if isinstance(part, Atom) and part.relation in self.numbers]
         return dict.fromkeys(found, "delta")
 
-    def begin(self) -> None:
-        """Set the number to 0, before the rules without recursion."""
-        self._number(0)
-
     def completed(self, number: int, tables: dict[str, Any]) -> None:
-        """Make the tuples of the iteration of this number the delta of the recording tables."""
-        for name, of in self.born.items():
-            made = cast(Table, self.database.tables[name])
-            for block in tables[of].blocks("delta", tuple(range(tables[of].arity))):
-                made.insert([*block.columns(), np.full(block.size, number, np.int64)], block.size)
-            made.advance()
-        self._number(number + 1)
+        """Add the tuples born in iteration `number`, the deltas of `tables`, to the relations that record them, and set the
+        number of the next iteration."""
+        for name, recorded in self.recorded.items():
+            births = cast(Table, self.database.tables[name])
+            for block in tables[recorded].blocks("delta", tuple(range(tables[recorded].arity))):
+                births.insert([*block.columns(), np.full(block.size, number, np.int64)], block.size)
+            births.advance()
+        self.set_number(number + 1)
 
-    def _number(self, number: int) -> None:
-        """Make a number the delta of the relations that hold the iteration."""
+    def set_number(self, number: int) -> None:
+        """Make a number the delta of the relations that hold the number of the iteration."""
         for name in self.numbers:
             self.database.tables[name].insert([np.array([number])], 1)
             self.database.tables[name].advance()

@@ -7,13 +7,13 @@ iteration, to a plan on the partitions.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, groupby, islice
-from operator import itemgetter
+from operator import attrgetter
 from threading import Event, Lock
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from semi_naive.balance.course import Course
 from semi_naive.host import limits, memory
@@ -26,7 +26,7 @@ from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra.blocks.block import Chunked
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.expressions.arithmetic import EvaluationError, located
-from semi_naive.ra.ir import Order, Rule
+from semi_naive.ra.ir import Atom, Order, Rule
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.derive import Derivation, Sink, derivation_slices, is_sliceable
 from semi_naive.ra.tuple_at_a_time.ready import machine_is_ready
@@ -49,6 +49,19 @@ class TooLarge(Exception):
     """A stratum has made more tuples than one process should hold. The message, if any, says which data is too large."""
 
 
+class RuleVersion(NamedTuple):
+    """A version of a rule in semi-naive evaluation."""
+
+    rule: Rule
+    place: Any  # the place in the body of the atom that reads the delta; None for a nonrecursive rule
+    parts: dict[int, str]  # the part of its relation that the atom at a place reads: "full", "delta" or "all" (the default)
+    number: int  # the number of the version among those of the rule
+
+    @property
+    def delta_relation(self) -> str:
+        return cast(Atom, self.rule.body[self.place]).relation
+
+
 @dataclass
 class Local:
     """The evaluation of one stratum in this process."""
@@ -59,28 +72,28 @@ class Local:
     indexes: Indexes
     profile: Profile
     budget: int | None = None  # words of heads in one iteration, duplicates included, above which the stratum is too large
-    tell: Callable[..., None] | None = None
-    watch: Callable[[Callable[[], dict]], None] | None = None  # called with what gives the record, once on the partitions
-    most: int = MAX_DRIVER_TUPLES  # tuples that the stratum's relations may have
-    made: int = 0
+    report_progress: Callable[..., None] | None = None  # called with (iteration, tuples of the delta, all tuples)
+    watch: Callable[[Callable[[], dict]], None] | None = None  # gets a function that returns the trace on the partitions
+    max_tuples: int = MAX_DRIVER_TUPLES  # tuples that the stratum's relations may have
+    made: int = 0  # heads made in this iteration, duplicates included
     words: int = 0  # words of the heads of this iteration; a word may hold many tuples of a dense relation
     iteration: int = 0  # the number of completed iterations; the first one runs the nonrecursive rules
-    returns: int = 0  # how often it has returned from the partitions
+    returns: int = 0  # how often the stratum has returned from the partitions
     limits: dict[str, int] = field(default_factory=dict)  # the .limitsize of relations that have one
     max_iterations: int | None = None  # iterations of a recursive stratum, at most
     multiway: str = "auto"  # Config.multiway
-    bodies: dict = field(default_factory=dict)
+    bodies: dict = field(default_factory=dict)  # planned bodies, by (id of the rule, number of the version)
     memory: int | None = None  # Config.memory
-    stays: str = ""  # the reason if the stratum cannot leave this process
-    small: int = 0  # the size of a small delta: Config.small_delta times the number of delta versions
+    reason_to_stay: str = ""  # why the stratum cannot leave this process; empty if it can
+    small: int = 0  # tuples of a small delta, at most: Config.small_delta, multiplied here by the number of delta versions
     cores: int = 1  # cores of this host that it may use
-    spent: float = 0.0  # seconds that small iterations have taken a block at a time
+    small_seconds: float = 0.0  # time of the iterations with small deltas that were run a block at a time
     slow: set[int] = field(default_factory=set)  # places of the rule versions that the machine does not run
-    rest: int = 1  # iterations run a block at a time after one that was too large for the machine
-    rested: int = 0  # the last of these iterations
-    beside: dict[str, Any] = field(default_factory=dict)  # tables of other relations whose delta the first iteration reads
+    pause: int = 1  # iterations run a block at a time after one that was too large for the machine
+    paused_until: int = 0  # the iteration at which the machine may be used again
+    outer_tables: dict[str, Any] = field(default_factory=dict)  # tables of other strata whose delta the first iteration reads
     assembled: dict = field(default_factory=dict)  # rule versions assembled for the machine
-    stays_here: bool = True  # bodies are planned for this process only
+    for_driver: bool = True  # bodies are planned for this process, where steps may use its tables directly
     course: Course | None = None  # the recorded sizes of the iterations of a recursive stratum
 
     def __post_init__(self):
@@ -95,16 +108,16 @@ class Local:
         self.once = [rule for rule in rules if not versions(rule, recursive)]
         self.again = [rule for rule in rules if versions(rule, recursive)]
         self.small *= sum(len(versions(rule, recursive)) for rule in self.again)
-        self.literals = sum(len(versions(rule, recursive)) * len(rule.body) for rule in self.again)  # of all rule versions
+        self.literals = sum(len(versions(rule, recursive)) * len(rule.body) for rule in self.again)  # in all delta versions
         self.growing = Growing(self.again, recursive)
         self.tables: dict[str, Any] = {}  # the tables of the stratum's relations, while it is evaluated in this process
         self.marks: dict[str, Any] = {}  # by relation, the state to roll back to
-        self.planned = False  # bodies whose indexes are not settled yet
+        self.shares_indexes = True  # False if bodies have been planned since their indexes were shared
         if any(relations[name].stepwise for name in self.stratum.relations if name in relations):
             self.small = 0  # the machine supports neither choices nor subsumption
 
     def _dominance(self):
-        """The subsumptive rules of the stratum, if it has any; most programs have none."""
+        """Return the `Dominance` that applies the stratum's subsumptive rules; None if it has none, like most."""
         relations = self.database.program.relations
         found = [relations[name] for name in self.stratum.relations if name in relations and relations[name].dominated]
         if not found:
@@ -113,61 +126,64 @@ class Local:
 
         return Dominance(self, found, Local)
 
-    def every(self, first: bool):
-        """Yield all rule versions: (rule, place of the atom that reads the delta, parts of the relations, number). If `first`,
-        the rules without recursion come first."""
-        yield from self._first() if first else ()
+    def delta_versions(self) -> Iterator[RuleVersion]:
+        """Yield the versions of the recursive rules: one for each atom that may read the delta."""
         for rule in self.again:
             numbers = self.iterations.parts(rule)
             for number, (place, parts) in enumerate(versions(rule, self.recursive)):
-                yield rule, place, parts | numbers, number
+                yield RuleVersion(rule, place, parts | numbers, number)
 
-    def _first(self):
-        return ((rule, None, self.iterations.parts(rule), 0) for rule in self.once)
+    def nonrecursive_versions(self) -> list[RuleVersion]:
+        """Return a version of each nonrecursive rule, which reads no delta."""
+        return [RuleVersion(rule, None, self.iterations.parts(rule), 0) for rule in self.once]
 
     def run(self) -> None:
-        """Evaluate to the fixpoint. If TooLarge is raised, the last iteration is undone."""
-        self.base()
-        self.go_on()
+        """Evaluate to the fixpoint. If TooLarge is raised, the iteration that was too large has been rolled back."""
+        self.evaluate_base()
+        self.continue_to_fixpoint()
         self.iterations.end()
 
-    def base(self) -> None:
-        """Evaluate the rules without recursion; their tuples become the delta. If TooLarge is raised, the tables are as they
-        were loaded."""
+    def evaluate_base(self) -> None:
+        """Evaluate the nonrecursive rules; their tuples and the facts become the delta. After TooLarge, only facts are left."""
         self._take_tables()
         self.marks = {name: table.mark() for name, table in self.tables.items()}
-        self.iterations.begin()
+        self.iterations.set_number(0)
         if self.course:
             self.course.begin(anew=True)
-        self.start()
+        self._plan(self.nonrecursive_versions())
+        for version in self.nonrecursive_versions():
+            self._derive(*version)
+            self._end_rule(version.rule)
+        if not self.again:
+            self._within_memory()
+        self._end_iteration(0)
         self._advance()
 
-    def make_base(self) -> None:
-        """Evaluate the nonrecursive rules for a plan that decomposes the stratum, unless iterations have been run."""
+    def evaluate_base_for_groups(self) -> None:
+        """Evaluate the nonrecursive rules within MAX_BASE_TUPLES, for the decomposed plan; do nothing if they have been."""
         if self.iteration == 0:
             self.database.collect(names_read(self.once), self.stratum.relations)
             budget, self.budget = self.budget, MAX_BASE_TUPLES
             try:
-                self.base()
+                self.evaluate_base()
             finally:
                 self.budget = budget
 
     def streamed(self) -> Derivation:
-        """The derivation of the only rule, which is run where its tuples are read."""
-        self._plan(self._first())
-        return self._body(*next(iter(self._first()))).derivation
+        """Return the derivation of the stratum's only rule, which its reader runs instead of reading a table."""
+        (version,) = self.nonrecursive_versions()
+        self._plan([version])
+        return self._body(*version).derivation
 
     def compiled(self) -> list[tuple]:
-        """Return (rule, relation of the delta, body) of all delta versions, to be run on the partitions."""
-        self.stays_here = False
-        self._plan(self.every(False))
-        return [
-            (rule_version[0], rule_version[0].body[rule_version[1]].relation, self._body(*rule_version))
-            for rule_version in self.every(False)
-        ]
+        """Return (rule, relation of the delta, body) of all delta versions, for evaluators that do not use the tables of this
+        process: the machine, and tasks on the partitions."""
+        self.for_driver = False
+        self._plan(self.delta_versions())
+        return [(version.rule, version.delta_relation, self._body(*version)) for version in self.delta_versions()]
 
-    def go_on(self) -> None:
-        """Continue to the fixpoint from tables with a given delta, or raise TooLarge."""
+    def continue_to_fixpoint(self) -> None:
+        """Run iterations from the current delta to the fixpoint. Raises TooLarge."""
         self._take_tables()
         if self.course:
             self.course.begin(anew=False)
@@ -175,21 +191,22 @@ class Local:
         while delta := sum(table.delta_size for table in self.tables.values()):
             if self.growing.due():
                 self.growing.look(self.tables)
-            if not self.ended(self.iteration, self.database.count):
-                small = delta <= self.small and not self._heavy()
-                if small and machine_is_ready(self.spent) and not self._has_many_chunks() and self._by_tuples():
+            if not self.is_last(self.iteration, self.database.count):
+                suits_machine = delta <= self.small and not self._too_much_work()
+                if suits_machine and machine_is_ready(self.small_seconds) and not self._has_many_chunks() and self._by_tuples():
                     continue
                 begun = time.perf_counter()
                 self.iterate()
-                self.spent += time.perf_counter() - begun if delta <= self.small else 0
+                self.small_seconds += time.perf_counter() - begun if delta <= self.small else 0
             self._advance()
 
     def _take_tables(self) -> None:
-        followed = (name for name in self.stratum.relations if name not in self.iterations.names)
-        self.tables = {name: self.database.tables[name] for name in followed}
+        """Set `tables` to the current tables of the stratum's relations, without those that rules do not derive."""
+        derived = (name for name in self.stratum.relations if name not in self.iterations.names)
+        self.tables = {name: self.database.tables[name] for name in derived}
 
     def _advance(self) -> None:
-        """End an iteration: its tuples, reduced, become the next delta."""
+        """Make the new tuples the next delta, after dominated ones are removed, and record their number."""
         if self.dominance:
             self.dominance.advance(self.tables)
         else:
@@ -197,116 +214,108 @@ class Local:
                 table.advance()
         self.iterations.completed(self.iteration - 1, self.tables)
         if self.course:
-            born, full = (sum(getattr(table, name) for table in self.tables.values()) for name in ("delta_size", "count"))
-            self.course.note(self.iteration, born, full)
+            born = sum(table.delta_size for table in self.tables.values())
+            self.course.note(self.iteration, born, sum(table.count for table in self.tables.values()))
 
     def _has_many_chunks(self) -> bool:
-        """True if more tuples are in chunks of bits than are unpacked for the evaluation a tuple at a time."""
+        """True if the machine would have to unpack more than MAX_UNPACKED_TUPLES tuples from chunks of bits."""
         tables = [table for table in self.tables.values() if isinstance(table, Table)]
         blocks = [block for table in tables for block in table.blocks("full", table.home)]
         return sum(block.size for block in blocks if isinstance(block, Chunked)) > MAX_UNPACKED_TUPLES
 
-    def _heavy(self) -> bool:
-        """True if the machine is likely to take longer for the next iteration than blocks do: each head that the last one made
-        takes it two instructions."""
-        return self.iteration < self.rested or 2 * self.made > self.work
+    def _too_much_work(self) -> bool:
+        """True if the next iteration is likely to take longer on the machine than a block at a time: the machine is paused, or
+        too slow if the next iteration makes as many heads as the last one, at two instructions each."""
+        return self.iteration < self.paused_until or 2 * self.made > self.work
 
     @property
     def work(self) -> int:
         """The instructions of the machine in one iteration above which the stratum is evaluated a block at a time."""
         return MAX_INSTRUCTIONS_PER_LITERAL * self.literals
 
-    def rests(self) -> None:
-        """Record that an iteration was too much for the machine. It is not used for some iterations, each time for twice as
-        many."""
-        self.rest *= 2
-        self.rested = self.iteration + self.rest
+    def pause_machine(self) -> None:
+        """Evaluate the next iterations a block at a time, as one was too large for the machine. Doubles their number."""
+        self.pause *= 2
+        self.paused_until = self.iteration + self.pause
 
     def _by_tuples(self) -> bool:
-        """Run iterations of small deltas a tuple at a time. Returns True if one was completed."""
+        """Run iterations on the machine, a tuple at a time. Return True if one was completed."""
         from semi_naive.running.driver.small import Small, Unknown
 
         try:
             return Small(self).run()
-        except Unknown:  # no rule is one for the machine
+        except Unknown:  # the machine can run no rule of the stratum
             self.small = 0
             return False
 
-    def ended(self, iteration: int, count) -> bool:
+    def is_last(self, iteration: int, count) -> bool:
         """True if no iteration follows this one: no rule is recursive, `max_iterations` is reached, or a relation has reached
-        its .limitsize. `count` returns the number of tuples of a relation."""
+        its .limitsize. count: a function that returns the number of tuples of a relation."""
         enough = self.max_iterations is not None and iteration >= self.max_iterations
         return not self.again or enough or any(count(name) >= limit for name, limit in self.limits.items())
 
-    def start(self) -> None:
-        """Evaluate the rules without recursion. Their tuples join the loaded facts in `new`."""
-        self._plan(self._first())
-        for one in self._first():
-            self._derive(*one)
-            self._choose(one[0])
-        if not self.again:
-            self._within_memory()
-        self._completed(0)
-
     def iterate(self) -> None:
-        """Evaluate all rule versions whose delta is not empty, a block at a time. Raises TooLarge if that is too much."""
+        """Evaluate the delta versions whose delta is not empty, a block at a time. If the tables become too large for this
+        process, roll back and raise TooLarge."""
         self.made = self.words = 0
         if self.iteration == 1:
-            self._plan(self.every(False))
+            self._plan(self.delta_versions())
         self.marks = {name: table.mark() for name, table in self.tables.items()}
-        taken = sum(min(table.count, table.nbytes // 8) for table in self.tables.values())  # a dense table takes few words
-        if self.budget is not None and self.returns == 0 and taken > self.most:
+        words = sum(min(table.count, table.nbytes // 8) for table in self.tables.values())  # a dense table takes few words
+        if self.budget is not None and self.returns == 0 and words > self.max_tuples:
             raise TooLarge
         self._within_memory()
         delta = sum(table.delta_size for table in self.tables.values())
-        wanted = [one for one in self.every(False) if self.tables[one[0].body[one[1]].relation].delta_size]
-        if together := Together.of(self, wanted):
+        due = [version for version in self.delta_versions() if self.tables[version.delta_relation].delta_size]
+        if together := Together.of(self, due):
             together.run()
             if together.exceeds:
-                self._leave()
+                self._hand_over()
         else:
-            for rule, versions_of_it in groupby(wanted, key=itemgetter(0)):
-                for one in versions_of_it:
-                    self._derive(*one)
-                self._choose(rule)
-        self._completed(delta)
+            for rule, versions_of_rule in groupby(due, key=attrgetter("rule")):
+                for version in versions_of_rule:
+                    self._derive(*version)
+                self._end_rule(rule)
+        self._end_iteration(delta)
 
-    def _completed(self, delta: int) -> None:
-        """Count an iteration, check the limits, and report progress."""
+    def _end_iteration(self, delta: int) -> None:
+        """Check the limits, count the iteration, and report progress. delta: the tuples of the delta that it has read."""
         with memory.working_on(lambda: self.busiest(self.iteration), made=self.made_so_far):
             limits.check_limits()
             limits.check_bytes(self.nbytes)
         self.iteration += 1
-        if self.tell and self.again:
-            self.tell(self.iteration, delta, sum(table.count for table in self.tables.values()))
+        if self.report_progress and self.again:
+            self.report_progress(self.iteration, delta, sum(table.count for table in self.tables.values()))
 
     def _derive(self, rule: Rule, place, parts, number: int) -> None:
-        """Evaluate a rule version, and record its cost."""
+        """Evaluate a version of a rule (see `RuleVersion`), insert its heads, and record its cost. Raises TooLarge."""
         entry = self.profile.rule(rule, self.number, bool(self.recursive))
-        with self.profile.timed(entry), memory.working_on(partial(self._place, rule), made=self.made_so_far):
+        with self.profile.timed(entry), memory.working_on(partial(self._location, rule), made=self.made_so_far):
             try:
-                made, born, exceeded = self._made(rule, self._body(rule, place, parts, number).derivation)
+                made, born, too_many = self._insert_heads(rule, self._body(rule, place, parts, number).derivation)
             except EvaluationError as error:
                 raise located(error, rule) from None
         self.made += made
-        if exceeded:
-            self._leave()
+        if too_many:
+            self._hand_over()
         entry["made"] += made
         entry["tuples"] += born
 
-    def _choose(self, rule: Rule) -> None:
+    def _end_rule(self, rule: Rule) -> None:
+        """Complete the heads of a rule in this iteration, and count the tuples born by that: a choice-domain chooses among
+        them."""
         if born := self.tables[rule.head.relation].end_rule():
             self.profile.rule(rule, self.number, bool(self.recursive))["tuples"] += born
 
-    def _leave(self) -> None:
-        """Hand the stratum over: this iteration makes too much for this process."""
+    def _hand_over(self) -> None:
+        """Roll back the iteration, and raise TooLarge, so that another plan continues."""
         self._within_memory()
-        self._back()
+        self._roll_back()
         raise TooLarge
 
-    def _made(self, rule: Rule, derivation: Derivation) -> tuple[int, int, bool]:
-        """Evaluate a rule in slices on all cores. Returns (heads made, tuples born, True if it stopped because there were too
-        many)."""
+    def _insert_heads(self, rule: Rule, derivation: Derivation) -> tuple[int, int, bool]:
+        """Evaluate a derivation in slices on all cores, and insert the heads into the table of the rule's head. Return (heads
+        made, tuples born, True if it stopped because there were too many)."""
         name, database = rule.head.relation, cast(Any, self.database)
         table = self.tables[name].target
         derivation, lock, stop, made, too_many = derivation.towards(table.home), Lock(), Event(), 0, False
@@ -338,23 +347,24 @@ class Local:
 
     def _exceeds(self) -> bool:
         """True if this iteration makes too much for this process: more words than `budget`, tables beyond `memory`, or a budget
-        is set and the machine's memory is scarce. Raises LimitExceeded at a limit of the evaluation, and OutOfMemory at one of
-        the machine."""
+        is set and the memory of this host is scarce. Raises LimitExceeded at a limit of the evaluation, and OutOfMemory at one
+        of the host."""
         limits.check_limits()
         limits.check_bytes(self.nbytes)
-        look = memory.check_is_due()
-        if self.budget is not None and (self.words > self.budget or look and memory.scarce()):
+        memory_is_due = memory.check_is_due()
+        if self.budget is not None and (self.words > self.budget or memory_is_due and memory.scarce()):
             return True
-        if look:
-            memory.check_memory()
-        return bool(look and self.over())
+        if not memory_is_due:
+            return False
+        memory.check_memory()
+        return self.bytes_over_limit() > 0
 
-    def _back(self) -> None:
+    def _roll_back(self) -> None:
         """Roll back to the beginning of the iteration."""
         for name, table in self.tables.items():
             table.back_to(self.marks[name])
 
-    def over(self, more: int = 0) -> int:
+    def bytes_over_limit(self, more: int = 0) -> int:
         """Return the bytes of the stratum's tables plus `more`, if that exceeds the limit `memory`; else 0. Tables that have
         returned from the partitions are mapped files, and do not count."""
         if self.memory is None or self.returns:
@@ -363,24 +373,23 @@ class Local:
         return size if size > self.memory else 0
 
     def nbytes(self) -> int:
-        """The bytes of tuples that are in no relation of the database yet."""
-        apart = (table for name, table in list(self.tables.items()) if self.database.tables.get(name) is not table)
-        return sum(table.nbytes for table in apart)
+        """The bytes of the tables that the database does not have, and so does not count."""
+        uncounted = (table for name, table in list(self.tables.items()) if self.database.tables.get(name) is not table)
+        return sum(table.nbytes for table in uncounted)
 
     def made_so_far(self, counts: Iterable[tuple[str, int]] = ()) -> str:
-        """Return the sizes of relations as text, for an error. counts: (name, number of tuples) of relations that are not in
-        this process."""
-        found = list(counts) or [(name, table.count) for name, table in self.tables.items()]
-        shown = [f"{name} has {quantity(count, 'tuple')}" for name, count in found if "@" not in name]
+        """Return the sizes of relations as text, for an error. counts: (name, tuples) of relations outside this process."""
+        counts = list(counts) or [(name, table.count) for name, table in self.tables.items()]
+        shown = [f"{name} has {quantity(count, 'tuple')}" for name, count in counts if "@" not in name]
         return ", ".join(shown[:MAX_COUNTED_RELATIONS]) + " …" * (len(shown) > MAX_COUNTED_RELATIONS)
 
     def _within_memory(self) -> None:
         """Roll back and raise TooLarge if the tables exceed `memory`; OutOfMemory if the stratum cannot leave this process."""
-        if size := self.over():
+        if size := self.bytes_over_limit():
             text = f"its tables take {quantity(size, 'byte')}, and memory is set to {self.memory:,}"
-            if self.stays:
-                raise memory.OutOfMemory(f"{text}; it cannot be spread: {self.stays}", helps=RAISE)
-            self._back()
+            if self.reason_to_stay:
+                raise memory.OutOfMemory(f"{text}; it cannot be spread: {self.reason_to_stay}", helps=RAISE)
+            self._roll_back()
             raise TooLarge(text)
 
     def busiest(self, iteration: int) -> str:
@@ -391,35 +400,33 @@ class Local:
         rule = max(entries, key=lambda text: entries[text]["seconds"], default="its facts")
         return f"iteration {iteration + 1}, in {rule}"
 
-    def _place(self, rule: Rule) -> str:
-        return f"iteration {self.iteration + 1}, in {rule.description}"
+    def _location(self, rule: Rule) -> str:
+        return f"iteration {self.iteration + 1}, in {rule.told}"
 
     @uncollected()
     def _plan(self, rule_versions) -> None:
-        """Plan all bodies before the first of them runs, so that they share indexes. rule_versions: (rule, place of
-        the delta, parts, number)."""
-        for rule_version in rule_versions:
-            self._body(*rule_version)
-        if self.planned:
-            self.planned = False
+        """Plan all bodies before the first of them runs, so that they share indexes. rule_versions: see `RuleVersion`."""
+        for version in rule_versions:
+            self._body(*version)
+        if not self.shares_indexes:
+            self.shares_indexes = True
             share_indexes(self.bodies, self.indexes)
 
     def _body(self, rule: Rule, place, parts, number):
-        """Return the compiled rule version. It is planned again when the sizes of relations have changed a lot."""
+        """Return the planned body of a version of a rule. It is planned again when sizes of relations have changed a lot."""
         key = (id(rule), number)
         if key not in self.bodies or self.bodies[key].outgrown(self.database):
-            self.planned = True
+            self.shares_indexes = False
             self.bodies[key] = plan_body(
                 rule, self.database, self.indexes, parts, place, number, multiway=self.multiway, made=self._indexes_made(),
-                indexed=self._indexed(number), in_driver=self.database if self.stays_here else None, folds=self.stays_here,
-                streams=self.database.streams if self.stays_here else {},
+                indexed=self._indexed(number), in_driver=self.database if self.for_driver else None, folds=self.for_driver,
+                streams=self.database.streams if self.for_driver else {},
                 lattice=self.database.program.lattice(rule.head.relation),
             )  # fmt: skip
         return self.bodies[key]
 
     def _indexed(self, number: int) -> bool:
-        """True if the multiway join of a delta version should search existing indexes. In a run it should not: building tries
-        takes time, which pays as a run reads all tuples."""
+        """True if the multiway join of a delta version should search existing indexes. A run builds tries instead."""
         return False
 
     def _indexes_made(self) -> dict[str, set[Order]] | None:

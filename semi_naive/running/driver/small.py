@@ -30,105 +30,109 @@ MAX_BINARY_JOIN_INSTRUCTIONS = 8_000_000  # instructions of one iteration above 
 
 
 class Small:
-    """Runs a `Local` in the machine, from the end of one of its iterations on. Raises Unknown if the machine can run none of
-    its rules.
+    """Runs iterations of a `Local` on the machine, beginning after one of its iterations. Raises Unknown if the machine can run
+    none of its rules.
     """
 
     def __init__(self, local: Any):
         self.local = local
         self.bodies = local.compiled()
         versions = [(body.derivation, relation) for _, relation, body in self.bodies]
-        self.done: list[tuple] = []  # (rule, heads made, tuples born, runs, seconds), not yet in the profile
+        self.unrecorded_costs: list[tuple] = []  # (rule, heads made, tuples born, runs, seconds) of the current iteration
         self.machine = Interpreter(
-            versions, local.tables, local.limits, local.database, local.slow, local.beside,
+            versions, local.tables, local.limits, local.database, local.slow, local.outer_tables,
             cores=local.cores, in_threads=in_threads, kept=local.assembled,
         )  # fmt: skip
         self.tuples = self.machine.tuples  # tuples at the beginning
-        self.planned = max(64, self.tuples)
-        self.before = -1, self.machine.versions[:, at.WORK].copy()  # (iteration, instructions of each version at its beginning)
-        self.counted = 0  # instructions already charged to the budget
+        self.tuples_planned_for = max(64, self.tuples)
+        self.work_before = -1, self.machine.versions[:, at.WORK].copy()  # (iteration, instructions of each version before it)
+        self.charged_work = 0  # instructions already charged to the budget
 
     def run(self) -> bool:
-        """Run iterations on the machine. True if at least one has been done."""
+        """Run iterations on the machine, and store the new tuples in the tables. Return True if one was completed."""
         local, begun = self.local, time.perf_counter()
         iterations = None if local.max_iterations is None else local.max_iterations - local.iteration
-        made = max(1 << 20, MAX_HEADS_PER_DELTA_TUPLE * local.small)
-        most = max(1 << 16, REPLAN_GROWTH * self.tuples)
+        max_heads = max(1 << 20, MAX_HEADS_PER_DELTA_TUPLE * local.small)
+        max_tuples = max(1 << 16, REPLAN_GROWTH * self.tuples)
         if local.budget is not None:
-            made, most = min(made, local.budget), min(most, local.most if local.returns == 0 else most)
-        if self._full():
-            local.small = 0  # the tables may have what room there is left
-        if self.tuples > most or not local.small:
+            max_heads = min(max_heads, local.budget)
+            max_tuples = min(max_tuples, local.max_tuples) if local.returns == 0 else max_tuples
+        if self._exceeds_memory():
+            local.small = 0  # the rest of the memory is left to the tables
+        if self.tuples > max_tuples or not local.small:
             return False
-        with memory.working_on(self._place, made=self._made_so_far):
-            self._look()
-            instructions = int(min(SLICE_INSTRUCTIONS, 1 + limits.bindings_left()))  # between two looks
-            bounds = Bounds(MAX_DELTA_GROWTH * local.small, most, made, local.work, iterations, instructions)
-            why = self.machine.run(bounds, self._pause, self._do_others)
-            self._count()
-        if why in (at.FAULT, at.TOO_MANY):
-            self.done = []
+        with memory.working_on(self._location, made=lambda: local.made_so_far(self.machine.counts().items())):
+            self._check_limits()
+            instructions = int(min(SLICE_INSTRUCTIONS, 1 + limits.bindings_left()))  # between two checks of the limits
+            bounds = Bounds(MAX_DELTA_GROWTH * local.small, max_tuples, max_heads, local.work, iterations, instructions)
+            status = self.machine.run(bounds, self._continues, self._evaluate_others)
+            self._charge_work()
+        if status in (at.FAULT, at.TOO_MANY):  # the iteration is rolled back
+            self.unrecorded_costs = []
         self.machine.store()
         seconds = time.perf_counter() - begun
-        self._profile(seconds)
-        self._tell()
+        self._share_time(seconds)
+        self._report_progress()
         if local.course:
             local.course.note_compiled(local.iteration, self.machine.course, seconds)
         local.iteration += self.machine.iterations
-        if why == at.SLOW:
-            local.rests()
+        if status == at.SLOW:
+            local.pause_machine()
         return self.machine.iterations > 0
 
-    def _pause(self) -> bool:
+    def _continues(self) -> bool:
         """Check limits and report progress. Return False if the iteration should be rolled back and run differently.
 
         That is if binary joins in place of a multiway join take most of the time, or if a rule takes long and its joins were
         planned for an eighth of the tuples with which the iteration began.
         """
-        self._count()
-        self._look()
-        self._tell()
-        if self.machine.tuples > REPLAN_GROWTH * self.planned:
+        self._charge_work()
+        self._check_limits()
+        self._report_progress()
+        if self.machine.tuples > REPLAN_GROWTH * self.tuples_planned_for:
             self.machine.leave()
-        if self.before[0] != self.machine.iterations:
-            self.before = self.machine.iterations, self.machine.versions[:, at.WORK].copy()
-        work = self.machine.versions[:, at.WORK] - self.before[1]
+        iteration, work_before = self.work_before
+        if iteration != self.machine.iterations:
+            work_before = self.machine.versions[:, at.WORK].copy()
+            self.work_before = self.machine.iterations, work_before
+        work = self.machine.versions[:, at.WORK] - work_before
         slow = [self.machine.known[number] for number in self.machine.binary if work[number] > MAX_BINARY_JOIN_INSTRUCTIONS]
         self.local.slow.update(slow)
-        return not slow and not (
-            self.machine.tuples_before > REPLAN_GROWTH * self.planned and work.max() > MAX_STALE_PLAN_INSTRUCTIONS
+        stale = (
+            self.machine.tuples_before > REPLAN_GROWTH * self.tuples_planned_for and work.max() > MAX_STALE_PLAN_INSTRUCTIONS
         )
+        return not slow and not stale
 
-    def _count(self) -> None:
-        """Charge the budget for the machine's work since the last time."""
-        done = int(self.machine.versions[:, at.WORK].sum())
-        limits.visit(done - self.counted)
-        self.counted = done
+    def _charge_work(self) -> None:
+        """Charge the instructions since the last call to the budget of bindings."""
+        work = int(self.machine.versions[:, at.WORK].sum())
+        limits.visit(work - self.charged_work)
+        self.charged_work = work
 
-    def _look(self) -> None:
-        """Look at the limits of the evaluation, and at the memory that is left. LimitExceeded, OutOfMemory."""
+    def _check_limits(self) -> None:
+        """Check the limits of the evaluation and of memory, and leave the machine if need be. LimitExceeded, OutOfMemory."""
         limits.check_limits()
         limits.check_bytes(lambda: self.local.nbytes() + self.machine.nbytes)
         if self.local.growing.due():
-            self.machine.leave()  # the next delta is looked at in the tables
+            self.machine.leave()  # `Growing` examines the next delta in the tables
         if memory.check_is_due():
             memory.check_memory()
             scarce = self.local.budget is not None and memory.scarce()
-            if scarce or self._full():
+            if scarce or self._exceeds_memory():
                 self.machine.leave()
             if scarce:
-                self.local.small = 0  # the next iteration is one that the stratum can leave this process in
+                self.local.small = 0  # the next iteration is run a block at a time, and may hand the stratum over
 
-    def _full(self) -> bool:
+    def _exceeds_memory(self) -> bool:
         """True if the tables and the machine's rows exceed Config.memory. The machine takes several times as much for a tuple,
         so there may be room again once the tables have the new rows."""
-        return self.local.memory is not None and self.local.over(self.machine.nbytes) > 0
+        return self.local.memory is not None and self.local.bytes_over_limit(self.machine.nbytes) > 0
 
-    def _do_others(self) -> bool:
-        """Evaluate the versions that the machine cannot run, a block at a time. Return False after an error; the iteration is
-        then repeated a block at a time as a whole, and raises it again."""
-        self._keep()
-        self._look()
+    def _evaluate_others(self) -> bool:
+        """Evaluate the versions that the machine cannot run, a block at a time. Return False after an error: the whole
+        iteration is then repeated a block at a time, and raises it again."""
+        self._record_costs()
+        self._check_limits()
         for place in self.machine.others:
             rule, relation, body = self.bodies[place]
             if self.machine.has_delta(relation):
@@ -137,8 +141,8 @@ class Small:
                     made, born = self._derive(rule.head, body.derivation)
                 except EvaluationError:
                     return False
-                self.done.append((rule, made, born, 1, time.perf_counter() - begun))
-        self._tell()
+                self.unrecorded_costs.append((rule, made, born, 1, time.perf_counter() - begun))
+        self._report_progress()
         return True
 
     def _derive(self, head: Atom, derivation: Derivation) -> tuple[int, int]:
@@ -150,34 +154,31 @@ class Small:
             made, born = made + size, born + self.machine.insert(head.relation, columns, size)
         return made, born
 
-    def _keep(self) -> None:
-        """The iteration in which `_do_others` was called last is complete."""
-        for rule, made, born, runs, seconds in self.done:
+    def _record_costs(self) -> None:
+        """Add the costs of the completed iteration to the profile."""
+        for rule, made, born, runs, seconds in self.unrecorded_costs:
             entry = self.local.profile.rule(rule, self.local.number, True)
             entry["made"] += made
             entry["tuples"] += born
             entry["runs"] += runs
             entry["seconds"] += seconds
-        self.done = []
+        self.unrecorded_costs = []
 
-    def _tell(self) -> None:
-        if self.local.tell:
-            self.local.tell(self.local.iteration + self.machine.iterations, self.machine.delta, self.machine.tuples)
+    def _report_progress(self) -> None:
+        if self.local.report_progress:
+            self.local.report_progress(self.local.iteration + self.machine.iterations, self.machine.delta, self.machine.tuples)
 
-    def _place(self) -> str:
-        """The iteration, and the rule that has taken most of the time."""
+    def _location(self) -> str:
+        """Return text for an error: the iteration, and the rule that has taken most of the time."""
         busiest = self.machine.known[int(self.machine.versions[:, at.WORK].argmax())]
         return f"iteration {self.local.iteration + self.machine.iterations + 1}, in {self.bodies[busiest][0].description}"
 
-    def _made_so_far(self) -> str:
-        return self.local.made_so_far(self.machine.counts().items())
-
-    def _profile(self, seconds: float) -> None:
-        """Record the tuples of each rule, and its share of the seconds, by the instructions that its versions took."""
+    def _share_time(self, seconds: float) -> None:
+        """Record the heads and tuples of each rule, and its share of the seconds, by the instructions of its versions."""
         versions = self.machine.versions
-        share = seconds / max(1, int(versions[:, at.WORK].sum()))
+        seconds_per_instruction = seconds / max(1, int(versions[:, at.WORK].sum()))
         for place, version in zip(self.machine.known, versions.tolist(), strict=True):
             if version[at.RUNS]:
                 counts = version[at.MADE], version[at.BORN], version[at.RUNS]
-                self.done.append((self.bodies[place][0], *counts, share * version[at.WORK]))
-        self._keep()
+                self.unrecorded_costs.append((self.bodies[place][0], *counts, seconds_per_instruction * version[at.WORK]))
+        self._record_costs()

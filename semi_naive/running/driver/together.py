@@ -6,7 +6,7 @@ evaluation. Nothing that the threads read changes meanwhile, as new tuples are i
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Event, Lock
@@ -37,35 +37,37 @@ class Together:
     exceeds: bool = False  # True if the results are too large for this process; then they are incomplete
 
     @classmethod
-    def of(cls, local: Any, wanted: list[tuple]) -> "Together | None":
-        """Return None if the versions of this iteration are better run one after the other: symbols and records are numbered in
-        the order of the rules, and a reduction compares the heads of a rule with those of the rules before. wanted: the rule
-        versions."""
-        if local.cores < 2 or len(wanted) < 2 or sum(table.delta_size for table in local.tables.values()) < MIN_DELTA_TUPLES:
+    def of(cls, local: Any, rule_versions: Sequence[Any]) -> "Together | None":
+        """Return the parallel evaluation of some `RuleVersion`s; None if they are few or small, or depend on the order of the
+        rules, by which symbols and records are numbered and reductions compare heads."""
+        if (
+            local.cores < 2
+            or len(rule_versions) < 2
+            or sum(table.delta_size for table in local.tables.values()) < MIN_DELTA_TUPLES
+        ):
             return None
-        tables = [local.tables[rule_version[0].head.relation] for rule_version in wanted]
+        tables = [local.tables[version.rule.head.relation] for version in rule_versions]
         if not all(isinstance(table, Table) and table.reduction is None for table in tables):
             return None
         derivations = [
-            local._body(*rule_version).derivation.towards(table.home)
-            for rule_version, table in zip(wanted, tables, strict=True)
+            local._body(*version).derivation.towards(table.home) for version, table in zip(rule_versions, tables, strict=True)
         ]
         if not all(map(is_sliceable, derivations)):
             return None
-        return cls(local, [(rule_version[0], *rest) for rule_version, *rest in zip(wanted, tables, derivations, strict=True)])
+        return cls(local, list(zip([version.rule for version in rule_versions], tables, derivations, strict=True)))
 
     def run(self) -> None:
         """Evaluate the versions, and add their results to the tables."""
         local = self.local
         self._make_indexes()
-        self.alone = {id(table): Lock() for _, table, _ in self.versions}
+        self.table_locks = {id(table): Lock() for _, table, _ in self.versions}
         entries = [local.profile.rule(rule, local.number, True) for rule, _, _ in self.versions]
-        for number, sink, seconds in in_threads(self._made, self._tasks(), local.cores, self.stop.set):
+        for number, sink, seconds in in_threads(self._run_task, self._tasks(), local.cores, self.stop.set):
             table, entry = self.versions[number][1], entries[number]
             local.made += sink.made
             entry["made"] += sink.made
             entry["seconds"] += seconds / local.cores
-            entry["tuples"] += sum(table.add(block, self.alone[id(table)]) for block in sink.fresh or ())
+            entry["tuples"] += sum(table.add(block, self.table_locks[id(table)]) for block in sink.fresh or ())
         for entry in entries:
             entry["runs"] += 1
 
@@ -75,43 +77,47 @@ class Together:
             for batch in derivation_slices(derivation, self.local.database, self.local.cores, MIN_SHARED_BINDINGS):
                 yield number, batch
 
-    def _made(self, task: Task) -> tuple[int, Sink, float]:
-        """Run a task; its tuples are in its sink. Returns the seconds that it took."""
+    def _run_task(self, task: Task) -> tuple[int, Sink, float]:
+        """Run a task. Return (number of the version, a sink that keeps its tuples, seconds). If the results are too large for
+        this process, stop all threads."""
         number, batch = task
         local, begun, (rule, table, derivation) = self.local, time.perf_counter(), self.versions[number]
-        sink = Sink(table, self.alone[id(table)], [])
-        with memory.working_on(partial(local._place, rule), made=local.made_so_far):
+        sink = Sink(table, self.table_locks[id(table)], [])
+        with memory.working_on(partial(local._location, rule), made=local.made_so_far):
             try:
                 for heads in derivation.heads_from(batch, derivation.steps[1:], local.database, table.home):
                     if self.stop.is_set():
                         break
-                    self._take(heads, sink)
+                    words_before = sink.words
+                    sink.take(heads)
+                    with self.counting:
+                        local.words += sink.words - words_before
+                    if local._exceeds():
+                        self.exceeds = True
+                        self.stop.set()
                 sink.flush()
             except EvaluationError as error:
                 raise located(error, rule) from None
         return number, sink, time.perf_counter() - begun
 
-    def _take(self, heads, sink: Sink) -> None:
-        """Insert heads into a sink, and stop all threads if the results are too large for this process."""
-        before = sink.words
-        sink.take(heads)
-        with self.counting:
-            self.local.words += sink.words - before
-        if self.local._exceeds():
-            self.exceeds = True
-            self.stop.set()
-
     def _make_indexes(self) -> None:
-        """Before threads search them: each by one thread."""
+        """Make the missing indexes that the versions search, each in one thread, before several threads would."""
         tables, missing = self.local.database.tables, set()
-        for relation, part, order in {one for _, _, each in self.versions for one in searched_parts(each.steps)}:
+        searched = {index for _, _, derivation in self.versions for index in searched_parts(derivation.steps)}
+        for relation, part, order in searched:
             table = tables[relation]
-            parts = {"all": ("full", "delta")}.get(part, (part,))
-            missing |= {(relation, part, order) for part in parts if isinstance(table, Table) and _lacks(table, part, order)}
-        for _ in in_threads(lambda one: tables[one[0]].blocks(*one[1:]), sorted(missing), self.local.cores):
+            for stored_part in ("full", "delta") if part == "all" else (part,):
+                if isinstance(table, Table) and _lacks_index(table, stored_part, order):
+                    missing.add((relation, stored_part, order))
+
+        def make(index: tuple[str, str, Order]) -> None:
+            relation, part, order = index
+            tables[relation].blocks(part, order)
+
+        for _ in in_threads(make, sorted(missing), self.local.cores):
             pass
 
 
-def _lacks(table: Table, part: str, order: Order) -> bool:
-    """True if an index is missing."""
+def _lacks_index(table: Table, part: str, order: Order) -> bool:
+    """True if a part of a table, "full" or "delta", has tuples and no index in a column order."""
     return order not in table.full if part == "full" else bool(table.delta_size) and order not in table.delta

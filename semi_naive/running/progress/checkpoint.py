@@ -25,7 +25,7 @@ from semi_naive.running.progress.state import RunState
 from semi_naive.running.relations.dealing import deal_tuples
 
 CHECKPOINT_SECONDS = 10.0  # time since the last checkpoint after which the end of a stratum makes one
-VERSION = f"{semi_naive.__version__}, format 5"  # of what writes and reads checkpoints
+VERSION = f"{semi_naive.__version__}, format 5"  # of the engine, and of its checkpoints
 IDS = {Kind.SYMBOL, Kind.RECORD}
 
 
@@ -36,12 +36,12 @@ class Checkpoints:
     run: RunState
     iteration: int = 0  # the iteration of the current stratum that was last saved
     copies: dict[str, dict] = field(default_factory=dict)  # records of the copied runs, by path
-    complete: dict[tuple, dict] = field(default_factory=dict)  # records of saved relations, by (name, its rules have run)
+    saved: dict[tuple, dict] = field(default_factory=dict)  # records of saved relations, by (name, True if its stratum is done)
     pieces: dict[str, list] = field(default_factory=dict)  # records of the files of growing data: lexicons, the trace
 
     def __post_init__(self):
-        """Compute the fingerprint of the program and its facts before rules add tuples."""
-        self.database, self.cluster, self.when = self.run.database, self.run.cluster, time.perf_counter()
+        """Open the directory, and compute the fingerprint of the program and its facts."""
+        self.database, self.cluster, self.saved_at = self.run.database, self.run.cluster, time.perf_counter()
         self.files = DurableFiles(Path(self.run.config.checkpoint_dir or "").absolute(), Path(self.cluster.store.root).name)
         self.fingerprint = self._fingerprint()  # now, before rules add tuples
 
@@ -67,52 +67,54 @@ class Checkpoints:
         return sum(self.cluster.jobs.job(FingerprintPieces(number, spread))) % (1 << 64)
 
     def due(self, iteration: int) -> bool:
+        """True if enough iterations have passed since the last checkpoint."""
         return iteration - self.iteration >= self.run.config.checkpoint_interval
 
-    def late(self) -> bool:
-        return time.perf_counter() - self.when > CHECKPOINT_SECONDS
+    def is_late(self) -> bool:
+        """True if enough time has passed since the last checkpoint."""
+        return time.perf_counter() - self.saved_at > CHECKPOINT_SECONDS
 
     # -- saving
 
     def save(self, done: set[int], stratum=None, between: tuple[dict, set[str], set[str]] | None = None) -> int:
-        """The relations of the strata that are done, and of the one that runs on the partitions; returns the bytes that had to
-        be written. between: of a loop between two steps its place, the relations that it keeps, and those it makes anew."""
-        self.size, now, strata = 0, stratum.relations if stratum else {}, self.run.strata
-        place, kept, remade = between or ({}, set(), set())
-        apart = now.keys() | kept | remade
-        known = {name: number in done for number, each in enumerate(strata) for name in each.relations if name not in apart}
-        fresh = [name for name, after in known.items() if (name, after) not in self.complete and self._wanted(name, after)]
-        spread = {name: relation for name in fresh if (relation := self.database.partitioned(name))}
-        self._copy([*now.values(), *spread.values()])
-        for name in fresh:
-            self.complete[name, known[name]] = self._spread(spread[name]) if name in spread else self._block(name)
-        relations = {name: self.complete[name, after] for name, after in known.items() if (name, after) in self.complete}
+        """Save a checkpoint, and return the number of bytes written. done: the strata that have been evaluated; stratum: the
+        `Partitioned` that is being evaluated, if any; between: for a loop between two steps, (its position, the relations
+        that it keeps, those that it derives in each step)."""
+        self.size, strata = 0, self.run.strata
+        running = stratum.relations if stratum else {}
+        position, kept, remade = between or ({}, set(), set())
+        saved_apart = running.keys() | kept | remade
+        is_done = {
+            name: number in done for number, each in enumerate(strata) for name in each.relations if name not in saved_apart
+        }
+        fresh = [key for key in is_done.items() if key not in self.saved and self._needs_saving(*key)]
+        spread = {name: relation for name, _ in fresh if (relation := self.database.partitioned(name))}
+        self._copy_runs([*running.values(), *spread.values()])
+        for name, complete in fresh:
+            self.saved[name, complete] = self._record_of_runs(spread[name]) if name in spread else self._save_block(name)
+        relations = {key[0]: self.saved[key] for key in is_done.items() if key in self.saved}
         self.files.publish({
             "version": VERSION, "fingerprint": self.fingerprint, "relations": relations, "values": self._values(),
             "strata": self._strata(),
             "done": [number for number in done if relations.keys() >= set(strata[number].relations)],
             "running": self._running(stratum) if stratum else None,
-            "between": place | {"relations": self._between(kept)} if between else None,
+            "between": position | {"relations": self._save_kept_relations(kept)} if between else None,
             "rules": self.run.profile.by_place(self.run.program.rules),
         })  # fmt: skip
-        self.iteration, self.when = stratum.iteration if stratum else 0, time.perf_counter()
+        self.iteration, self.saved_at = stratum.iteration if stratum else 0, time.perf_counter()
         return self.size
 
-    def _wanted(self, name: str, after: bool) -> bool:
-        """True if a resumed run could not recompute the relation, or would number its symbols differently. A relation on the
-        partitions in a form of its own is made by one job, again if need be. after: the stratum of the relation is complete."""
-        kept = name not in self.database.on_partitions or self.database.partitioned(name) is not None
-        return kept and (after or bool(IDS & set(self.run.program.relations[name].kinds)))
+    def _needs_saving(self, name: str, complete: bool) -> bool:
+        """True if a resumed run would have to derive the relation again, or number its symbols differently. A relation whose
+        tuples are computed again on demand (`Remade`) is not saved. complete: its stratum has been evaluated."""
+        stored = name not in self.database.on_partitions or self.database.partitioned(name) is not None
+        return stored and (complete or bool(IDS & set(self.run.program.relations[name].kinds)))
 
-    def _copy(self, relations: list[PartitionedRelation]) -> None:
-        """Copy the missing files; each partition copies its own runs."""
-        found = (
-            (p, stored)
-            for relation in relations
-            for part in _parts_to_copy(relation).values()
-            for p, stored in _blocks_by_partition(part)
-        )
-        fresh = {stored.run.path: (p, stored) for p, stored in found if stored.run.path not in self.copies}
+    def _copy_runs(self, relations: list[PartitionedRelation]) -> None:
+        """Copy the runs of some relations that have not been copied; each partition copies its own."""
+        parts = [part for relation in relations for part in _saved_parts(relation).values()]
+        located = (each for part in parts for each in _with_partitions(part))
+        fresh = {stored.run.path: (p, stored) for p, stored in located if stored.run.path not in self.copies}
         if not fresh:
             return
         wanted: list[list] = [[] for _ in range(self.cluster.jobs.partitions)]
@@ -124,34 +126,34 @@ class Checkpoints:
             self.copies[path] = durable.to_json(stored, self.files.name(targets[path]))
             self.size += 8 * stored.run.words
 
-    def _between(self, names: set[str]) -> dict[str, dict]:
+    def _save_kept_relations(self, names: set[str]) -> dict[str, dict]:
         """Save the relations that a loop keeps between two steps."""
         spread = {name: relation for name in names if (relation := self.database.partitioned(name))}
-        self._copy([*spread.values()])
-        return {name: self._spread(spread[name]) if name in spread else self._block(name) for name in sorted(names)}
+        self._copy_runs([*spread.values()])
+        return {
+            name: self._record_of_runs(spread[name]) if name in spread else self._save_block(name) for name in sorted(names)
+        }
 
-    def _spread(self, relation: PartitionedRelation) -> dict:
-        """Return the record of a relation on the partitions, with those of its copied runs."""
+    def _record_of_runs(self, relation: PartitionedRelation) -> dict:
+        """Return the record of a relation on the partitions, with the records of its copied runs."""
         parts = {
-            name: [self.copies[s.run.path] for _, s in _blocks_by_partition(part)]
-            for name, part in _parts_to_copy(relation).items()
+            name: [self.copies[s.run.path] for _, s in _with_partitions(part)] for name, part in _saved_parts(relation).items()
         }
         return {"order": relation.home.order, "keys": relation.home.keys, **parts}
 
-    def _block(self, name: str) -> dict:
-        """Return the driver's tuples of a relation as one block."""
+    def _save_block(self, name: str) -> dict:
+        """Write the tuples of a relation in the driver as one block, and return the record."""
         columns, path = self.database.columns(name), str(self.files.new(name))
         stored = store(path, Block.of(list(columns), columns.shape[1]))
         self.size += sum(8 * one.run.words for one in stored)
         return {"block": [durable.to_json(one, self.files.name(path)) for one in stored]}
 
     def _values(self) -> dict:
-        """Return the record of the symbols and records: for each lexicon, the files with the entries added at each
-        checkpoint."""
+        """Write the new symbols and records, and return their record: the files of each lexicon, one for each checkpoint."""
         lexicons = {}
         for name, lexicon in self.run.values.lexicons().items():
             pieces = self.pieces.setdefault(name, [])
-            known = _length(pieces)
+            known = _total_length(pieces)
             if known < len(lexicon):
                 path = str(self.files.new(name))
                 lexicon.form.save(lexicon.content_from(known), path)
@@ -160,13 +162,13 @@ class Checkpoints:
         return {"lexicons": lexicons, "counter": self.run.values.counter}
 
     def _running(self, stratum) -> dict:
-        """Return the record of the stratum on the partitions. Its trace is written in pieces, as there may be many
-        iterations."""
+        """Return the record of the stratum that is being evaluated on the partitions. The iterations of its trace that are new
+        are written to a file, as there may be many."""
         number, trace = stratum.local.number, stratum.trace.record
         pieces = self.pieces.setdefault(f"trace {number}", [])
-        since = trace["iterations"][_length(pieces) :]
+        since = trace["iterations"][_total_length(pieces) :]
         pieces.append(self.files.write("trace", since, length=len(since)))
-        relations = {name: self._spread(relation) for name, relation in stratum.relations.items()}
+        relations = {name: self._record_of_runs(relation) for name, relation in stratum.relations.items()}
         return {
             "number": number, "iteration": stratum.iteration, "relations": relations, "iterations": pieces,
             "events": trace["events"],
@@ -186,9 +188,9 @@ class Checkpoints:
         manifest = self.files.manifest()
         if manifest is None:
             return None
-        with self.files.understood():
+        with self.files.checked_contents():
             if manifest["version"] != VERSION:
-                raise self.files.unusable(f"semi-naive {manifest['version']} has written it, and this is {VERSION}")
+                raise self.files.unusable_error(f"semi-naive {manifest['version']} has written it, and this is {VERSION}")
             if manifest["fingerprint"] != self.fingerprint:
                 return None
             inside = [manifest[part]["relations"] for part in ("running", "between") if manifest[part]]
@@ -197,7 +199,7 @@ class Checkpoints:
         return manifest
 
     def take_up(self, manifest: dict) -> None:
-        """Adopt the values of the process that wrote the manifest, with their ids. Its relations are not read yet."""
+        """Restore symbols, records, traces and costs from a manifest. Relations are restored later, by `restore`."""
         lexicons = {}
         for name, lexicon in manifest["values"]["lexicons"].items():
             form, self.pieces[name] = Strings if name == "symbols" else Rows, lexicon["pieces"]
@@ -205,7 +207,7 @@ class Checkpoints:
             lexicons[name] = lexicon["dense"], [form.load(path) for path in paths]
         self.run.values.take_up(lexicons, manifest["values"]["counter"])
         done = {name for number in manifest["done"] for name in self.run.strata[number].relations}
-        self.complete = {(name, name in done): record for name, record in manifest["relations"].items()}
+        self.saved = {(name, name in done): record for name, record in manifest["relations"].items()}
         entries = [(record, self.files.read(record)) for record in manifest["strata"]]
         for record, entry in entries:
             if entry["number"] in manifest["done"]:
@@ -213,21 +215,21 @@ class Checkpoints:
                 self.run.plans.append(entry)
         self.run.profile.take_up(manifest["rules"], self.run.program.rules)
 
-    def relation(self, name: str, record: dict) -> None:
+    def restore(self, name: str, record: dict) -> None:
         """Restore a relation from its record: on the partitions, or in the driver."""
         relation = self.run.program.relations[name]
         if "order" in record:
             home = PartitionedIndex(tuple(record["order"]), record["keys"], self.cluster.bucket_map())
             spread = PartitionedRelation(name, relation.arity, [home], best_of(relation) or rounded(relation))
-            self.deal({name: spread}, {name: record})
+            self.restore_stratum({name: spread}, {name: record})
             spread.settle()
             self.database.place(name, spread, self.cluster)
         for entry in record.get("block", []):
             stored = durable.from_json(entry, self.files.path(entry))
             self.database.tables[name].insert(stored.open().columns(), stored.size)
 
-    def deal(self, relations: dict[str, PartitionedRelation], records: dict[str, dict]) -> None:
-        """Deal a relation home: its full tuples are full again, and its delta is new."""
+    def restore_stratum(self, relations: dict[str, PartitionedRelation], records: dict[str, dict]) -> None:
+        """Send the saved tuples of some relations to their home partitions: full ones become full, and the delta `new`."""
         for part in ("full", "delta"):
             blocks = {
                 name: ([durable.from_json(one, self.files.path(one)) for one in record[part]], tuple(record["order"]))
@@ -239,22 +241,23 @@ class Checkpoints:
                 for relation in relations.values():
                     relation.settle()
 
-    def iterations(self, running: dict) -> list[dict]:
+    def saved_iterations(self, running: dict) -> list[dict]:
         """Return the iterations in the trace of a stratum that was saved while it ran."""
         pieces = self.pieces[f"trace {running['number']}"] = list(running["iterations"])
         return [entry for piece in pieces for entry in self.files.read(piece)]
 
 
-def _parts_to_copy(relation: PartitionedRelation) -> dict[str, list]:
-    """The blocks of a relation that a checkpoint keeps, by part. With a reduction all tuples are in full. They are restored as
-    delta, from which rules derive little that is new."""
+def _saved_parts(relation: PartitionedRelation) -> dict[str, list]:
+    """Return the blocks of a relation that a checkpoint saves, by part and partition. With a reduction all tuples are in full;
+    they are restored as the delta, from which rules derive little that is new."""
     home = relation.home
     return {"full": [], "delta": home.full} if relation.reduction else {"full": home.full, "delta": home.delta}
 
 
-def _blocks_by_partition(part: list):
+def _with_partitions(part: list):
+    """Yield (partition, block) for the blocks of a part."""
     return ((partition, stored) for partition, blocks in enumerate(part) for stored in blocks)
 
 
-def _length(pieces: list[dict]) -> int:
+def _total_length(pieces: list[dict]) -> int:
     return sum(piece["length"] for piece in pieces)

@@ -31,19 +31,20 @@ class DurableFiles:
     owner: a folder name that no other process uses for its files.
     noun, advice, error: for errors, the kind of directory, the remedy for a damaged one, and the exception.
     sync: force files to the disk before a manifest names them.
+    written: the number of files written so far.
     """
 
     directory: Path
     owner: str
     noun: str = "checkpoint"
-    advice: str = "remove {} to start anew"  # the manifest
+    advice: str = "remove {} to start anew"  # {} is the path of the manifest
     error: type[ValueError] = CheckpointUnusable
     sync: bool = False
     written: int = 0
     synced: set[str] = field(default_factory=set)  # files that have been forced to the disk
 
     def new(self, name: str) -> Path:
-        """Return the path for a file to be written."""
+        """Return a new path for a file to be written."""
         self.written += 1
         return Path(private.folder(self.directory / FILES / self.owner)) / f"{self.written}-{name}"
 
@@ -68,10 +69,10 @@ class DurableFiles:
         return json.loads(Path(self.path(record)).read_text())
 
     def publish(self, manifest: dict) -> None:
-        """Replace the manifest; files that the new one does not name are removed."""
+        """Write a new manifest in place of the last one, and remove the files that it does not name."""
         named = set(files_of_record(manifest))
         fresh = {self.directory / name for name in named - self.synced} if self.sync else set()
-        folders = {folder for file in fresh for folder in (file.parent, file.parent.parent)}  # which list them
+        folders = {folder for file in fresh for folder in (file.parent, file.parent.parent)}  # a folder lists its files
         for path in fresh | folders:
             private.sync(path)
         private.save_checked(self.directory / MANIFEST, json.dumps(manifest).encode(), self.sync)
@@ -95,32 +96,31 @@ class DurableFiles:
             raise self.error(f"the {self.noun} directory {self.directory} cannot be used: {error}") from None
         if data is None and os.path.lexists(path):
             raise self.error(f"{path} is damaged or not a {self.noun}: {self.advice.format('it')}")
-        with self.understood():
+        with self.checked_contents():
             return None if data is None else json.loads(data)
 
     def verify(self, manifest: dict, jobs) -> None:
-        """Raise an error if a file that the manifest names is damaged. jobs: if given, the partitions verify the files, as they
-        have to read them."""
+        """Raise an error if a file that the manifest names is damaged. jobs: lets the partitions verify files, if given."""
         files = [(str(self.directory / name), checksum) for name, checksum in files_of_record(manifest).items()]
         faults = jobs.job(durable.Verify(files, jobs.partitions)) if jobs else list(durable.Verify(files, 1)(0, []))
         if faults:
-            raise self.unusable(faults[0])
+            raise self.unusable_error(faults[0])
 
-    def unusable(self, why: str) -> ValueError:
+    def unusable_error(self, why: str) -> ValueError:
         hint = self.advice.format(self.directory / MANIFEST)
         return self.error(f"the {self.noun} in {self.directory} cannot be taken up: {why}; {hint}")
 
     @contextlib.contextmanager
-    def understood(self):
-        """Raise the directory's error if its contents make no sense, or change while they are read."""
+    def checked_contents(self):
+        """Turn errors of the block, which reads the contents, into the directory's error: they are invalid, or changed."""
         try:
             yield
         except self.error:
             raise
         except (KeyError, TypeError, AttributeError, IndexError, ValueError, OSError) as error:
-            raise self.unusable(f"{MANIFEST} is not complete ({type(error).__name__}: {error})") from error
+            raise self.unusable_error(f"{MANIFEST} is not complete ({type(error).__name__}: {error})") from error
         except (RunMissing, RunsLost) as lost:
-            raise self.unusable(str(lost)) if str(self.directory) in str(lost) else lost from None
+            raise self.unusable_error(str(lost)) if str(self.directory) in str(lost) else lost from None
 
     def remove(self) -> None:
         shutil.rmtree(self.directory / FILES, ignore_errors=True)
@@ -128,12 +128,14 @@ class DurableFiles:
 
 
 def files_of_record(record) -> dict[str, int]:
-    """The files that a record names, and their checksums.
+    """Return the paths of the files that a record names, at any depth, with their checksums.
 
     >>> files_of_record({"done": [1], "values": [{"path": "a", "checksum": 7}, {"path": "b", "checksum": 8}]})
     {'a': 7, 'b': 8}
     """
     if isinstance(record, dict) and isinstance(record.get("path"), str):  # a relation may be called path, too
         return {record["path"]: record["checksum"]}
-    inner = record.values() if isinstance(record, dict) else record if isinstance(record, list) else ()
-    return {path: checksum for one in inner for path, checksum in files_of_record(one).items()}
+    if not isinstance(record, dict | list):
+        return {}
+    parts = record.values() if isinstance(record, dict) else record
+    return {path: checksum for part in parts for path, checksum in files_of_record(part).items()}

@@ -22,13 +22,13 @@ MAX_RESTARTS = 3  # restarts of a run after lost runs
 
 @dataclass
 class Recovery:
-    """The state of a run that survives the loss of runs. It is made when the facts are loaded, and resumes a checkpoint if
-    there is one. done: the strata that have been evaluated.
+    """The state that an evaluation returns to after the loss of runs. It is made once the facts are loaded, and resumes a
+    checkpoint if there is one.
     """
 
     run: RunState
     load: Callable  # loads the facts of some relations again
-    done: set[int] = field(default_factory=set)
+    done: set[int] = field(default_factory=set)  # the strata that have been evaluated
     restarts: int = 0
     running: dict | None = None  # the checkpoint's entry of a stratum that was not finished
     between: dict | None = None  # the checkpoint's entry of a loop between two steps
@@ -40,16 +40,17 @@ class Recovery:
         self.checkpoints = self._checkpoints() if self.run.config.checkpoint_dir else None
         manifest = self.checkpoints and self.checkpoints.manifest()
         if self.checkpoints and manifest:
-            with self.checkpoints.files.understood():
+            with self.checkpoints.files.checked_contents():
                 self.checkpoints.take_up(manifest)
                 for name, record in manifest["relations"].items():
-                    self._forget(name)
-                    self.checkpoints.relation(name, record)
-                self._go_on(manifest)
-            for name in self._made(self.done):
+                    self._drop(name)
+                    self.checkpoints.restore(name, record)
+                self._set_position(manifest)
+            for name in self._relations_of(self.done):
                 self.database.tables[name].settle()
-        self.begun = {name: snapshot(table) for name, table in self.database.tables.items()}
-        self.dealt = self._derived() & self.database.on_partitions.keys()  # derived relations whose facts are on the partitions
+        self.facts = {name: snapshot(table) for name, table in self.database.tables.items()}
+        # The names of derived relations whose facts are on the partitions.
+        self.facts_on_partitions = self._derived() & self.database.on_partitions.keys()
 
     def _checkpoints(self) -> "Checkpoints":
         """Return the checkpoints of the run."""
@@ -57,28 +58,28 @@ class Recovery:
 
         return Checkpoints(self.run)
 
-    # -- as the run goes on
+    # -- resuming and saving
 
-    def past(self, number: int) -> list[dict]:
-        """The events of earlier attempts at a stratum."""
+    def earlier_events(self, number: int) -> list[dict]:
+        """Return the trace events of earlier attempts at a stratum."""
         return self.events.get(number, [])
 
-    def take_up(self, stratum) -> bool:
-        """Bring a stratum on the partitions that is about to begin to the state of the checkpoint. True if it has one."""
+    def resume_stratum(self, stratum) -> bool:
+        """Restore the state that a checkpoint has of a stratum, before it begins. Return False if there is none."""
         saved = self.running
         if self.checkpoints is None or saved is None or saved["number"] != stratum.local.number:
             return False
         self.running = None
-        with self.checkpoints.files.understood():
-            self.checkpoints.deal(stratum.relations, saved["relations"])
+        with self.checkpoints.files.checked_contents():
+            self.checkpoints.restore_stratum(stratum.relations, saved["relations"])
             self.checkpoints.iteration = stratum.iteration
             buckets = next(iter(stratum.relations.values())).home.map.buckets
-            stratum.trace.take_up(self.checkpoints.iterations(saved), saved["events"], buckets)
+            stratum.trace.take_up(self.checkpoints.saved_iterations(saved), saved["events"], buckets)
         tuples = sum(relation.count for relation in stratum.relations.values())
         stratum.trace.event("restore", stratum.iteration, tuples=tuples)
         return True
 
-    def iterated(self, stratum) -> None:
+    def after_iteration(self, stratum) -> None:
         """Save a checkpoint if one is due after an iteration of a stratum on the partitions."""
         number = stratum.local.number
         if self.checkpoints and number not in self.run.looping and self.checkpoints.due(stratum.iteration):
@@ -87,35 +88,36 @@ class Recovery:
             seconds = time.perf_counter() - begun
             stratum.trace.event("checkpoint", stratum.iteration, bytes=written, seconds=seconds)
 
-    def take_up_loop(self, loop: StratumLoop) -> StepClock:
-        """Bring the relations that a loop in steps collects and carries to the state of the checkpoint, or to their facts."""
+    def resume_loop(self, loop: StratumLoop) -> StepClock:
+        """Restore the relations that a loop in steps collects and carries from the checkpoint, or reset them to their facts.
+        Return the position of the loop."""
         saved, self.between = self.between, None
-        kept = self._kept_between_steps(loop)
-        self.begin_again(kept)
+        kept = self._carried_relations(loop)
+        self.reset_to_facts(kept)
         if self.checkpoints is None or saved is None or saved["number"] != loop.numbers[0]:
             return StepClock()
-        with self.checkpoints.files.understood():
+        with self.checkpoints.files.checked_contents():
             for name in kept:
-                self.checkpoints.relation(name, saved["relations"][name])
+                self.checkpoints.restore(name, saved["relations"][name])
                 self.database.tables[name].settle()
             return StepClock(saved["step"], saved["done"], saved["empty"], resumed=True)
 
-    def stepped(self, loop: StratumLoop, clock: StepClock) -> None:
+    def before_step(self, loop: StratumLoop, clock: StepClock) -> None:
         """Save a checkpoint if one is due before a step of a loop."""
-        kept = self._kept_between_steps(loop)
+        kept = self._carried_relations(loop)
         if not self.checkpoints or not loop.of.steps or not clock.done or self.running:
             return
         spread = kept & self.database.on_partitions.keys()
-        if self.checkpoints.late() or spread and clock.done % self.run.config.checkpoint_interval == 0:
+        if self.checkpoints.is_late() or spread and clock.done % self.run.config.checkpoint_interval == 0:
             place = {"number": loop.numbers[0], "step": clock.step, "done": clock.done, "empty": clock.empty}
             self.checkpoints.save(self.done, between=(place, kept, loop.remade(self.run.strata)))
 
-    def _kept_between_steps(self, loop: StratumLoop) -> set[str]:
-        """The relations that a loop in steps collects or carries."""
+    def _carried_relations(self, loop: StratumLoop) -> set[str]:
+        """Return the relations that a loop in steps collects or carries from one step to the next."""
         return (loop.of.collected | loop.of.carried) & self.database.tables.keys() if loop.of.steps else set()
 
     def completed(self, numbers: list[int]) -> None:
-        """Record that strata have been evaluated, one or those of a loop, and save a checkpoint if one is due."""
+        """Record that a stratum, or those of a loop, have been evaluated, and save a checkpoint if one is due."""
         numbers = [number for number in numbers if self.run.strata[number].rules]
         if not numbers:
             return
@@ -123,9 +125,7 @@ class Recovery:
         if self.checkpoints:
             self.checkpoints.iteration = 0
             last = numbers[-1] + 1 == len(self.run.strata)
-            if (
-                self.checkpoints.late() and not last and not self.running
-            ):  # do not overwrite a state that is still to be resumed
+            if self.checkpoints.is_late() and not last and not self.running:  # `running` has not been resumed yet
                 self.checkpoints.save(self.done)
 
     def finished(self) -> None:
@@ -133,49 +133,49 @@ class Recovery:
         if self.checkpoints:
             self.checkpoints.files.remove()
 
-    # -- going back
+    # -- recovering
 
-    def back(self, number: int, lost: Exception) -> None:
-        """Return to a state from which the run can continue, after runs are lost: the checkpoint, else the start of stratum
-        `number`, else of the run if results of completed strata are lost. Strata to be evaluated again are removed from
-        `done`. Raises RunsLost after MAX_RESTARTS."""
+    def recover(self, number: int, lost: Exception) -> None:
+        """Return to a state from which the run can continue, after runs were lost in stratum `number`: the checkpoint, else the
+        start of the stratum, else the start of the run if results of completed strata are lost. Strata to be evaluated again
+        are removed from `done`. Raises RunsLost after MAX_RESTARTS."""
         self.restarts += 1
         if self.restarts > MAX_RESTARTS:
             raise lost if isinstance(lost, RunsLost) else RunsLost(str(lost)) from lost
-        so_far = self.run.look() if self.run.look else {"iterations": [], "events": []}
+        so_far = self.run.trace_so_far() if self.run.trace_so_far else {"iterations": [], "events": []}
         event = {"event": "runs lost", "iteration": len(so_far["iterations"]), "reason": str(lost)}
         self.events[number] = [*so_far["events"], event]
         self.cluster.renew()
         lost_relations, derived = self._lost_relations(), self._derived()
         manifest = self.checkpoints and self.checkpoints.manifest()
         if self.checkpoints and manifest:
-            self._go_on(manifest)
-            for name in lost_relations & self._made(self.done):
-                self._forget(name)
-                self.checkpoints.relation(name, manifest["relations"][name])
-        elif lost_relations & self._made(self.done):
+            self._set_position(manifest)
+            for name in lost_relations & self._relations_of(self.done):
+                self._drop(name)
+                self.checkpoints.restore(name, manifest["relations"][name])
+        elif lost_relations & self._relations_of(self.done):
             self.done = set()
-        to_derive = derived - self._made(self.done) - (self.running or {}).get("relations", {}).keys()
-        self.begin_again(to_derive)
-        to_load = (lost_relations - derived) | (self.dealt & to_derive)
+        to_derive = derived - self._relations_of(self.done) - (self.running or {}).get("relations", {}).keys()
+        self.reset_to_facts(to_derive)
+        to_load = (lost_relations - derived) | (self.facts_on_partitions & to_derive)
         for name in to_load:
-            self._forget(name)
+            self._drop(name)
         self.load(to_load)
         self.run.plans[:] = [entry for entry in self.run.plans if entry["number"] in self.done]
 
-    def begin_again(self, names: set[str]) -> None:
+    def reset_to_facts(self, names: set[str]) -> None:
         """Reset relations to their facts."""
         for name in names:
-            self._forget(name)
-            self.database.tables[name] = snapshot(self.begun[name])
+            self._drop(name)
+            self.database.tables[name] = snapshot(self.facts[name])
 
-    def _go_on(self, manifest: dict) -> None:
+    def _set_position(self, manifest: dict) -> None:
         """Set the run to the position recorded in a manifest."""
         self.done, self.running, self.between = set(manifest["done"]), manifest["running"], manifest["between"]
         for name in self.running["relations"] if self.running else ():
-            self._forget(name)
+            self._drop(name)
 
-    def _forget(self, name: str) -> None:
+    def _drop(self, name: str) -> None:
         """Replace a relation by an empty table."""
         spread = self.database.on_partitions.pop(name, None)
         if spread:
@@ -183,9 +183,10 @@ class Recovery:
         self.database.tables[name] = self.database.empty_table(name)
 
     def _derived(self) -> set[str]:
+        """Return the relations that have rules."""
         return {name for each in self.run.strata if each.rules for name in each.relations}
 
-    def _made(self, strata) -> set[str]:
+    def _relations_of(self, strata) -> set[str]:
         return {name for number in strata for name in self.run.strata[number].relations}
 
     def _lost_relations(self) -> set[str]:

@@ -20,7 +20,8 @@ from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
 from semi_naive.running.relations.loading import FactLoader
 
-LOCAL, LOCAL_ON_TWO = 4_000_000, 64_000_000  # Config.local_tuples: 7.7 M pairs of points-to, 2 cores: 9 s, spread 20 s
+# Config.local_tuples by default. On 2 cores, 7.7 M pairs of a points-to analysis take 9 s in the driver, 20 s on partitions.
+LOCAL_TUPLES, LOCAL_TUPLES_ON_TWO_CORES = 4_000_000, 64_000_000
 
 
 @dataclass
@@ -37,13 +38,13 @@ class RunState:
     keeps: bool = False  # True for a session: relations on the partitions stay there, to be compared with later states
     values: Values = field(default_factory=lambda: Values())
     plans: list[dict] = field(default_factory=list)
-    bodies: dict[int, dict] = field(default_factory=dict)  # for each stratum, its rules as compiled last
-    planned: dict[int, dict] = field(default_factory=dict)  # for each stratum of a loop, its rules as compiled in this process
-    now: dict | None = None  # the record, so far, of the stratum that is being evaluated
-    began: float = 0.0  # when its evaluation began
-    look: Callable[[], dict] | None = None  # returns its trace so far, once it is on the partitions
-    fed: set[str] = field(default_factory=set)  # relations with facts from outside the program's text
-    given: dict[str, Any] = field(default_factory=dict)  # for relations that also have rules, tables of their facts
+    bodies: dict[int, dict] = field(default_factory=dict)  # for each stratum, the bodies of its rules as planned last
+    planned: dict[int, dict] = field(default_factory=dict)  # for each stratum of a loop, the bodies planned for the driver
+    current_record: dict | None = None  # the record, so far, of the stratum that is being evaluated
+    stratum_began: float = 0.0  # when its evaluation began
+    trace_so_far: Callable[[], dict] | None = None  # returns its trace so far, once it is on the partitions
+    given_from_outside: set[str] = field(default_factory=set)  # relations with facts from outside the program's text
+    remembered_facts: dict[str, Any] = field(default_factory=dict)  # for relations that also have rules, tables of their facts
     id: str = field(default_factory=lambda: f"semi-naive-{os.urandom(6).hex()}")  # in the trace, and the group of Spark's jobs
     account: Account = field(default_factory=Account)
     courses: dict[int, Course] = field(default_factory=dict)  # the iterations of each recursive stratum in the driver
@@ -58,10 +59,11 @@ class RunState:
         self.indexes = Indexes({name: relation.arity for name, relation in self.program.relations.items()})
         self.profile = Profile()
         self.cluster = Cluster(self.spark, self.config, self.asked.name, self.id)
-        self.bounded = self.config.local_tuples is not None  # True if the user set the bound
-        if not self.bounded:
+        self.local_tuples_given = self.config.local_tuples is not None
+        if not self.local_tuples_given:
             few_cores = self.cluster.cores <= 2
-            self.config = self.config.with_options({"local_tuples": LOCAL_ON_TWO if few_cores else LOCAL})
+            local_tuples = LOCAL_TUPLES_ON_TWO_CORES if few_cores else LOCAL_TUPLES
+            self.config = self.config.with_options({"local_tuples": local_tuples})
         self.read_by = readers(self.compiled.strata)
         kept = self.keeps or self.config.checkpoint_dir or self.compiled.loops
         self.streamed = set() if kept else streamed(self.program)  # relations without a table, while strata are local
@@ -70,12 +72,12 @@ class RunState:
         self.loading = FactLoader(self.program, self.database, self.cluster, self.values, self.config, self.compiled.pushdown)
 
     def nbytes(self) -> int:
-        """The bytes of all relations, in this process and on the partitions, and of symbols and records."""
+        """Return the bytes of all relations, in this process and on the partitions, and of symbols and records."""
         spread = sum(self.database.bytes(name) for name in self.database.on_partitions)
         return sum(self.database.held().values()) + spread + self.values.nbytes
 
     def record(self, counts: dict[str, int]) -> dict:
-        """Return the record of the run so far (see `balance.trace`). counts: the known sizes of relations."""
+        """Return the record of the strata evaluated so far (see `balance.trace`). counts: the known sizes of relations."""
         workers = self.cluster.started and self.cluster.local
         profile = self.profile.record(self.asked.name, counts, self.plans, self.database.held(), workers)
         paid = self.account.paid()
@@ -86,15 +88,16 @@ class RunState:
         }  # fmt: skip
 
     def so_far(self) -> dict:
-        """The record with the stratum that runs, from any thread."""
-        now, look = self.now, self.look
+        """Return the record with the stratum that is being evaluated. Any thread may call it."""
+        current, trace_so_far = self.current_record, self.trace_so_far
         record = self.record({})
-        if now and now["number"] not in [entry["number"] for entry in record["strata"]]:
-            running = now | {"seconds": time.perf_counter() - self.began} | self.came(now["number"])
-            record["strata"].append(running | ({"trace": look()} if look else {}))
+        if current and current["number"] not in [entry["number"] for entry in record["strata"]]:
+            seconds = {"seconds": time.perf_counter() - self.stratum_began}
+            trace = {"trace": trace_so_far()} if trace_so_far else {}
+            record["strata"].append(current | seconds | self.course_record(current["number"]) | trace)
         return record
 
-    def came(self, number: int) -> dict:
-        """The course of a stratum, if any of it was in the driver."""
+    def course_record(self, number: int) -> dict:
+        """Return {"course": the record of a stratum's iterations in the driver}, or {} if it had none."""
         course = self.courses.get(number)
         return {"course": course.to_json()} if course and course.entries else {}

@@ -7,7 +7,7 @@ ASSUMED_TUPLES = 1000  # the assumed size of a relation without an estimate
 
 
 class Cardinality:
-    """Sizes of relations: those of a `Database`, and the estimates `supposed` of relations that no rule has filled yet."""
+    """Sizes of relations: those of a `Database`, plus the estimates `supposed` for relations that rules have not filled yet."""
 
     def __init__(self, database: Database):
         self.database, self.program, self.tables = database, database.program, database.tables
@@ -22,7 +22,7 @@ class Cardinality:
         return self.database.count(relation) + self.supposed.get(relation, 0.0)
 
     def size(self, relation: str, part: str = "all") -> float:
-        """Return the size of a relation, also as that of its delta: in the first iteration the delta has all tuples."""
+        """Return the size of a relation, which is also that of its delta: in the first iteration the delta has all tuples."""
         return self.count(relation)
 
     def bytes(self, relation: str) -> float:

@@ -32,7 +32,7 @@ FOLDERS = "runs", "shared", "tries"  # of a store on every host, with files of o
 
 class Cluster:
     """The partitions of one run: threads of this process until Spark is needed, then Spark's. spark: a session, a context, a
-    function that returns one, or None. program: its name; group: the job group: both for Spark's page.
+    function that returns one of these, or None. program: its name; group: the job group: both for Spark's page.
     """
 
     def __init__(self, spark, config, program: str = "", group: str | None = None):
@@ -40,7 +40,7 @@ class Cluster:
         self._jobs: PartitionedJobs | LocalJobs | None = None
         self._store: Store | None = None
         self._partitions = config.partitions  # fixed for the whole run, as stored relations have a list of runs for each
-        self.known: Any = None  # the SparkContext, once it has been needed
+        self.context: Any = None  # the SparkContext, once it has been needed
         self._sent: dict[str, Any] = {}  # broadcasts of the files of symbols and records, by path
         self.labels = 0
         self._swept = 0  # `labels` at the last sweep
@@ -52,11 +52,11 @@ class Cluster:
     @property
     def in_process(self) -> bool:
         """True while jobs run in this process: on one machine, unless Spark is requested or has been needed."""
-        return self.known is None and self.config.local_tuples != 0 and self._is_embedded
+        return self.context is None and self.config.local_tuples != 0 and self._is_embedded
 
     @property
     def _is_embedded(self) -> bool:
-        """True if Spark, once it is needed, is one of this process."""
+        """True if the Spark of this run is, or will be, a local one of this process."""
         if self.spark is None:
             running = spark_context.active()
             return running is None or on_this_host(running.master)
@@ -74,14 +74,14 @@ class Cluster:
     @property
     def sc(self):
         """The SparkContext, started if necessary."""
-        if self.known is None:
+        if self.context is None:
             with part("spark"):
                 self.spark = self.spark() if callable(self.spark) else self.spark
-                self.known = spark_context.context_of(self.spark)
-        return self.known
+                self.context = spark_context.context_of(self.spark)
+        return self.context
 
     def start(self) -> None:
-        """Spark, if nothing has needed it yet."""
+        """Start Spark, if it has not been started."""
         assert self.sc is not None
 
     @property
@@ -92,16 +92,16 @@ class Cluster:
         return spark_context.cores(self.sc)
 
     @property
-    def here(self) -> int:
-        """The cores of the driver's host that a run may use between jobs: all, or as many as a Spark has that is there."""
+    def driver_cores(self) -> int:
+        """The cores of the driver's host that a run may use between jobs: all, or those that a local Spark is limited to."""
         if not (self.spark is None or callable(self.spark)) and not self.local:
             return cpus()
         return min(cpus(), self.cores)
 
     @property
     def seems_local(self) -> bool:
-        """True if the cluster is `local`, as far as is known without starting Spark."""
-        return self.known is None and (self.spark is None or callable(self.spark)) or self.local
+        """True if the cluster is, or will probably be, `local`. Does not start Spark."""
+        return self.context is None and (self.spark is None or callable(self.spark)) or self.local
 
     @property
     def jobs(self) -> PartitionedJobs | LocalJobs:
@@ -109,8 +109,8 @@ class Cluster:
         from semi_naive.running.relations.local_jobs import LocalJobs
 
         if self.in_process:
-            self._partitions = self._partitions or self.here
-            self._jobs = self._jobs or LocalJobs(self._partitions, threads=self.here)
+            self._partitions = self._partitions or self.driver_cores
+            self._jobs = self._jobs or LocalJobs(self._partitions, threads=self.driver_cores)
         elif self._jobs is None or self._jobs.sc is None:
             with part("spark"):
                 from semi_naive.ra.spark.jobs import PartitionedJobs
@@ -124,8 +124,7 @@ class Cluster:
 
     @contextlib.contextmanager
     def in_this_process(self) -> Iterator[None]:
-        """Run jobs in this process while the block runs: Spark takes 0.05 to 0.1 s for a job of no work. All runs have to be on
-        this host."""
+        """Run jobs in this process while the block runs, which is faster. All runs have to be on this host."""
         from semi_naive.running.relations.local_jobs import LocalJobs
 
         jobs = self.jobs
@@ -150,8 +149,7 @@ class Cluster:
         return f"{self.labels}.{purpose}"
 
     def share(self, name: str, block) -> list[StoredBlock]:
-        """Write a block to a file on every host: here, and on other hosts from a broadcast. Return its handle in a list; [] for
-        an empty block."""
+        """Write a block to a file on every host, to others by a broadcast. Return [handle], or [] for an empty block."""
         from semi_naive.ra.blocks.stored import store
 
         stored = store(self.store.path("shared", f"{self.label(name)}"), block)
@@ -167,14 +165,14 @@ class Cluster:
         return Replica.share(None if self.local else self.sc, self.store, name, array)
 
     def share_values(self, values: Values, more: bool = False):
-        """Share symbols and records with tasks: see `ra.values.values`. Costs only the values since the last time."""
+        """Return symbols and records as tasks read them (`ra.values.values`). Only those that are new are written."""
         if self.in_process:
             return values
         folder = Path(self.store.path("values"))
         shared = values.share(str(folder), more)
         if self.local:
             return shared
-        for path in folder.glob("*"):  # there is none where there are no symbols
+        for path in folder.glob("*"):
             if str(path) not in self._sent:
                 self._sent[str(path)] = self.sc.broadcast(path.read_bytes())
         from semi_naive.ra.values.broadcast_values import BroadcastValues
@@ -182,7 +180,7 @@ class Cluster:
         return BroadcastValues(*shared.snapshots, dict(self._sent))
 
     def sweep(self, kept: frozenset[str]) -> None:
-        """Remove the files of jobs from all hosts, but for some paths, if any were written since the last time."""
+        """Remove the files of jobs from all hosts, except the paths in `kept`, if any were written since the last sweep."""
         from semi_naive.ra.partitions.subtracting import Sweep
 
         if self.labels > self._swept:
@@ -193,7 +191,7 @@ class Cluster:
             self._swept = self.labels
 
     def bucket_map(self) -> BucketMap:
-        """The bucket map of a relation whose sizes are unknown."""
+        """Return the initial bucket map of a relation, with one subbucket for each bucket."""
         from semi_naive.balance.bucket_map import BucketMap
 
         return BucketMap.deal(self.config.buckets_on(self.jobs.partitions), self.jobs.partitions)

@@ -24,13 +24,13 @@ from semi_naive.ra.rules.steps import MAX_BATCH_BINDINGS
 from semi_naive.ra.values.values import Values
 from semi_naive.running.relations.sampling import (
     FANOUT_SAMPLE_TUPLES,
+    average_partners,
     distinct_share,
     distinct_values,
-    drawn_columns,
-    drawn_tuples,
+    draw_columns,
+    draw_tuples,
     estimate_matching,
     fewest_partners,
-    partners,
 )
 
 if TYPE_CHECKING:
@@ -43,21 +43,18 @@ MAX_PROJECTED_SHARE = 0.5  # the fraction of tuples that are distinct in some co
 
 
 class Database:
-    """The tables of a run, by relation. It also provides the `Sizes` for the planner, and is the `Context` of rules in the
-    driver.
-    """
+    """The tables of a run, by relation; also the `Sizes` for the planner, and the `Context` of rules in the driver."""
 
     def __init__(self, program: Program, values: Values):
         self.program, self.values = program, values
         self.tables = {name: self.empty_table(name) for name in program.relations}
         self.on_partitions: dict[str, OnPartitions | Remade] = {}  # relations on the partitions
-        self._distinct: dict[tuple[str, int], tuple[int, float]] = {}
-        self._met: dict[tuple, tuple] = {}
-        self._drawn: dict[tuple, tuple] = {}  # by relation and columns: (number of tuples, sample of the columns)
-        self._shares: dict[
-            tuple[str, Order], tuple[int, float]
-        ] = {}  # by relation and columns: (number of tuples, fraction that is distinct in the columns)
-        self._projections: dict[tuple[str, Order], tuple[list[Block], list[Block]]] = {}  # (blocks, their projections)
+        # Caches by relation and columns. Each entry has the number of tuples, or the blocks, for which it was made.
+        self._distinct_counts: dict[tuple[str, int], tuple[int, float]] = {}
+        self._fanouts: dict[tuple, tuple] = {}
+        self._samples: dict[tuple, tuple] = {}
+        self._shares: dict[tuple[str, Order], tuple[int, float]] = {}  # the fraction that is distinct in the columns
+        self._projections: dict[tuple[str, Order], tuple[list[Block], list[Block]]] = {}
         self.cache: dict = {}  # a cache for tries and filters built by steps
         self.position = 0, 1
         self.streams: dict[str, Derivation] = {}  # of relations whose only reader folds their tuples as they are made
@@ -71,34 +68,33 @@ class Database:
         return Table(relation.arity, reduction=reduction_of(relation, self.values, partial(self._value_order, name)))
 
     def _value_order(self, name: str, columns: list[np.ndarray]) -> np.ndarray:
-        """Sort tuples as they are written: by value, symbols and records by their text. Ids depend on the order of reading."""
+        """Return the order (n,) that sorts tuples, given as columns, by value: symbols and records by their text, as their ids
+        depend on the order of reading."""
         attributes = zip(columns, self.program.relations[name].attributes, strict=True)
         types, style = BUILT_IN | self.program.types, ReadableStyle()
         keys = [keyed_column(column, type_, types, self.values, style)[1] for column, (_, type_) in attributes]
         return np.lexsort(keys[::-1])
 
     def load(self, relation: str, columns: np.ndarray) -> int:
-        """Insert facts, as columns (arity, n)."""
-        size = columns.shape[1]
-        return self.tables[relation].insert(list(columns), size)
+        """Insert facts, given as columns (arity, n). Return the number of new ones."""
+        return self.tables[relation].insert(list(columns), columns.shape[1])
 
     def blocks(self, relation: str, part: str, order):
-        """Return the blocks of a part of a relation in a column order. An order of only some columns stands for their
-        projection."""
+        """Return the blocks of a part of a relation in a column order. A shorter order stands for a projection."""
         if part == "all" and len(order) < self.tables[relation].arity:
             return self._projection(relation, order)
         return self.tables[relation].blocks(part, order)
 
     def _projection(self, relation: str, order: Order) -> list[Block]:
-        """The distinct values of some columns of a relation, as a block that is made again once the relation has changed."""
+        """Return the distinct values of some columns of a relation as a block, which is cached until the relation changes."""
         table = self.tables[relation]
-        given = table.blocks("all", table.home)
-        of, made = self._projections.get((relation, order), ([], []))
-        if len(of) != len(given) or any(one is not other for one, other in zip(of, given, strict=True)):
-            parts = [table.from_home(block, order) for block in given]
-            made = [merge_blocks(parts, parts[0].packing)] if parts else []
-            self._projections[relation, order] = given, made
-        return made
+        blocks = table.blocks("all", table.home)
+        projected_blocks, projection = self._projections.get((relation, order), ([], []))
+        if list(map(id, projected_blocks)) != list(map(id, blocks)):
+            parts = [table.from_home(block, order) for block in blocks]
+            projection = [merge_blocks(parts, parts[0].packing)] if parts else []
+            self._projections[relation, order] = blocks, projection
+        return projection
 
     def repays_index(self, relation: str, bindings: float) -> bool:
         """True if an index that only one rule searches is worth building; see `planning.joins.body.DriverDatabase`. bindings:
@@ -160,7 +156,7 @@ class Database:
             return self.on_partitions[relation].columns()
         parts = self.parts(relation)
         columns = np.empty((self.program.relations[relation].arity, sum(part.size for part in parts)), np.int64)
-        fill_parts(parts, lambda part, begin: part.into_columns(columns, begin))
+        _for_each_part(parts, lambda part, begin: part.into_columns(columns, begin))
         return columns
 
     def rows(self, relation: str) -> np.ndarray:
@@ -169,7 +165,7 @@ class Database:
             return self.on_partitions[relation].rows()
         parts = self.parts(relation)
         rows = np.empty((sum(part.size for part in parts), self.program.relations[relation].arity), np.int64)
-        fill_parts(parts, lambda part, begin: part.into_rows(rows, begin))
+        _for_each_part(parts, lambda part, begin: part.into_rows(rows, begin))
         return rows
 
     def parts(self, relation: str) -> list[Part]:
@@ -195,21 +191,21 @@ class Database:
                 self.tables[name].settle()
 
     def place(self, name: str, relation, cluster) -> None:
-        """Replace the table of a relation by its tuples on the partitions."""
+        """Make `relation`, on the partitions, the contents of the relation of a name; its table is then empty."""
         from semi_naive.running.relations.on_partitions import OnPartitions
 
         self.on_partitions[name] = OnPartitions(relation, cluster)
         self.tables[name] = self.empty_table(name)
 
     def partitioned(self, name: str) -> PartitionedRelation | None:
-        """Return a relation that has indexes on the partitions."""
+        """Return the indexes of a relation on the partitions; None if it has none."""
         found = self.on_partitions.get(name)
         return found.partitioned if found else None
 
     def forget_sizes(self, relation: str) -> None:
         """Drop estimates that were made before the relation had its tuples."""
-        for key in [key for key in self._distinct if key[0] == relation]:
-            del self._distinct[key]
+        for key in [key for key in self._distinct_counts if key[0] == relation]:
+            del self._distinct_counts[key]
 
     # -- estimates for join orders
 
@@ -221,19 +217,19 @@ class Database:
         return table.delta_size if part == "delta" else table.count
 
     def join_fanout(self, relation: str, columns: tuple[int, ...], other: str, places: tuple[int, ...]) -> float:
-        """Estimate how many tuples of another relation a tuple joins with on some columns. With skew that is more than the
-        average over all values. It is computed from a sample if there are many tuples, and cached."""
+        """Estimate how many tuples of `other` a tuple of `relation` joins with. With skew that is more than the average over
+        all values. columns, places: the joined columns of `relation` and of `other`. Cached until a size doubles or halves."""
         if {relation, other} & self.on_partitions.keys():
             return alone(self, other, places)
         counts, key = (self.count(relation), self.count(other)), (relation, columns, other, places)
-        known = self._met.get(key)
+        known = self._fanouts.get(key)
         if known is None or not all(old / 2 <= new <= 2 * old for old, new in zip(known[0], counts, strict=True)):
-            self._met[key] = counts, partners(self.tables[relation], columns, self.tables[other], places)
-        return self._met[key][1]
+            self._fanouts[key] = counts, average_partners(self.tables[relation], columns, self.tables[other], places)
+        return self._fanouts[key][1]
 
     def fewest_fanout(self, relation: str, sides) -> float | None:
-        """Estimate the fewest tuples that a tuple meets in any of several relations. sides: (column, other relation, its
-        column). None if one is on the partitions."""
+        """Estimate the least number of tuples that a tuple joins with in any of several relations. sides: (column, other
+        relation, its column). None if one is on the partitions."""
         if {relation, *(other for _, other, _ in sides)} & self.on_partitions.keys():
             return None
         return fewest_partners(self.tables[relation], [(column, self.tables[other], at) for column, other, at in sides])
@@ -244,35 +240,35 @@ class Database:
         if relation in self.on_partitions:
             return None
         count, columns = self.count(relation), tuple(column for column, _ in constants)
-        drawn = self._drawn.get((relation, columns))
-        if drawn is None or not drawn[0] / 2 <= count <= 2 * drawn[0]:
-            sample = drawn_columns(self.tables[relation], columns, 0, FANOUT_SAMPLE_TUPLES)
-            self._drawn[relation, columns] = drawn = count, sample
+        sampled_count, sample = self._samples.get((relation, columns), (-1, []))
+        if not sampled_count / 2 <= count <= 2 * sampled_count:
+            sample = draw_columns(self.tables[relation], columns, 0, FANOUT_SAMPLE_TUPLES)
+            self._samples[relation, columns] = count, sample
         wanted = [int(evaluate(value, {}, 1, self.values)[0]) for _, value in constants]
-        return estimate_matching(drawn[1], wanted, count)
+        return estimate_matching(sample, wanted, count)
 
     def sample(self, relation: str, draw: int) -> tuple[list[np.ndarray], float]:
-        """Return a sample of a relation's tuples as columns, and its share of all; empty for a relation on the partitions."""
-        return ([], 0.0) if relation in self.on_partitions else drawn_tuples(self.tables[relation], draw)
+        """Return (columns of a sample of a relation's tuples, fraction of the tuples in it); ([], 0.0) for a relation on the
+        partitions. draw: the seed."""
+        return ([], 0.0) if relation in self.on_partitions else draw_tuples(self.tables[relation], draw)
 
     def distinct(self, relation: str, column: int) -> float:
-        """Estimate the number of distinct values of a column, from a sample if there are many tuples. The estimate is renewed
-        if the relation's size doubles or halves."""
+        """Estimate the number of distinct values of a column, from a sample if there are many tuples. Cached until the size of
+        the relation doubles or halves."""
         count = self.count(relation)
-        known = self._distinct.get((relation, column))
-        if known and known[0] / 2 <= count <= 2 * known[0]:
-            return known[1]
+        counted, estimate = self._distinct_counts.get((relation, column), (-1, 0.0))
+        if counted / 2 <= count <= 2 * counted:
+            return estimate
         if relation in self.on_partitions:
             estimate = self.on_partitions[relation].distinct(column)
         else:
             estimate = distinct_values(self.tables[relation], column)
-        self._distinct[relation, column] = count, estimate
+        self._distinct_counts[relation, column] = count, estimate
         return estimate
 
 
-def fill_parts(parts: list[Part], put: Callable[[Part, int], None]) -> None:
-    """Call `put(part, begin)` for every part, where `begin` is the number of tuples in earlier parts; in threads if there are
-    several."""
+def _for_each_part(parts: list[Part], put: Callable[[Part, int], None]) -> None:
+    """Call `put(part, begin)` for every part, with the number of tuples in earlier parts; in threads for several."""
     begins = np.cumsum([0] + [part.size for part in parts]).tolist()
 
     def fill(number: int) -> None:

@@ -9,7 +9,7 @@ from semi_naive.ra.partitions.partitioned import PartitionedRelation
 
 
 def deal_tuples(cluster, relations: dict[str, PartitionedRelation], blocks: dict) -> None:
-    """Send tuples to their home partitions by one job, and insert those that are unknown there. blocks: see `DealHome`."""
+    """Send tuples to their home partitions by one job, and insert the new ones. blocks: see `DealHome`."""
     bring_home(cluster, relations, DealHome(relations, blocks, cluster.jobs.partitions))
 
 

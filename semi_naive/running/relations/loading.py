@@ -33,34 +33,32 @@ class FactLoader:
     pushdown: Mapping[str, Pushdown]
 
     def add_all(self, sources: Iterable[tuple[str, Source]]) -> None:
-        """Add the facts of sources to their relations, in this order; files are read on all cores meanwhile."""
+        """Add the facts of (relation, source) pairs in their order. The driver reads several files at a time, on all cores."""
         pushed = self.pushdown
         sources = ((name, source.with_pushdown(pushed[name]) if name in pushed else source) for name, source in sources)
-        for name, source, pieces in in_threads(self._prepared, self._each(sources)):
+        for name, source, pieces in in_threads(self._prepare, self._readable_parts(sources)):
             self._add(name, source, pieces)
 
-    def _each(self, sources: Iterable[tuple[str, Source]]) -> Iterator[tuple[str, Source, bool]]:
-        """Yield each source, and True if tasks read it. A source that they do not read as a whole is split into its files."""
+    def _readable_parts(self, sources: Iterable[tuple[str, Source]]) -> Iterator[tuple[str, Source, bool]]:
+        """Yield (relation, source, True if tasks read it). A source for the driver is split into its files."""
         for name, source in sources:
-            spread = self._may_spread(name, source)
-            parts = (source,) if spread else source.members()
-            yield from ((name, one, spread or self._may_spread(name, one)) for one in parts)
+            for_tasks = self._is_for_tasks(name, source)
+            for part in [source] if for_tasks else source.members():
+                yield name, part, for_tasks or self._is_for_tasks(name, part)
 
     @staticmethod
-    def _prepared(given: tuple[str, Source, bool]) -> tuple:
-        """Return the relation's name, the source, and a function that makes its columns in pieces; None if tasks read it."""
-        name, source, spread = given
-        return name, source, None if spread else source.prepared()
+    def _prepare(part: tuple[str, Source, bool]) -> tuple:
+        """Return (relation, source, a function that makes its columns in pieces; None if tasks read it)."""
+        name, source, for_tasks = part
+        return name, source, None if for_tasks else source.prepared()
 
-    def _add(self, name: str, source: Source, pieces) -> None:
-        """Add the facts of a source to a relation. `pieces`: the function that makes its columns, if the driver reads it; one
-        piece is in memory at a time.
+    def _add(self, name: str, source: Source, make_pieces) -> None:
+        """Add the facts of a source to a relation. make_pieces: see `_prepare`; one piece is in memory at a time.
 
-        If it is None, Spark's tasks read, type and deal the facts: a DataFrame, or files from 64 MB with more than
-        `Config.local_tuples` tuples. Then no row passes through the driver; only distinct symbols do, as Arrow, to be numbered.
+        If tasks read the source, no row passes through the driver; only distinct symbols do, as Arrow, to be numbered.
         """
-        if pieces is not None:
-            for columns in pieces(self.values):
+        if make_pieces is not None:
+            for columns in make_pieces(self.values):
                 self.add_columns(name, source.needed(columns, self.values))
         else:
             from semi_naive.running.relations.loading_by_tasks import TaskLoader
@@ -77,13 +75,14 @@ class FactLoader:
 
         deal_columns(self.cluster, name, relation, columns)
 
-    def _may_spread(self, name: str, source: Source) -> bool:
-        """True if tasks read a source: it is large, and its relation need not be in the driver."""
+    def _is_for_tasks(self, name: str, source: Source) -> bool:
+        """True if tasks read a source: a DataFrame, or files from 64 MB, with more than `Config.local_tuples` tuples, of a
+        relation that need not be in the driver."""
         relation = self.program.relations[name]
-        here = not relation.plain or f"{name}@known" in self.program.relations
+        must_be_in_driver = not relation.plain or f"{name}@known" in self.program.relations
         try:
-            if here or not (source.can_spread and source.large):
+            if must_be_in_driver or not (source.can_spread and source.large):
                 return False
             return name in self.database.on_partitions or (source.rows() or np.inf) > (self.config.local_tuples or 0)
-        except BadInput:  # which reading it says, when it is its turn
+        except BadInput:  # raised again when the source is read, in the order of the sources
             return False

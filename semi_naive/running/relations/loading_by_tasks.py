@@ -19,7 +19,7 @@ from semi_naive.running.relations.dealing import bring_home
 
 
 class TaskLoader:
-    """The part of a run's `FactLoader` that uses tasks."""
+    """The part of a run's `FactLoader` that uses Spark's tasks."""
 
     def __init__(self, loader):
         self.program, self.database, self.cluster = loader.program, loader.database, loader.cluster
@@ -33,7 +33,7 @@ class TaskLoader:
             self._add_file(name, source)
 
     def _add_file(self, name: str, source: File) -> None:
-        """Load a file by tasks, each reading a span of it. A file that only this host has is read here."""
+        """Load a file by tasks, each reading a span of it; a file that other hosts lack is read by the driver."""
         spans = source.spans()
         records = self.cluster.sc.parallelize(spans, max(1, len(spans)))
         try:
@@ -41,13 +41,12 @@ class TaskLoader:
         except BadInput as fault:
             if self.cluster.local or fault.message != "no such file" or not os.path.exists(fault.file):
                 raise
-            self.add_columns(name, source.columns(self.values))  # it is on this host only
+            self.add_columns(name, source.columns(self.values))
 
     def _add_frame(self, name: str, source: SparkFrame) -> None:
-        """Load a DataFrame. It is evaluated once and cached, unless all columns are numbers and its rows can be sent
-        immediately."""
+        """Load a DataFrame. It is evaluated once and cached, unless it has only numbers and can be sent immediately."""
         records = frame_parts(source)
-        if not self.config.local_tuples and not self._symbols(name):
+        if not self.config.local_tuples and not self._symbol_columns(name):
             return self._deal(name, source, records, None)
         from pyspark import StorageLevel
 
@@ -57,20 +56,21 @@ class TaskLoader:
             if rows > (self.config.local_tuples or 0) or name in self.database.on_partitions:
                 return self._deal(name, source, records, None)
             for part in records.collect():
-                self.add_columns(name, part.numbered(self._symbols(name), self.values))
+                self.add_columns(name, part.numbered(self._symbol_columns(name), self.values))
         finally:
             records.unpersist()
 
-    def _symbols(self, name: str) -> list[int]:
-        return [at for at, kind in enumerate(self.program.relations[name].kinds) if kind == Kind.SYMBOL]
+    def _symbol_columns(self, name: str) -> list[int]:
+        return [column for column, kind in enumerate(self.program.relations[name].kinds) if kind == Kind.SYMBOL]
 
     def _deal(self, name: str, source: Source, records, read) -> None:
-        """Have the tasks read `records`, an RDD, and deal the tuples to the relation's buckets: one job, two with symbols."""
-        symbols, values = self._symbols(name), None
+        """Have tasks read a source, and send the tuples to the relation's buckets: one job, or two if it has symbols. records:
+        an RDD of the parts of the source; read: a function that reads a part, or None if the records are tuples already."""
+        symbols, values = self._symbol_columns(name), None
         if symbols:
-            self._survey(source, records, read)
+            self._number_strings(source, records, read)
             values = self.cluster.share_values(self.values, more=True)
-        relation = self._placed(name)
+        relation = self._relation_on_partitions(name)
         results = bring_home(self.cluster, {name: relation}, SendParts(relation, read, symbols, values), records)
         relation.settle()
         self._check(source, results)
@@ -78,7 +78,7 @@ class TaskLoader:
             self.values.learn(report.facts["made"])
         self.database.place(name, relation, self.cluster)
 
-    def _survey(self, source: Source, records, read) -> None:
+    def _number_strings(self, source: Source, records, read) -> None:
         """Number the strings of a source. Each of them passes through the driver once, as Arrow."""
         found = self.cluster.jobs.job(SendSymbols(read, self.cluster.jobs.partitions), UniteSymbols(), source=records)
         self._check(source, found)
@@ -87,11 +87,12 @@ class TaskLoader:
 
     @staticmethod
     def _check(source: Source, results) -> None:
+        """Raise BadInput for the first fault that tasks have found in a source."""
         read = [r for r in results if isinstance(r, Report) and r.phase == "read"]
         check_reports(source, [(report.received, report.facts["fault"]) for report in read])
 
-    def _placed(self, name: str) -> PartitionedRelation:
-        """The relation on the partitions, in buckets of its first column."""
+    def _relation_on_partitions(self, name: str) -> PartitionedRelation:
+        """Return a relation on the partitions; one of the driver is moved there, into buckets of its first column."""
         if known := self.database.partitioned(name):
             return known
         arity = self.program.relations[name].arity

@@ -44,23 +44,23 @@ class LocalJobs:
                 inputs[destination].append(record)
         return self._everywhere(last, inputs)
 
-    def pieces(self, task, pieces: list, tell: Callable[..., None] | None = None) -> list:
+    def pieces(self, task, pieces: list, report_progress: Callable[..., None] | None = None) -> list:
         """Run a task on pieces of work like `PartitionedJobs.pieces`."""
         self.ran += 1
-        return self._everywhere(task, [[piece] for piece in pieces], tell)
+        return self._everywhere(task, [[piece] for piece in pieces], report_progress)
 
-    def _everywhere(self, task, inputs: list, tell: Callable[..., None] | None = None) -> list:
-        """Run a task on the inputs of all partitions, and return the concatenated results. tell: a progress callback, called
+    def _everywhere(self, task, inputs: list, report_progress: Callable[..., None] | None = None) -> list:
+        """Run a task on the inputs of all partitions, and return the concatenated results. `report_progress` is called
         with the number of finished partitions as `done`."""
         results = []
         for done, records in enumerate(self._each(task, enumerate(inputs)), 1):
             results += records
-            if tell:
-                tell(1, 0, 0, done=done, total=len(inputs))
+            if report_progress:
+                report_progress(1, 0, 0, done=done, total=len(inputs))
         return results
 
     def _each(self, task, inputs: Iterable[tuple[int, Any]]) -> Iterable[list]:
-        """The results on each partition. A task has state of its own while it runs, so each thread has a copy."""
+        """Yield the results of a task on each partition. A task has state while it runs, so each thread gets a copy of it."""
         if self.threads == 1:
             return (self.run(task, partition, list(records)) for partition, records in inputs)
         return in_threads(lambda each: self.run(copy.copy(task), each[0], list(each[1])), inputs, self.threads)

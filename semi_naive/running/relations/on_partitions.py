@@ -22,11 +22,11 @@ from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.spread import Spread
 
 
-def unless_lost(made: Iterator) -> Iterator:
-    """Yield records that this process reads of runs; raise RunsLost if a run is missing."""
+def unless_lost(records: Iterator) -> Iterator:
+    """Yield records that this process reads from runs. Raises RunsLost in place of RunMissing, as tasks do."""
     try:
-        yield from made
-    except RunMissing as missing:  # raised in this process, not in a task
+        yield from records
+    except RunMissing as missing:
         raise RunsLost(str(missing)) from None
 
 
@@ -45,18 +45,18 @@ class ReadableRelation(Spread):
         raise NotImplementedError
 
     @property
-    def finer(self) -> tuple[Any, int]:
-        """The relation and its number of pieces, divided for the threads of this process."""
+    def _thread_pieces(self) -> tuple[Any, int]:
+        """(relation, number of pieces): the relation in pieces that are small enough for the threads of this process."""
         return self.relation, self.pieces
 
-    def each(self, make: Callable, streaming: bool = False) -> Iterator:
-        """Yield the results of `make` for columns (arity, n) of some million tuples at a time, unordered.
+    def map_columns(self, make: Callable, streaming: bool = False) -> Iterator:
+        """Yield the results of `make` for columns (arity, n) of about a million tuples at a time, in no order.
 
         On a cluster `make` is pickled, and its results are collected from all hosts at once; if `streaming`, from some
         partitions at a time, so that this process never holds many.
         """
         if self.cluster.local:
-            relation, pieces = self.finer
+            relation, pieces = self._thread_pieces
             chunks = (chunk for piece in range(pieces) for chunk in chunks_of(relation, piece))
             made = in_threads(lambda chunk: [make(columns) for columns in read_columns(relation, chunk)], chunks)
             return unless_lost(chain.from_iterable(made))
@@ -66,8 +66,7 @@ class ReadableRelation(Spread):
         raise NotImplementedError
 
     def frame(self, make: Callable, schema):
-        """Return a Spark DataFrame of the Arrow record batches that `make` returns; Spark reads the tuples when it needs
-        them."""
+        """Return a Spark DataFrame of the Arrow record batches that `make` returns; Spark reads them when needed."""
         raise NotImplementedError
 
     def columns(self) -> np.ndarray:
@@ -77,43 +76,42 @@ class ReadableRelation(Spread):
         def put(some: np.ndarray, begin: int) -> None:
             columns[:, begin : begin + some.shape[1]] = some
 
-        self._place(put)
+        self._collect_into(put)
         return columns
 
     def source(self) -> Blocks | ColumnRows:
-        """Return all tuples, to be read in order: the runs themselves if this process can read them, else columns collected to
-        it."""
+        """Return all tuples, to be read in order: the runs if this process can read them, else columns collected to it."""
         return ColumnRows(self.columns())
 
-    def some(self) -> Iterator[np.ndarray]:
-        """Yield columns of some tuples at a time, read when they are needed; nothing if tasks run on other hosts."""
-        relation, pieces = self.finer
+    def local_columns(self) -> Iterator[np.ndarray]:
+        """Yield columns (arity, n) of some tuples at a time, read as they are needed; nothing if tasks run on other hosts."""
+        relation, pieces = self._thread_pieces
         pieces = pieces if self.cluster.local else 0
         chunks = (chunk for piece in range(pieces) for chunk in chunks_of(relation, piece))
         return unless_lost(columns for chunk in chunks for columns in read_columns(relation, chunk))
 
-    def rows(self, of: Callable[[np.ndarray], np.ndarray] = np.asarray) -> np.ndarray:
-        """Collect the tuples as rows (n, arity). `of` converts the columns first."""
+    def rows(self, convert: Callable[[np.ndarray], np.ndarray] = np.asarray) -> np.ndarray:
+        """Collect the tuples as rows (n, arity). convert: applied to columns (arity, n) first."""
         rows = np.empty((self.count, self.relation.arity), np.int64)
 
         def put(some: np.ndarray, begin: int) -> None:
-            rows[begin : begin + some.shape[1]] = of(some).T
+            rows[begin : begin + some.shape[1]] = convert(some).T
 
-        self._place(put)
+        self._collect_into(put)
         return rows
 
-    def _place(self, put: Callable[[np.ndarray, int], None]) -> None:
+    def _collect_into(self, put: Callable[[np.ndarray, int], None]) -> None:
         """Call `put(columns, begin)` for parts of all tuples, where `begin` is the number of tuples in earlier parts. If all
-        hosts are this one, it is called in the threads that read the tuples."""
-        end, alone = 0, threading.Lock()
+        tasks run on this host, it is called by the threads that read the tuples."""
+        end, lock = 0, threading.Lock()
 
         def place(columns: np.ndarray) -> None:
             nonlocal end
-            with alone:
+            with lock:
                 begin, end = end, end + columns.shape[1]
             put(columns, begin)
 
-        for columns in self.each(place if self.cluster.local else np.asarray):
+        for columns in self.map_columns(place if self.cluster.local else np.asarray):
             if columns is not None:
                 place(columns)
 
@@ -133,10 +131,10 @@ class InRuns(ReadableRelation):
     @property
     def paths(self) -> set[str]:
         """The paths of the runs of all indexes."""
-        return {stored.run.path for blocks in self.every for stored in blocks}
+        return {stored.run.path for blocks in self.blocks_of_all_indexes for stored in blocks}
 
     @property
-    def every(self) -> Parts:
+    def blocks_of_all_indexes(self) -> Parts:
         """The blocks of all indexes, by partition."""
         return self.blocks
 
@@ -163,7 +161,7 @@ class OnPartitions(InRuns):
         return self.relation.home.full
 
     @property
-    def every(self) -> Parts:
+    def blocks_of_all_indexes(self) -> Parts:
         return [[one for index in self.relation.indexes for one in index.full[p]] for p in range(self.pieces)]
 
     @property
@@ -175,7 +173,6 @@ class OnPartitions(InRuns):
         return max(1.0, float(self.count) ** (1 / max(1, self.relation.arity)))
 
     def source(self) -> Blocks | ColumnRows:
-        """Return the tuples: the mapped runs, if all are on this host, else columns collected from the others."""
         if not self.cluster.local:
             return super().source()
         try:
@@ -184,7 +181,7 @@ class OnPartitions(InRuns):
             raise RunsLost(str(missing)) from None
 
     def in_row_order(self, kinds) -> bool:
-        """True if this process sees the runs, and they are sorted in the order of the rows."""
+        """True if the runs are on this host, and sorted in the order of the rows. kinds: of the columns."""
         source = self.source() if self.cluster.local else None
         return isinstance(source, Blocks) and source.in_row_order(kinds)
 
@@ -222,8 +219,8 @@ class Remade(ReadableRelation):
         return self.relation.pieces
 
     @property
-    def finer(self):
-        pieces = max(self.pieces, self.count // YIELDED_TUPLES)  # threads hand over what they have made when a piece is done
+    def _thread_pieces(self):
+        pieces = max(self.pieces, self.count // YIELDED_TUPLES)  # a thread keeps the tuples of a piece until it is done
         return replace(self.relation, pieces=pieces), pieces
 
     def distinct(self, column: int) -> float:

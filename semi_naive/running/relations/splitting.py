@@ -26,8 +26,8 @@ from semi_naive.running.relations.database import Database
 
 LOOKUPS_PER_COPY = 8  # searches for a tuple from which sending a copy of it is worthwhile
 # A partition's share of the work in one bucket from which it is heavy: lighter ones average out to 1.2× the mean.
-HEAVY = 1 / 16
-UNEVEN = 2  # ratio to an average bucket from which a bucket is heavy: less may be chance
+HEAVY_SHARE = 1 / 16
+HEAVY_RATIO = 2  # ratio to an average bucket from which a bucket is heavy: less may be chance
 
 
 def split_heavy_buckets(
@@ -51,7 +51,7 @@ def split_heavy_buckets(
     loads = placement.loads(work)
     if loads.max() <= tolerance * loads.mean():
         return placement, []
-    heavy = np.flatnonzero(work > max(HEAVY / placement.partitions, UNEVEN / placement.buckets) * work.sum())
+    heavy = np.flatnonzero(work > max(HEAVY_SHARE / placement.partitions, HEAVY_RATIO / placement.buckets) * work.sum())
     heavy = heavy[np.argsort(sizes[heavy] / work[heavy], kind="stable")]
     copied = work[heavy] >= LOOKUPS_PER_COPY * placement.partitions * sizes[heavy]
     copied &= np.cumsum(sizes[heavy]) * (placement.partitions - 1) <= sizes.sum()
@@ -62,7 +62,7 @@ def split_heavy_buckets(
 
 
 def frequencies(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct values of a column, ascending, and how often each occurs.
+    """Return (distinct values of a column, ascending; the number of times that each occurs).
 
     >>> [part.tolist() for part in frequencies(np.array([5, 3, 5]))]
     [[3, 5], [1, 2]]
@@ -73,8 +73,7 @@ def frequencies(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def matches(values: np.ndarray, others: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Return how often each value occurs in another column, which is given by its distinct values, ascending, and their
-    counts."""
+    """Return the number of times that each value occurs in another column, given by its `frequencies`: others, counts."""
     if not others.size:
         return np.zeros(values.size, np.int64)
     places = np.minimum(np.searchsorted(others, values), others.size - 1)
@@ -106,5 +105,8 @@ def joined_columns(bodies, others: Iterable[Index] = ()) -> dict[Index, frozense
         for step in (step for step in body.derivation.steps if isinstance(step, Count) and step.keys):
             places = columns_of.setdefault((step.relation, step.order), set())
             if isinstance(key := step.keys[0], Var):
-                places |= {(atom.relation, at) for atom in atoms for at, term in enumerate(atom.args) if term == key}
-    return {index: frozenset(places - {(index[0], index[1][0])}) or frozenset(places) for index, places in columns_of.items()}
+                places |= {(atom.relation, column) for atom in atoms for column, term in enumerate(atom.args) if term == key}
+    found = {}
+    for (relation, order), places in columns_of.items():
+        found[relation, order] = frozenset(places - {(relation, order[0])}) or frozenset(places)
+    return found

@@ -4,9 +4,7 @@ from typing import Any
 
 
 class Spread:
-    """A relation whose tuples are not in the driver's memory. Its subclasses are in `on_partitions`, which most runs do not
-    import.
-    """
+    """A relation whose tuples are not in the driver's memory. Subclasses are in `on_partitions`, for runs that need them."""
 
     partitioned: Any = None  # the relation with indexes on the partitions, if it has any
 

@@ -27,8 +27,8 @@ from semi_naive.running.relations.splitting import split_heavy_buckets
 
 @dataclass
 class Statics:
-    """The indexes that one stratum reads. map: the bucket map of partitioned indexes; met: for each index whose heavy buckets
-    are split, the columns that its first column is joined with (`running.relations.splitting`).
+    """The indexes that one stratum reads of relations of other strata. map: the bucket map of partitioned indexes; met: for
+    each index whose heavy buckets are split, the columns that its first column is joined with (`relations.splitting`).
     """
 
     database: Database
@@ -41,12 +41,12 @@ class Statics:
     met: dict[Index, frozenset[tuple[str, int]]] = field(default_factory=dict)
 
     def prepare(self, body: PlannedBody, iteration: int) -> None:
-        """Make the indexes that a body searches, as far as they are not there."""
-        self._rescan(body)
-        self.ensure(searched_indexes(body.derivation.steps), iteration)  # `body.searched` is of before
+        """Make the missing indexes that a body searches."""
+        self._reuse_scanned_index(body)
+        self.ensure(searched_indexes(body.derivation.steps), iteration)  # `body.searched` may be outdated
 
     def ensure(self, indexes: set[Index], iteration: int) -> None:
-        """Make indexes, as far as they are not there."""
+        """Make those of some indexes that are missing."""
         wanted: dict[str, dict] = {}
         for relation, order in sorted(indexes):
             index = relation, order
@@ -64,8 +64,8 @@ class Statics:
         found = self.partitioned.get(index[0])
         return found.index(index[1]) if found else None
 
-    def _rescan(self, body: PlannedBody) -> None:
-        """Have a body that reads all of a partitioned relation read an index that is there already, in place of one more."""
+    def _reuse_scanned_index(self, body: PlannedBody) -> None:
+        """Let a body that scans a partitioned relation read an existing index in place of a missing one."""
         scan = next((step for step in body.derivation.steps if isinstance(step, Join)), None)
         if scan is None or scan.part != "share" or scan.keys or (scan.relation, scan.order) not in self.placing.partitioned:
             return
@@ -78,20 +78,20 @@ class Statics:
     def _replicate(self, index: Index, iteration: int) -> None:
         """Write an index to a file on every host."""
         relation, order = index
-        if not order:  # a test of whether the relation has a tuple
+        if not order:  # the body tests only if the relation has a tuple
             stored = self.cluster.share(relation, Block.of([], min(1, self.database.count(relation))))
         elif relation in self.database.on_partitions:
-            stored = self._gathered(self.database.on_partitions[relation], order)
+            stored = self._replicated_blocks(self.database.on_partitions[relation], order)
         else:
             blocks = [block for block in self.database.blocks(relation, "all", order) if block.size]
             stored = self.cluster.share(relation, merged_as(blocks, len(order))) if blocks else []
         self.replicated[index] = stored
         tuples = [sum(handle.size for handle in stored)] * self.map.partitions
-        self._tell(index, "replicated", sum(8 * handle.run.words for handle in stored), tuples, iteration)
+        self._record_placing(index, "replicated", sum(8 * handle.run.words for handle in stored), tuples, iteration)
 
-    def _gathered(self, spread, order) -> list[StoredBlock]:
-        """Return blocks, readable on every host, of a relation on the partitions: every partition sorts its tuples and writes
-        them. If all partitions are on this host, an existing index in the order is read directly."""
+    def _replicated_blocks(self, spread, order) -> list[StoredBlock]:
+        """Return blocks of a relation on the partitions, in an order, that every host can read. If all partitions are on this
+        host, an existing index in the order is used, or every partition sorts its tuples and writes them."""
         relation = getattr(spread, "relation", None)
         if relation is None or not self.cluster.local:
             columns = spread.columns()
@@ -110,9 +110,9 @@ class Statics:
         sources, missing = {}, {}
         for name, orders in wanted.items():
             if name not in self.partitioned:
-                self.partitioned[name] = self._begun(name, orders, iteration)
+                self.partitioned[name] = self._with_reusable_indexes(name, orders, iteration)
             known = self.partitioned[name]
-            missing[name] = [self._empty(name, order, keys) for order, keys in orders.items() if not known.index(order)]
+            missing[name] = [self._empty_index(name, order, keys) for order, keys in orders.items() if not known.index(order)]
             if missing[name]:
                 sources[name] = self._source(name)
         if not sources:
@@ -131,12 +131,13 @@ class Statics:
             for index in found:
                 if index.copies:
                     self._copy(name, index)
-                self._told((name, index.order), index, iteration)
+                self._record_partitioned((name, index.order), index, iteration)
 
-    def _empty(self, name: str, order, keys: int) -> PartitionedIndex:
-        """Return an empty partitioned index. Heavy buckets are split or copied if its first column is joined with columns in
-        `met`."""
-        if (name, order) not in self.met or keys > 1 or len(order) != 2:  # of more columns, a value would be on several
+    def _empty_index(self, name: str, order, keys: int) -> PartitionedIndex:
+        """Return an empty partitioned index. Heavy buckets are split or copied if `met` has columns for it."""
+        if (
+            (name, order) not in self.met or keys > 1 or len(order) != 2
+        ):  # with more columns a value would be on several partitions
             return PartitionedIndex(order, keys, self.map)
         met, tolerance = self.met[name, order], self.cluster.config.tolerance
         placement, copied = split_heavy_buckets(self.map, self.database, (name, order), met, tolerance)
@@ -151,20 +152,19 @@ class Statics:
         for partition, stored in self.cluster.jobs.job(CopyBuckets(index, to), TakeCopy(self.cluster.root, label)):
             index.copied[partition] = index.copied[partition] + stored
 
-    def _begun(self, name: str, orders: dict, iteration: int) -> PartitionedRelation:
-        """Return a relation with those of its indexes that already are in the required buckets. orders: the required number of
+    def _with_reusable_indexes(self, name: str, orders: dict, iteration: int) -> PartitionedRelation:
+        """Return a relation with those of its existing indexes that are in the required buckets. orders: the required number of
         key columns of each order."""
-        relation = self.database.partitioned(name)
-        made = PartitionedRelation(name, self.database.program.relations[name].arity, [], None, True)
-        if relation is not None:
-            for index in relation.indexes:
-                if index.keys <= orders.get(index.order, -1) and index.map.homes == self.map.homes:
-                    made.indexes.append(replace(index, full=list(index.full)))  # a copy, which may be refined independently
-                    self._told((name, index.order), index, iteration)
-        return made
+        existing = self.database.partitioned(name)
+        relation = PartitionedRelation(name, self.database.program.relations[name].arity, [], None, True)
+        for index in existing.indexes if existing else ():
+            if index.keys <= orders.get(index.order, -1) and index.map.homes == self.map.homes:
+                relation.indexes.append(replace(index, full=list(index.full)))  # a copy, which may be refined independently
+                self._record_partitioned((name, index.order), index, iteration)
+        return relation
 
     def _source(self, name: str):
-        """Return a relation's tuples: the relation on the partitions, or (blocks that every host has, column order)."""
+        """Return the tuples of a relation as `Reorder` reads them: a relation on the partitions, or (blocks, column order)."""
         if relation := self.database.partitioned(name):
             return relation
         order = tuple(range(self.database.program.relations[name].arity))
@@ -176,11 +176,12 @@ class Statics:
         blocks = [block for block in blocks if block.size]
         return (self.cluster.share(name, merged_as(blocks, len(order))) if blocks else []), order
 
-    def _told(self, index: Index, found: PartitionedIndex, iteration: int) -> None:
-        size = sum(8 * one.run.words for part in found.full for one in part)
-        self._tell(index, "partitioned", size, found.map.loads(found.sizes), iteration)
+    def _record_partitioned(self, index: Index, found: PartitionedIndex, iteration: int) -> None:
+        """Record in the trace that an index is on the partitions."""
+        size = sum(8 * stored.run.words for part in found.full for stored in part)
+        self._record_placing(index, "partitioned", size, found.map.loads(found.sizes), iteration)
 
-    def _tell(self, index: Index, how: str, size: int, tuples, iteration: int) -> None:
+    def _record_placing(self, index: Index, how: str, size: int, tuples, iteration: int) -> None:
         """Record in the trace how an index is placed."""
         relation, order = index
         why = self.placing.described(relation, order)

@@ -44,7 +44,8 @@ class Answer(Tuples):
 
     def renamed(self, columns) -> "Answer":
         """Return the relation with other names for its columns."""
-        answer, types = Answer(self._result, self.name), (type_ for _, type_ in self.relation.attributes)
+        answer = Answer(self._result, self.name)
+        types = (type_ for _, type_ in self.relation.attributes)
         answer.relation = replace(self.relation, attributes=tuple(zip(columns, types, strict=True)))
         return answer
 
@@ -78,11 +79,11 @@ class Answer(Tuples):
     @property
     def spark_used(self):
         """The SparkContext of the run; None if it has needed none."""
-        return self._result.cluster.known
+        return self._result.cluster.context
 
     @property
     def stored(self):
-        """The relation on the partitions; None if its tuples are in this process."""
+        """The `ReadableRelation` of tuples on the partitions; None if they are in this process."""
         return self._result.database.on_partitions.get(self.name)
 
     def count(self) -> int:
@@ -101,7 +102,7 @@ class Answer(Tuples):
 
     def arrow_schema(self):
         """The declared names and types, as pyarrow has them."""
-        return self._maker().schema()
+        return self._converter().schema()
 
     def to_arrow(self, dictionaries: bool = False):
         """Return a pyarrow Table with the declared names and types, collected to this process. dictionaries: columns of strings
@@ -120,21 +121,20 @@ class Answer(Tuples):
             raise ValueError(f"{self.name} has no attributes, so it has no batches: see count()")
         self._result.check_open()
         stored = self.stored
-        make = replace(self._maker(for_tasks=stored is not None and not self.here), dictionaries=dictionaries)
+        make = replace(self._converter(for_tasks=stored is not None and not self.here), dictionaries=dictionaries)
         if stored is not None:
-            return stored.each(make, streaming=True)
+            return stored.map_columns(make, streaming=True)
         return in_threads(
             lambda parts: make(columns_of_parts(parts)), neighbouring_parts(self._result.database.parts(self.name))
         )
 
     def to_numpy(self) -> np.ndarray:
-        """Return an array (n, arity), collected to this process: int64, uint64 or float64 if all columns have that type, else
-        of objects."""
+        """Return an array (n, arity) collected to this process: int64, uint64 or float64 if all columns are, else objects."""
         kind, *others = set(self.relation.kinds) or {None}
         if others or kind not in DTYPES:
             return super().to_numpy()
         self._result.check_open()
-        plain, stored = self._maker().plain, self.stored
+        plain, stored = self._converter().plain, self.stored
         rows = plain(self._result.database.rows(self.name)) if stored is None else stored.rows(plain)
         return rows.view(DTYPES[kind])
 
@@ -145,11 +145,13 @@ class Answer(Tuples):
             return super().first(count)
         self._result.check_open()
         parts = (
-            (part.columns() for part in self._result.database.parts(self.name)) if self.stored is None else self.stored.some()
+            (part.columns() for part in self._result.database.parts(self.name))
+            if self.stored is None
+            else self.stored.local_columns()
         )
         found: list[tuple] = []
         for columns in parts:
-            found += self._tuples(self._maker().plain(columns[:, : count - len(found)]))
+            found += self._tuples(self._converter().plain(columns[:, : count - len(found)]))
             if len(found) == count:
                 break
         return found
@@ -159,15 +161,16 @@ class Answer(Tuples):
         return self._tuples(self.encoded()) if self.relation.arity else super().to_list()
 
     def _tuples(self, columns: np.ndarray) -> list[tuple]:
-        """Columns of 64 bits as tuples of Python values."""
+        """Return columns (arity, n) of 64-bit values as tuples of Python values."""
         from semi_naive.running.results.python_values import nested_values
 
-        values, types = self._maker().values, BUILT_IN | self.types
-        found = zip(columns, self.relation.attributes, strict=True)
-        return list(zip(*(nested_values(column, type_, types, values) for column, (_, type_) in found), strict=True))
+        values, types = self._converter().values, BUILT_IN | self.types
+        attributes = zip(columns, self.relation.attributes, strict=True)
+        return list(zip(*(nested_values(column, type_, types, values) for column, (_, type_) in attributes), strict=True))
 
-    def _maker(self, for_spark: bool = False, for_tasks: bool = False) -> "ToArrow":
-        """Return the function that turns columns of `stored`, or of this process's table, into record batches."""
+    def _converter(self, for_spark: bool = False, for_tasks: bool = False) -> "ToArrow":
+        """Return the function that turns columns (arity, n) into record batches. for_spark: with types that Spark has;
+        for_tasks: it can be sent to tasks."""
         from semi_naive.running.results.frames import ToArrow, ToSpark
 
         values = self._result.cluster.share_values(self.values) if for_tasks else self.values
@@ -187,28 +190,27 @@ class Answer(Tuples):
 
     def frame(self):
         """Return the DataFrame of `to_df`; it is valid only as long as the result is referenced."""
-        from semi_naive.running.results.frames import as_spark_has_it
+        from semi_naive.running.results.frames import with_spark_types
 
         self._result.check_open()
         if (connect := active_connect_session()) is not None:
-            return connect.createDataFrame(as_spark_has_it(self.to_arrow()))
+            return connect.createDataFrame(with_spark_types(self.to_arrow()))
         self._result.cluster.start()
         from pyspark.sql import SparkSession
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        if self.stored is None and self._result.cluster.local and self.relation.arity and self.count() > lent.MIN_LENT_TUPLES:
-            return self._result.lent.frame(self._maker(for_spark=True).schema(), map(as_spark_has_it, self.to_batches()))
-        if self.stored is None:
-            return SparkSession.builder.getOrCreate().createDataFrame(as_spark_has_it(self.to_arrow()))
-        return self.stored.frame(
-            self._maker(for_spark=True, for_tasks=True), from_arrow_schema(self._maker(for_spark=True).schema())
-        )
+        schema = self._converter(for_spark=True).schema()
+        if self.stored is not None:
+            return self.stored.frame(self._converter(for_spark=True, for_tasks=True), from_arrow_schema(schema))
+        if self._result.cluster.local and self.relation.arity and self.count() > lent.MIN_LENT_TUPLES:
+            return self._result.lent.frame(schema, map(with_spark_types, self.to_batches()))
+        return SparkSession.builder.getOrCreate().createDataFrame(with_spark_types(self.to_arrow()))
 
     def write(self, path) -> None:
         """Write to a file, by its name: .parquet, or rows of text: .csv with commas, .tsv .facts .txt with tabs; also .gz."""
         from semi_naive.running.results.files import write_answer
 
-        with self._result._paying("write"):
+        with self._result._charged_to("write"):
             write_answer(self, path)
 
     def facts(self):
@@ -244,19 +246,19 @@ class Result(Evaluated, Relations):
     trace: dict = {}
 
     def __init__(self, run):
-        """Take over the relations of a run that has ended: those of the program as written that its passes have left, with all
-        of their facts. Names with @ are relations that passes have added. Runs on the partitions are removed when the result
-        is not used any more."""
+        """Take over the relations of a run that has ended: those of the user's program that planning has kept, unless only a
+        part of their facts was read. Names with @ are of relations that planning has added. Runs on the partitions are
+        removed when the result is not referenced any more."""
         self._run, self.database, self.values, self.cluster = run, run.database, run.values, run.cluster
         self.types, self.directives = run.program.types, run.program.directives
-        written, left = run.asked.relations, run.program.relations
-        held = {name: self.database.count(name) for name in written if name in left and "@" not in name}
-        self.relations = {name: written[name] for name in held if name not in run.compiled.pushdown}
+        written, planned = run.asked.relations, run.program.relations
+        sizes = {name: self.database.count(name) for name in written if name in planned and "@" not in name}
+        self.relations = {name: written[name] for name in sizes if name not in run.compiled.pushdown}
         self.name, self.closed = run.asked.name, False
         self.sandbox = run.asked.sandbox  # the folders to which `write` may write
         self.lent = lent.Lent(self.cluster.config.local_dir)  # files that DataFrames made of the result still read
-        counts = {name: held[name] for name in self.relations}
-        self.trace = run.record(held) | {"result": {"relations": counts, "tuples": sum(counts.values())}}
+        counts = {name: sizes[name] for name in self.relations}
+        self.trace = run.record(sizes) | {"result": {"relations": counts, "tuples": sum(counts.values())}}
         self._finalizer = weakref.finalize(self, _release, self.cluster, list(self.database.on_partitions.values()))
 
     def __getitem__(self, name: str) -> Answer:
@@ -266,19 +268,20 @@ class Result(Evaluated, Relations):
         return Answer(self, name)
 
     def write(self, folder, format: str = "souffle") -> list[str]:
-        """Write every .output into a folder, "-" for standard output, and print every .printsize; the files written.
+        """Write every .output into a folder, or to standard output if it is "-", and print every .printsize. Return the files.
 
-        The files appear together at the end, each whole; if one cannot be written, none is replaced. format: of standard
-        output: "souffle", "table", "tsv", "csv", "json" or "markdown"; the sizes go to standard error then.
+        The files appear together at the end, each whole; if one cannot be written, none is replaced. format: the format of
+        standard output: "souffle", "table", "tsv", "csv", "json" or "markdown". With any but "souffle", sizes are printed to
+        standard error.
         """
         from semi_naive.io.files import atomic_files
 
         self.check_open()
         wanted = [d for d in self.directives if d.kind in ("output", "printsize") and d.relation in self.relations]
         if format != "souffle":
-            with self._paying("write"):
+            with self._charged_to("write"):
                 return self._print(folder, wanted, format)
-        with self._paying("write"), atomic_files():
+        with self._charged_to("write"), atomic_files():
             written = [self._write(directive, str(folder)) for directive in wanted]
         return [path for path in written if path]
 
@@ -297,7 +300,7 @@ class Result(Evaluated, Relations):
         return []
 
     def _write(self, directive, folder: str) -> str | None:
-        """Write one .output or .printsize. Returns the path of the file."""
+        """Write one .output or .printsize. Return the path of the file; None for standard output."""
         from semi_naive.io.results.writing import write
         from semi_naive.running.results.files import write_relation
 
@@ -314,8 +317,8 @@ class Result(Evaluated, Relations):
         return write(directive, relation, self.types, rows, folder, self.values, Options(sandbox=self.sandbox))
 
     @contextmanager
-    def _paying(self, part: str) -> Iterator[None]:
-        """While the block runs, it is a part of the run's account; the trace has its seconds afterwards."""
+    def _charged_to(self, part: str) -> Iterator[None]:
+        """Charge the time of the block to a part of the run's account, and update the trace."""
         try:
             with self._run.account.open(part):
                 yield
@@ -325,8 +328,7 @@ class Result(Evaluated, Relations):
             self.trace["profile"] |= paid
 
     def explain(self) -> str:
-        """Describe the run in the form of `Program.explain`: plans, join orders, indexes, and the time and the tuples of each
-        rule."""
+        """Describe the run in the form of `Program.explain`: plans, join orders, indexes, time and tuples of each rule."""
         from semi_naive.planning.explain.done import explain_run
 
         return explain_run(self._run, self.trace)
@@ -352,11 +354,11 @@ class Result(Evaluated, Relations):
             raise ValueError(f"no proofs: only what the outputs need of the facts was read ({read}); run without only_outputs")
         spread = self.database.on_partitions
         tables = {name: table for name, table in self.database.tables.items() if name not in spread}
-        ruled = {rule.head.relation for rule in self._run.program.rules if not is_fact(rule)}
-        fed = self._run.fed & self.relations.keys()  # of which the facts are not remembered where they are many
-        given = {name: Table(self.relations[name].arity) for name in fed & ruled}
-        given |= {name: tables[name] for name in fed - ruled if name in tables}
-        return Why(self._run.asked.checked, tables, self.values, given | self._run.given, dict(spread))
+        derived = {rule.head.relation for rule in self._run.program.rules if not is_fact(rule)}
+        with_facts = self._run.given_from_outside & self.relations.keys()
+        facts = {name: Table(self.relations[name].arity) for name in with_facts & derived}  # unless they are remembered
+        facts |= {name: tables[name] for name in with_facts - derived if name in tables}
+        return Why(self._run.asked.checked, tables, self.values, facts | self._run.remembered_facts, dict(spread))
 
     def check_open(self) -> None:
         if self.closed:

@@ -12,10 +12,8 @@ MIN_TASK_WRITTEN_TUPLES = 1_000_000  # tuples on the partitions from which tasks
 
 
 def write_answer(answer, path) -> None:
-    """Write the tuples of an `Answer`, in order, whole or not at all; see `write_relation`.
-
-    What is on the partitions goes to .parquet in no order: from a cluster, or to a URI, as a directory of that name that Spark
-    writes in parallel. In .csv strings are quoted, by RFC 4180.
+    """Write the tuples of an `Answer` to a file, whole or not at all: in order, as `write_relation` does, except that tuples on
+    the partitions are written to .parquet in no order. In .csv strings are quoted, by RFC 4180.
     """
     from semi_naive.io.results.outputs import DELIMITERS, output_format  # a program's own .output needs none
 
@@ -33,15 +31,14 @@ def write_answer(answer, path) -> None:
 
 
 def written_by_spark(answer, path) -> bool:
-    """Let Spark write a directory of parquet files if other hosts have the tuples, or the path is a URI. Return True if it
-    did."""
+    """Let Spark write a directory of parquet files, if other hosts have the tuples or the path is a URI. Return True then."""
     from semi_naive.io.results.outputs import output_format, write_frame
 
     path = os.fspath(path)
     elsewhere = "://" in path or (answer.on_partitions and not answer.here)
     if output_format(path)[0] != ".parquet" or not elsewhere:
         return False
-    with written_by(answer, path):
+    with failures_translated(answer, path):
         write_frame(answer.frame(), path)
     return True
 
@@ -53,21 +50,16 @@ def write_relation(answer, path: str, form: Format) -> None:
     hosts, or in another order, are sorted and written by tasks as text or parquet, in pieces of some megabytes that this
     process appends. All others, and those for JSON and SQLite, are collected to this process.
     """
-    with written_by(answer, path):
-        _write_relation(answer, path, form)
-
-
-def written_by(answer, path: str):
-    """Turn failures in the block into errors of the package: of a full disk, of Spark, of memory."""
-    return translate_failures(lambda: answer.spark_used, os.path.dirname(os.path.abspath(path)))
-
-
-def _write_relation(answer, path: str, form: Format) -> None:
-    """Write the tuples by tasks if there are many that are not in this process or not in order; else by this process."""
     spread = answer.stored
     many = spread is not None and spread.partitioned and spread.count > MIN_TASK_WRITTEN_TUPLES
-    if many and form.io in ("file", "parquet") and not spread.in_row_order(answer.relation.kinds):
-        from semi_naive.running.results.pieces import write_pieces
+    with failures_translated(answer, path):
+        if many and form.io in ("file", "parquet") and not spread.in_row_order(answer.relation.kinds):
+            from semi_naive.running.results.pieces import write_pieces
 
-        return write_pieces(answer, spread, path, form)
-    write_file(path, answer.rows(), answer.relation, BUILT_IN | answer.types, answer.values, form)
+            return write_pieces(answer, spread, path, form)
+        write_file(path, answer.rows(), answer.relation, BUILT_IN | answer.types, answer.values, form)
+
+
+def failures_translated(answer, path: str):
+    """Turn failures in the block into errors of the package: of a full disk, of Spark, of memory."""
+    return translate_failures(lambda: answer.spark_used, os.path.dirname(os.path.abspath(path)))

@@ -14,6 +14,7 @@ from semi_naive.ra.spark.replica import Replica
 class ToArrow:
     """A function from columns (arity, n) to a record batch with the declared names and types. Picklable if its values are.
 
+    values: the dictionaries of symbols and records.
     vertices: if a graph was numbered before the run, the value of each number in the columns.
     dictionaries: columns of strings are dictionary-encoded.
     """
@@ -28,7 +29,7 @@ class ToArrow:
         return record_batch(self.relation, self.types, self.plain(columns), self.values, self.dictionaries)
 
     def plain(self, columns: np.ndarray) -> np.ndarray:
-        """The columns in the values of the user's graph."""
+        """Return the columns with the values of the user's graph in place of its vertices' numbers."""
         if self.vertices is None:
             return columns
         values = self.vertices.open() if isinstance(self.vertices, Replica) else self.vertices
@@ -39,16 +40,14 @@ class ToArrow:
 
 
 class ToSpark(ToArrow):
-    """A function from columns to record batches with types that Spark has: unsigned columns are decimals of 20 digits, as a
-    long cannot hold them.
-    """
+    """A function from columns to record batches with types that Spark has."""
 
     def __call__(self, columns: np.ndarray):
-        return as_spark_has_it(super().__call__(columns))
+        return with_spark_types(super().__call__(columns))
 
 
-def as_spark_has_it(table):
-    """Return a table or a record batch with decimals in place of unsigned numbers."""
+def with_spark_types(table):
+    """Return a table or a record batch with decimals of 20 digits in place of uint64, as Spark has no unsigned type."""
     import pyarrow as pa
 
     fields = [field.with_type(pa.decimal128(20, 0)) if field.type == pa.uint64() else field for field in table.schema]

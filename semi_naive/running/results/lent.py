@@ -1,6 +1,4 @@
-"""Parquet files through which a Spark on the same host reads tuples of this process. Otherwise Spark's plans would contain the
-tuples.
-"""
+"""Parquet files through which Spark on the same host reads tuples of this process, which its plans would otherwise contain."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ if TYPE_CHECKING:
     from semi_naive.ra.storage.runs import Store
 
 MIN_LENT_TUPLES = 100_000  # tuples from which a file is written: fewer are in the plan, which is as fast
-# A folder of this name, as Spark names the file when it is gone.
+# Spark's error for a deleted file has its path, so the folder's name tells the user the reason.
 FOLDER = "the-result-of-this-DataFrame-was-closed--read-or-write-the-DataFrame-before-that"
 
 
@@ -23,7 +21,7 @@ class Lent:
         self.store: Store | None = None
 
     def frame(self, schema, batches):
-        """Return a DataFrame of record batches with types that Spark has. Takes a file with the tuples."""
+        """Write record batches with types that Spark has to a file, and return a DataFrame that reads it."""
         import pyarrow as pa
         from pyspark.sql import SparkSession
 
@@ -33,9 +31,9 @@ class Lent:
         self.store, self.files = self.store or Store.create(self.local_dir), self.files + 1
         os.makedirs(self.store.path(FOLDER), exist_ok=True)
         path = self.store.path(FOLDER, f"{self.files}.parquet")
-        places = [f"_{place}" for place in range(len(schema))]  # Spark takes x and X for one column of a file
-        named = pa.schema([field.with_name(place) for field, place in zip(schema, places, strict=True)])
-        write_batches(path, named, (pa.record_batch(batch.columns, schema=named) for batch in batches))
+        # The names in the file are generated, as Spark takes x and X for one column of a file.
+        in_file = pa.schema([field.with_name(f"_{place}") for place, field in enumerate(schema)])
+        write_batches(path, in_file, (pa.record_batch(batch.columns, schema=in_file) for batch in batches))
         return SparkSession.builder.getOrCreate().read.parquet(f"file://{path}").toDF(*schema.names)
 
     def close(self) -> None:

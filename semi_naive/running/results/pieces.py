@@ -13,7 +13,7 @@ from semi_naive.running.relations.on_partitions import OnPartitions
 
 
 def write_pieces(answer, spread: OnPartitions, path: str, form: Format) -> None:
-    """Write the tuples of an `Answer`, in order."""
+    """Write the tuples of an `Answer`, in order, to a text or parquet file. spread: its relation on the partitions."""
     cluster = spread.cluster
     ordering = Ordering(answer.relation, BUILT_IN | answer.types, cluster.share_values(answer.values))
     if form.io == "file":
@@ -21,11 +21,11 @@ def write_pieces(answer, spread: OnPartitions, path: str, form: Format) -> None:
             write_heading(file, form)
             write_ranges(lambda chunk, last: file.write(chunk), spread.relation, ordering, form, cluster)
         return
-    with atomic_path(path) as beside, _Parquet(beside) as whole:
-        write_ranges(whole.write, spread.relation, ordering, form, cluster)
+    with atomic_path(path) as temporary, _MergedParquet(temporary) as merged:
+        write_ranges(merged.write, spread.relation, ordering, form, cluster)
 
 
-class _Parquet:
+class _MergedParquet:
     """Merges several parquet files, received in chunks, into one by copying their row groups."""
 
     def __init__(self, path: str):

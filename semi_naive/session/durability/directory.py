@@ -289,7 +289,7 @@ class Directory:
         for each later epoch follows. tables: those of the snapshot, by relation; a relation without one must be derived again.
         changeable: the relations whose facts may change. retain: the number of epochs to retain before the last one."""
         manifest: dict = self.manifest or {}
-        with self.files.understood():
+        with self.files.checked_contents():
             if manifest["version"] != VERSION:
                 message = f"another version of semi-naive has written {self.path}, in the form {manifest['version']!r}"
                 raise StateUnusable(f"{message}, and this one reads {VERSION!r}: {OTHER_VERSION_ADVICE}")
@@ -309,7 +309,7 @@ class Directory:
             self._read_registrations(manifest)
             epochs = [epoch for epoch, arrays in logged if not self.registrations.apply_record(epoch, arrays)]
         if epochs != list(range(manifest["epoch"] + 1, manifest["epoch"] + 1 + len(epochs))):
-            raise self.files.unusable(f"{path} has other epochs than those after {manifest['epoch']}")
+            raise self.files.unusable_error(f"{path} has other epochs than those after {manifest['epoch']}")
         log = Log(path, identity, end, self.sync_seconds)
         self._use_snapshot(Snapshot(log, self.blocks, self.lexicon_files, self.lexicon_sizes))
         self._remove_old_logs()

@@ -27,7 +27,7 @@ from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRe
 from semi_naive.ra.partitions.subtracting import RemoveTuples
 from semi_naive.running.balanced.fixpoint import MAX_RETURNS_TO_DRIVER, Fixpoint
 from semi_naive.running.balanced.partitioned import Partitioned
-from semi_naive.running.choose_plan import in_one_place
+from semi_naive.running.choose_plan import why_in_one_place
 from semi_naive.running.driver.local import Local
 from semi_naive.running.relations.dealing import deal_tuples
 from semi_naive.running.relations.on_partitions import OnPartitions
@@ -125,7 +125,7 @@ class AcrossPartitions:
         if closure is None or spread is None:
             return None
         edges, change = self.relations.tables[closure.edges], here(changes[closure.edges])
-        pairs = changed(edges, change, spread.count, None, self.run.cluster.here, MAX_CHANGED_PAIRS)
+        pairs = changed(edges, change, spread.count, None, self.run.cluster.driver_cores, MAX_CHANGED_PAIRS)
         if pairs is None:
             return None
         if pairs.size:
@@ -148,7 +148,7 @@ class AcrossPartitions:
         """True if delta rules maintain the stratum exactly, and few of its tuples have changed. own: changes of its explicit
         facts; changes: those of all relations below."""
         relations = [self.run.program.relations[name] for name in stratum.relations]
-        if in_one_place(stratum, self.run.program.relations):
+        if why_in_one_place(stratum, self.run.program.relations):
             return False
         if any(not each.arity and self.relations.contents(each.name).count for each in relations):
             return False
@@ -283,7 +283,7 @@ class AcrossPartitions:
         not_copied: see `ContinuedStratum`."""
         local = Local(
             stratum, number, self.run.database, self.run.indexes, self.run.profile, multiway=self.run.config.multiway,
-            returns=MAX_RETURNS_TO_DRIVER, cores=self.run.cluster.here,
+            returns=MAX_RETURNS_TO_DRIVER, cores=self.run.cluster.driver_cores,
         )  # fmt: skip
         local.once = once
         self.run.database.cache.clear()

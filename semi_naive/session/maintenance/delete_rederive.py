@@ -92,12 +92,12 @@ class Incremental(Local):
         super().__post_init__()
         self.max_small_delta = self.small
         self.first: Sequence[Version] = ()  # versions that run only in the first iteration
-        self.recursive_versions = len(list(self.every(False)))  # they precede those of the first iteration in the machine
+        self.recursive_versions = len(list(self.delta_versions()))  # they precede those of the first iteration in the machine
 
     def _reset(self) -> None:
         """Reset the counters and caches of the previous evaluation."""
         self.iteration, self.small = 1, self.max_small_delta
-        self.made, self.rest, self.rested = 0, 1, 0
+        self.made, self.pause, self.paused_until = 0, 1, 0
         self.slow = {place for place in self.slow if place < self.recursive_versions}
         self.database.cache.clear()
 
@@ -110,16 +110,16 @@ class Incremental(Local):
         self.marks = {name: table.mark() for name, table in self.tables.items()}
         names = set(map(delta_relation, first))
         is_small = sum(tables[name].delta_size for name in names) <= self.small
-        self.beside = {name: tables[name] for name in names} if is_small and not any(self.marks.values()) else {}
+        self.outer_tables = {name: tables[name] for name in names} if is_small and not any(self.marks.values()) else {}
         try:
-            done = self.beside and machine_is_ready(self.spent) and self._by_tuples()
+            done = self.outer_tables and machine_is_ready(self.small_seconds) and self._by_tuples()
         finally:
-            self.beside = {}
+            self.outer_tables = {}
         if not done:
             self._derive_all(first)
             for table in self.tables.values():
                 table.advance()
-        self.go_on()
+        self.continue_to_fixpoint()
 
     def derive(self, tables: dict[str, Any], versions: Sequence[Version]) -> None:
         """Apply versions once, and insert their heads into `tables`, by relation."""
@@ -134,7 +134,7 @@ class Incremental(Local):
 
     def compiled(self) -> list[tuple]:
         """Return (rule, relation of the delta, body) of all delta versions, with those of the first iteration last."""
-        first = self.first if self.beside else []
+        first = self.first if self.outer_tables else []
         self._plan(first)
         return [*super().compiled(), *((each[0], delta_relation(each), self._body(*each)) for each in first)]
 
@@ -255,7 +255,7 @@ class DeleteRederive:
     def searched(self) -> set[tuple[str, Order]]:
         """Return the (relation, column order) of the indexes that are searched to maintain the stratum. Call it within
         `with_changes`."""
-        inserting = [*self._applicable(self.insertions), *self.inserting.every(False)]
+        inserting = [*self._applicable(self.insertions), *self.inserting.delta_versions()]
         return self.inserting.searched(inserting) | self.overdeleting.searched(self._applicable(self.overdeletions))
 
     # -- insert
@@ -348,7 +348,7 @@ class DeleteRederive:
                 for name, block in fresh.items():
                     suspected[name].append(block)
                     tables[name] = with_delta(old[name], block)
-                versions = [each for each in self.inserting.every(False) if delta_relation(each) in fresh]
+                versions = [each for each in self.inserting.delta_versions() if delta_relation(each) in fresh]
                 self.inserting.derive(new, versions)
                 tables.update(old)
         finally:

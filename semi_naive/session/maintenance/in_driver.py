@@ -28,7 +28,7 @@ from semi_naive.ra.blocks.changes import (
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.ir import Atom, Var
 from semi_naive.ra.rules.ages import Clock, Ticks
-from semi_naive.running.choose_plan import in_one_place
+from semi_naive.running.choose_plan import why_in_one_place
 from semi_naive.session.maintenance.closed_tables import explicit_again, with_reduction
 from semi_naive.session.maintenance.counting import Counts
 from semi_naive.session.maintenance.delete_rederive import DeleteRederive, Incremental
@@ -54,12 +54,12 @@ class InDriver:
         configuration has all relations on the partitions (`local_tuples=0`) and the stratum can be evaluated there."""
         if number not in self.rules:
             run, facts, relations = self.run, self.relations.facts, self.run.program.relations
-            stays = in_one_place(stratum, relations)  # the reason if it cannot be evaluated on the partitions
+            stays = why_in_one_place(stratum, relations)  # the reason if it cannot be evaluated on the partitions
             exact = all(map(is_exact, stratum.rules)) and not is_stepwise(stratum, relations)
             evaluation = partial(
                 Incremental, number=number, database=run.database, indexes=run.indexes, profile=run.profile,
                 budget=None if stays else run.config.local_tuples, multiway=run.config.multiway, memory=run.config.memory,
-                stays=stays, small=run.config.small_delta, cores=run.cluster.here,
+                reason_to_stay=stays, small=run.config.small_delta, cores=run.cluster.driver_cores,
             )  # fmt: skip
             usable = exact and (run.config.local_tuples or stays)
             known = {*facts.given, *facts.written}

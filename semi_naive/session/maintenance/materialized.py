@@ -259,7 +259,7 @@ class MaterializedRelations:
         """Derive the relations of a state again whose runs are lost, and store their contents in the state."""
         self.run.cluster.renew()
         self.restore(state.copy())
-        runs = {name: contents.every for name, contents in state.spread.items()}
+        runs = {name: contents.blocks_of_all_indexes for name, contents in state.spread.items()}
         all_lost = set(self.run.cluster.jobs.job(FindLostRuns(runs))) if runs else set()
         for number, stratum in enumerate(self.run.strata):
             if lost := all_lost & set(stratum.relations):

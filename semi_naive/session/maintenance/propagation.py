@@ -165,7 +165,7 @@ class Propagation:
         """Maintain a closure by the components of its graph (`closures`), and return its change. Return None if delta rules or
         recomputation are faster, or if so many pairs are new that the closure belongs on the partitions. If many pairs change,
         or the closure is represented by its edges, pairs are only counted."""
-        tables, cores = self.relations.tables, self.run.cluster.here
+        tables, cores = self.relations.tables, self.run.cluster.driver_cores
         name, pairs = closure.relation, tables[closure.relation]
         edges, packing = tables[closure.edges].blocks("all", (0, 1)), pairs.packing if pairs.is_spelt else None
         differences = differing(edges, cast(Change, self.changes[closure.edges]), pairs.count, packing, cores)

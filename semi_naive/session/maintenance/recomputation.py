@@ -193,7 +193,7 @@ class Recomputation:
             self.relations.restart(name)
             tables[name] = clock.timed(name, tables[name])
         local = Local(stratum, number, self.database, run.indexes, run.profile, None, multiway=run.config.multiway,
-            memory=run.config.memory, stays="", small=run.config.small_delta, cores=run.cluster.here,
+            memory=run.config.memory, reason_to_stay="", small=run.config.small_delta, cores=run.cluster.driver_cores,
         )  # fmt: skip
         try:
             local.run()
@@ -212,7 +212,7 @@ class Recomputation:
         closure = self.relations.closures.get(number)
         if closure is None or not self.may_be_implied(number, closure) or self.database.count(closure.edges) <= MIN_JOB_EDGES:
             return False
-        table = implied(self.relations.tables[closure.edges], self.max_pairs, self.run.cluster.here)
+        table = implied(self.relations.tables[closure.edges], self.max_pairs, self.run.cluster.driver_cores)
         if table is not None:
             self.relations.tables[closure.relation] = table
         return table is not None

@@ -71,7 +71,7 @@ class Upkeep:
     def begin(self, given, changeable: set[str], outputs: Iterable[str]) -> None:
         """Read the facts, and compute the outputs and the relations that they depend on. given: the facts, as for
         `Program.run`; a relation without facts is empty. changeable: the relations whose facts may change."""
-        with translate_failures(lambda: self.run.cluster.known):
+        with translate_failures(lambda: self.run.cluster.context):
             self.relations.load(given, changeable)
             self._prepare(changeable)
             self._compute(self._drop_others(self._below(outputs)))
@@ -114,7 +114,7 @@ class Upkeep:
         limits.measure(self.run.nbytes)
         relations.restore(relations.state().copy())
         missing = sorted(number for number in self._below([name]) if not relations.is_materialized(number))
-        with translate_failures(lambda: self.run.cluster.known):
+        with translate_failures(lambda: self.run.cluster.context):
             self._compute(missing)
         return True
 
@@ -183,7 +183,7 @@ class Upkeep:
         recomputed in any case. After an error the caller restores the previous state (`restore_state`)."""
         relations = self.relations
         limits.measure(self.run.nbytes)
-        with translate_failures(lambda: self.run.cluster.known):
+        with translate_failures(lambda: self.run.cluster.context):
             changes = relations.retry_lost_runs(
                 lambda: Propagation(self.recomputation, self.in_driver, self.across, net).propagate(stale, collected),
                 self.recomputation.compute_again,
@@ -229,7 +229,7 @@ class Upkeep:
         run.strata += [replace(stratum, rules=[rule for rule in stratum.rules if not is_fact(rule)]) for stratum in strata]
         for number in numbers:
             relations.dependents.add(number, run.strata[number])
-        with translate_failures(lambda: run.cluster.known):
+        with translate_failures(lambda: run.cluster.context):
             self._compute(numbers)
         return numbers
 
