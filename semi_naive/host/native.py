@@ -155,13 +155,13 @@ def _link(function: FunctionType, object_code: ObjectCode) -> Callable:
 
 def _address_in_layout(code: bytes, layout: Layout) -> Callable[[str], int]:
     """Load an object file that is laid out. Return a function for the address of a symbol in it, 0 if it has none."""
-    memory, base = _link(code, layout, _address)
+    memory, base = _load_code(code, layout, _address)
     _Linker.kept.append(memory)
     symbols = layout.symbols
     return lambda symbol: base + symbols[symbol] if symbol in symbols else 0
 
 
-def _link(code: bytes, layout: Layout, address_of: Callable[[str], int]) -> tuple[mmap.mmap, int]:
+def _load_code(code: bytes, layout: Layout, address_of: Callable[[str], int]) -> tuple[mmap.mmap, int]:
     """Load an object file. Return its memory, which must be kept as long as the code may run, and its address.
 
     address_of: the address of a symbol elsewhere. Raises OSError if the system forbids memory that is executed.

@@ -35,8 +35,9 @@ def walk_of(local, config) -> LinearWalk | None:
 
 def _walk_of(rules: list[Rule], relations: set[str]) -> LinearWalk | None:
     """Return the walk of the recursive rules of one relation, if all have that form and carry the same column."""
-    steps = {step_of(rule, relations) for rule in rules}
-    if None in steps or len(relations) != 1 or len({carried for carried, _, _ in steps}) != 1:
+    found = [step_of(rule, relations) for rule in rules]
+    steps = {step for step in found if step}
+    if None in found or len(relations) != 1 or len({carried for carried, _, _ in steps}) != 1:
         return None
     (relation,), (carried, _, _) = relations, next(iter(steps))
     return LinearWalk(relation, carried, tuple(sorted((edges, backwards) for _, edges, backwards in steps)))

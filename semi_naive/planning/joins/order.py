@@ -3,7 +3,7 @@
 The number of tuples that match a binding is estimated (see `fanout`) from the relation's size and the number of distinct values
 of its bound columns, at the start of the stratum, or when these turn out to have changed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -69,7 +69,7 @@ class Greedy:
         if not self.taken and not bound:
             starts = atoms
             if len(atoms) > MAX_FIRST_ATOMS:
-                starts = sorted(atoms, key=lambda candidate: self.expected(*candidate, set()))[:MAX_FIRST_ATOMS]
+                starts = sorted(atoms, key=lambda candidate: self.expected(candidate[0], candidate[1], set()))[:MAX_FIRST_ATOMS]
             return min(starts, key=lambda candidate: self._cost_from(candidate, atoms)), "the cheapest start"
         return min(atoms, key=lambda candidate: self._rank(candidate, bound)), "fewest tuples expected"
 
@@ -276,7 +276,7 @@ def share_indexes(bodies: dict, indexes: Indexes) -> None:
 
 
 @part("plan")
-def plan_all(plan, rule_versions: list[tuple], bodies: dict, indexes: Indexes, placing: Placing) -> list[PlannedBody]:
+def plan_all(plan, rule_versions: Sequence[tuple], bodies: dict, indexes: Indexes, placing: Placing) -> list[PlannedBody]:
     """Plan the bodies of rule versions, each with the settled indexes of all. `plan(*version)` returns the body of a version,
     and caches it in `bodies`. All are planned again if an index that was replicated is now partitioned."""
     while True:

@@ -332,7 +332,9 @@ def _factors(aggregate: Aggregate) -> list[Term]:
 
 def _product_of(factors: list[Term], kind: Kind) -> Term:
     """Return the product of terms in a kind, to which a count is converted."""
-    converted = [term if term.kind == kind else Call(f"to_{kind.value}", (term,), kind) for term in factors]
+    converted = [
+        term if isinstance(term, Wild) or term.kind == kind else Call(f"to_{kind.value}", (term,), kind) for term in factors
+    ]
     return reduce(lambda one, other: Call("*", (one, other), kind), converted)
 
 

@@ -133,8 +133,8 @@ def expanded(rule: ir.Rule, definitions: dict[str, list[ir.Rule]], settle: bool 
     limits.check_limits()
     taken = set(rewrite.variables_of(rule))
     copies = (rewrite.with_body(rule, body) for body in _bodies(rule.body, definitions, taken))
-    copies = map(settled, copies) if settle else copies
-    return [replace(copy, plan=None) for copy in copies if copy is not None]
+    kept = filter(None, map(settled, copies)) if settle else copies
+    return [replace(copy, plan=None) for copy in kept]
 
 
 def _bodies(body: tuple, definitions: dict, taken: set[str]) -> Iterator[tuple]:

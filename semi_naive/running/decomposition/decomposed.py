@@ -110,7 +110,7 @@ class Decomposed:
             begins = group_begins(block, self.homes[name].keys)
             groups, largest = max(groups, begins.size), max(largest, int(np.diff(begins, append=block.size).max()))
             total += block.size
-        columns = self.carried.told(self.database.program.relations)
+        columns = self.carried.described(self.database.program.relations)
         if groups < MIN_GROUPS_PER_CORE * cores:
             raise NotGroups(f"it has {quantity(groups, 'group')} of {columns}, too few for {quantity(cores, 'core')}")
         if largest > MAX_GROUP_FRACTION * total:

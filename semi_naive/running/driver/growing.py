@@ -54,7 +54,7 @@ class Growing:
             grows = self._only_adds_values(name, table, computed_places(rule, self.own))
             self.positive_looks[name] = self.positive_looks.get(name, 0) + 1 if grows else 0
             if self.positive_looks[name] == CONFIRMING_LOOKS:
-                log.warning("%s only grows by making new values, and may never end (%s): %s", name, ADVICE, rule.told)
+                log.warning("%s only grows by making new values, and may never end (%s): %s", name, ADVICE, rule.description)
                 self.next = float("inf")
                 return
         self.counts = {name: tables[name].count for name in computing_rules if name in tables}

@@ -401,7 +401,7 @@ class Local:
         return f"iteration {iteration + 1}, in {rule}"
 
     def _location(self, rule: Rule) -> str:
-        return f"iteration {self.iteration + 1}, in {rule.told}"
+        return f"iteration {self.iteration + 1}, in {rule.description}"
 
     @uncollected()
     def _plan(self, rule_versions) -> None:
