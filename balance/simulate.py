@@ -23,9 +23,8 @@ from semi_naive.balance.pricing import priced_record
 from semi_naive.balance.trace import Trace, balance_of, record_change
 from semi_naive.config import Config
 
-BATCH_HEADS = (
-    1 << 18
-)  # heads that the engine's join makes before it encodes and sends them (`ra.rules.steps.MAX_BATCH_BINDINGS`)
+# heads that the engine's join makes before it encodes and sends them (`ra.rules.steps.MAX_BATCH_BINDINGS`)
+BATCH_HEADS = 1 << 18
 THREADS = os.cpu_count() or 1
 NONE = np.empty(0, np.uint64)
 

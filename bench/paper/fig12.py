@@ -11,7 +11,7 @@ of 10 nodes, whose 10th iteration makes 4 · 10⁸ pairs. All five follow from a
 from bench.paper import claims
 from bench.paper.drawing import small_legend
 from bench.paper.tables import ResultTable
-from semi_naive.balance.simulate import MOST
+from semi_naive.balance.simulate import BATCH_HEADS
 from semi_naive.plots.style import DARK, GREY, SAND, log_ticks, new_figure
 
 TITLE = "Fig. 12 · bow tie, thresholds of rolling over"
@@ -72,7 +72,7 @@ def table(data: dict) -> ResultTable:
         " 11.",
         "Closed form: of the joins that make something, each in one place. One more outer iteration loads the edges, and one"
         " finds nothing; the last join is in several places once the bucket of the sinks has been refined. The engine looks at"
-        f" the threshold after batches of {MOST:,} heads.",
+        f" the threshold after batches of {BATCH_HEADS:,} heads.",
     ])  # fmt: skip
 
 

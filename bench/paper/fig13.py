@@ -12,7 +12,7 @@ from bench.paper import claims
 from bench.paper.drawing import logarithmic, small_legend
 from bench.paper.tables import ResultTable
 from semi_naive.balance.machine import Machine
-from semi_naive.plots.style import DARK, GREY, OTHERS, PHASES, log_ticks, new_figure
+from semi_naive.plots.style import DARK, GREY, FURTHER_STYLES, PHASES, log_ticks, new_figure
 
 TITLE = "Fig. 13 · strong scaling, simulated"
 QUADRANTS = {"a": 0.45, "b": 0.2, "c": 0.2, "seed": 2}
@@ -120,7 +120,7 @@ def _stacked(axes, runs: list[dict], key: str, what: str) -> None:
     for name in names:
         parts = np.array([run[key].get(name, 0.0) / sum(run[key].values()) for run in runs])
         if parts.any():
-            colour, hatch = PHASES.get(name, OTHERS[0])
+            colour, hatch = PHASES.get(name, FURTHER_STYLES[0])
             style = {"facecolor": colour, "hatch": hatch, "edgecolor": "black", "linewidth": 0.4}
             axes.bar(range(len(runs)), parts, 0.86, base, label=name, **style)
             base = base + parts
