@@ -12,7 +12,7 @@ from bench.paper import claims
 from bench.paper.drawing import logarithmic, small_legend
 from bench.paper.tables import ResultTable
 from semi_naive.balance.machine import Machine
-from semi_naive.plots.style import DARK, GREY, FURTHER_STYLES, PHASES, log_ticks, new_figure
+from semi_naive.plots.style import DARK, FURTHER_STYLES, GREY, PHASES, log_ticks, new_figure
 
 TITLE = "Fig. 13 · strong scaling, simulated"
 QUADRANTS = {"a": 0.45, "b": 0.2, "c": 0.2, "seed": 2}
