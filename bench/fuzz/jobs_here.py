@@ -32,9 +32,9 @@ class JobsAsSpark(LocalJobs):
         super().__init__(partitions, sc or ContextHere())
 
     @classmethod
-    def of(cls, sc, partitions: int) -> "JobsAsSpark":
+    def of(cls, sc, partitions: int, **described) -> "JobsAsSpark":
         """As a `PartitionedJobs` is made; of a context of Spark's, that is what it is."""
-        return cls(partitions, sc) if isinstance(sc, ContextHere) else PartitionedJobs(sc, partitions)
+        return cls(partitions, sc) if isinstance(sc, ContextHere) else PartitionedJobs(sc, partitions, **described)
 
     def _everywhere(self, task, inputs: list, tell=None) -> list:
         self.pickled = pickle.dumps(task)
