@@ -203,6 +203,12 @@ def session(program, state, **given):
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8642, show_default=True, help="Listen at this port; 0: a free one."
 )
+@click.option(
+    "--follow", "followed", metavar="NAME=SOURCE", multiple=True,
+    help="Commit what is appended to a file, arrives in a folder or comes from tcp://HOST:PORT as facts of this relation.",
+)  # fmt: skip
+@click.option("--follow-op", metavar="COLUMN", help="This column of what is followed says what a row does: +, -, …")
+@click.option("--follow-header", is_flag=True, help="Text that is followed begins with the names of its columns.")
 @click.option("--retain", type=click.IntRange(0), default=100, show_default=True, help="Keep so many epochs for since=.")
 @click.option("--token", metavar="FILE", help="Ask clients for a token of this file, which also says what each may do.")
 @click.option("--certificate", metavar="FILE", help="Encrypt by this certificate (PEM); --key names its key.")

@@ -7,6 +7,7 @@ import ssl
 
 import click
 
+from semi_naive.cli.options import assignment
 from semi_naive.cli.session import open_session
 from semi_naive.host.memory_limits import limit
 from semi_naive.io.errors import BadInput
@@ -70,6 +71,8 @@ def run_server(program: str, state: str | None, place: tuple[str, int], retain: 
     with _open_socket(host, port) as server_socket:
         _check_open(server_socket, given)
         with open_session(program, state, given, retain) as session:
+            for relation, source in map(assignment, given["followed"]):
+                session.follow(relation, source, op=given["follow_op"], header=given["follow_header"])
             app = Web(session, program).app({host, "localhost", socket.gethostname(), *given["aliases"]}, clients)
             settings = {"log_level": "warning", "timeout_graceful_shutdown": 1, "lifespan": "off", "ws": "none"} | encrypted
             server = uvicorn.Server(uvicorn.Config(app, **settings))

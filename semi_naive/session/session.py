@@ -32,6 +32,7 @@ from semi_naive.session.committing import Committing
 from semi_naive.session.contents import BEFORE_ALL, Changes, Epoch
 from semi_naive.session.durability.directory import Directory
 from semi_naive.session.facts import columns_of
+from semi_naive.session.following import Follower
 from semi_naive.session.maintenance.upkeep import Upkeep
 from semi_naive.session.query import answer_of, answers
 from semi_naive.session.registered.registry import Registry
@@ -85,6 +86,7 @@ class Session(Committing, Relations):
         self.registry = Registry(self)
         self.system = System(self)
         self.batches: dict[str, int] = {}  # the number of the last committed batch of each stream
+        self.followers: list[Follower] = []
         self.derived_anew: list[str] = []  # the relations whose rules have changed since the directory was written
         self.pinned: list[Any] = []  # objects whose files DataFrames may still read
         self._directory: Directory | None = None
@@ -295,6 +297,34 @@ class Session(Committing, Relations):
         self.check_open()
         return StreamSink(self, relation, op, key, query)
 
+    def follow(
+        self,
+        relation: str,
+        source: str | os.PathLike,
+        *,
+        op: str | None = None,
+        key: Iterable[str] | None = None,
+        name: str | None = None,
+        seconds: float = 0.5,
+        header: bool = False,
+    ) -> Follower:
+        """Commit what arrives in a source as transactions on one relation, in a thread, until `Follower.stop` or the end of a
+        `with` block: `with s.follow("edge", "inbox/") as follower: …`.
+
+        source: a text file that grows; a folder, of which each file that arrives is read once, in a format of `Program.run`;
+            or `tcp://host:port`, which sends lines with tabs between fields. A file for a folder should be renamed into it; one
+            that is written there is taken once two looks find it unchanged.
+        op: the column that says what a row does, as for `sink`, also + and -; by its name if there is a header, else the first.
+        key: attributes by which an insert replaces other facts.
+        name: under which the session stores how far it has read; by default of relation and source. With a directory, rows
+            count exactly once, also after it was opened again.
+        seconds: the time between two looks at the source. header: text begins with the names of its columns.
+        """
+        self.check_open()
+        follower = Follower(self, relation, os.fspath(source), op, key, name, seconds, header)
+        self.followers = [each for each in self.followers if each.is_alive] + [follower]
+        return follower
+
     def end_subscription(self, name: str) -> None:
         """Discard a named subscription and the changes stored for it. Raises KeyError if there is none."""
         with self.in_turn():
@@ -323,6 +353,8 @@ class Session(Committing, Relations):
         """Close the session: end its subscriptions, and release its files, Spark and the directory. Its relations cannot be
         read any more. In a fork nothing is closed."""
         if not self.closed and not self.is_foreign:
+            for follower in self.followers:
+                follower.end()
             with afterwards(self._end_session):
                 self._turns.settle_interrupted()
 

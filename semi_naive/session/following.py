@@ -1,0 +1,310 @@
+"""Follow a growing file, a folder that files arrive in, or lines of a socket: each batch of new rows is a transaction.
+
+The session stores how far it has read, in the record of the same transaction: the number of bytes of a file, the names of the
+files of a folder. So with a directory each row counts exactly once, also if the process ends in between. A socket has no
+position: rows that arrive while nobody listens are lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from semi_naive.io.errors import BadInput
+from semi_naive.io.files import io_errors
+from semi_naive.io.formats.delimited import read_delimited
+from semi_naive.io.formats.layouts import Format
+from semi_naive.io.reading import source_of_path
+from semi_naive.io.sources import TextFile
+from semi_naive.io.unread import Given
+from semi_naive.io.values.bits import BUILT_IN
+from semi_naive.session.facts import last_occurrences
+from semi_naive.session.served.streams import DELETES, INSERTS
+
+if TYPE_CHECKING:
+    from semi_naive.ra.ir import Relation
+    from semi_naive.session.transaction import Transaction
+
+log = logging.getLogger("semi_naive")
+
+MAX_BATCH_BYTES = 64 << 20  # of text that one transaction reads
+SOCKET = "tcp://"
+UNFINISHED = (".partial", ".tmp", ".crc", "~")  # ends of the names of files that are not there for readers
+Parse = Callable[[Any], np.ndarray]  # gives the columns (arity, n) of a batch, for the session's symbols and records
+
+
+class Follower:
+    """A thread that commits the new rows of a source as transactions on one relation, until `stop` or the end of a `with`
+    block. An error ends it; `stop`, and the end of the block, raise it. See `Session.follow`.
+    """
+
+    def __init__(self, session: Any, relation: str, source: str, op: str | None, key, name: str | None, seconds: float, header):
+        """seconds: the time between two looks at the source. header, op, key, name: see `Session.follow`."""
+        session.changeable_facts(relation)
+        if key is not None:
+            session.key_places(relation, key)
+        if not seconds > 0:
+            raise ValueError(f"seconds is {seconds!r}: expected a time between two looks that is greater than 0")
+        self.session, self.relation, self.op, self.key, self.seconds = session, relation, op, key, seconds
+        self.source, self.name = source, name or f"{relation} < {source if SOCKET in source else os.path.abspath(source)}"
+        self.error: BaseException | None = None
+        self._declared = session.upkeep.program.relations[relation]
+        self._batches = _reader(source, self._with_op(), session.upkeep.program.types, header)
+        self._stopped, self._looked = threading.Event(), threading.Condition()
+        self._idle_looks = 0  # that found nothing new
+        self._thread = threading.Thread(target=self._follow, name=f"semi-naive-follow-{relation}", daemon=True)
+        self._thread.start()
+
+    def _with_op(self) -> Relation:
+        """Return the relation as the source has it: with the column of operations, the first if no header names it."""
+        if self.op is None:
+            return self._declared
+        return replace(self._declared, attributes=((self.op, BUILT_IN["symbol"]), *self._declared.attributes))
+
+    def _follow(self) -> None:
+        """Commit batches until the follower is stopped, the session is closed, or the source has ended."""
+        try:
+            while not self._stopped.is_set() and not self.session.closed:
+                found = self._commit_new()
+                with self._looked:
+                    self._idle_looks = 0 if found else self._idle_looks + 1
+                    self._looked.notify_all()
+                if not found and (self._batches.ended or self._stopped.wait(self.seconds)):
+                    break
+        except Exception as error:
+            if not self.session.closed:
+                self.error = error
+                log.error("%s is not followed any more: %s", self.source, error)
+        finally:
+            self._batches.close()
+            with self._looked:
+                self._idle_looks = 2
+                self._looked.notify_all()
+
+    def _commit_new(self) -> bool:
+        """Commit the rows that are new in the source, a transaction for each batch. Return False if there are none."""
+        found = False
+        for position, parse in self._batches.new(self.session.batches, self.name):
+            if self._stopped.is_set():
+                break
+            with self.session.transaction() as transaction:
+                transaction.batch = position
+                self._change(transaction, parse(self.session.upkeep.values))
+            found = True
+        return found
+
+    def _change(self, transaction: Transaction, columns: np.ndarray) -> None:
+        """Insert the rows of a batch, or do with each what its operation says. Of several rows of one tuple the last counts."""
+        if self.op is None:
+            self._insert(transaction, columns)
+            return
+        ops, columns = columns[0], np.ascontiguousarray(columns[1:])
+        names = dict(zip(found := np.unique(ops), self.session.upkeep.values.strings(found), strict=True))
+        for name in names.values():
+            if name not in INSERTS | DELETES | {"+", "-"}:
+                known = ", ".join(sorted(INSERTS | DELETES | {"+", "-"}))
+                raise BadInput(f"a row has {self.op} = {name!r}", self.source, hint=f"expected one of {known}")
+        inserts = np.isin(ops, [number for number, name in names.items() if name in INSERTS | {"+"}])
+        if self.key is None:
+            last = last_occurrences(columns)
+            self._delete(transaction, columns[:, last & ~inserts])
+            self._insert(transaction, columns[:, last & inserts])
+            return
+        for run in np.split(np.arange(ops.size), np.flatnonzero(np.diff(inserts)) + 1):  # an insert replaces what is before it
+            if run.size:
+                (self._insert if inserts[run[0]] else self._delete)(transaction, columns[:, run])
+
+    def _insert(self, transaction: Transaction, columns: np.ndarray) -> None:
+        if columns.shape[1] and self.key is not None:
+            transaction.upsert(self.relation, self._rows(columns), self.key)
+        elif columns.shape[1]:
+            transaction.insert(self.relation, self._rows(columns))
+
+    def _delete(self, transaction: Transaction, columns: np.ndarray) -> None:
+        if columns.shape[1]:
+            transaction.delete(self.relation, self._rows(columns))
+
+    def _rows(self, columns: np.ndarray) -> Given:
+        return Given(self._declared, self.session.upkeep.program.types, lambda values: np.ascontiguousarray(columns))
+
+    @property
+    def is_alive(self) -> bool:
+        """True until the follower has ended."""
+        return self._thread.is_alive()
+
+    def catch_up(self, timeout: float | None = None) -> bool:
+        """Wait until all rows that are in the source now have been committed, or the follower has ended. Return False after
+        `timeout` seconds. Raises the error that has ended it."""
+        with self._looked:
+            self._idle_looks = 0  # a file of a folder is taken once two looks have found it unchanged
+            done = self._looked.wait_for(lambda: self._idle_looks >= 2, timeout)
+        if self.error is not None:
+            raise self.error
+        return done
+
+    def stop(self) -> None:
+        """Stop following, after the transaction that is being committed. Raises the error that has ended it, if one has."""
+        self.end()
+        if self.error is not None:
+            raise self.error
+
+    def end(self) -> None:
+        """Stop the thread; wait for it unless this thread has a transaction open, for which it may be waiting."""
+        self._stopped.set()
+        if not self.session.has_turn and threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def __enter__(self) -> Follower:
+        return self
+
+    def __exit__(self, kind, error, trace) -> None:
+        self.end()
+        if error is None and self.error is not None:
+            raise self.error
+
+    def __repr__(self) -> str:
+        state = "following" if self.is_alive else "ended"
+        return f"<Follower of {self.source} for {self.relation}, {state}>"
+
+
+def _reader(source: str, relation: Relation, types: dict, header: bool) -> _GrowingFile | _Folder | _Socket:
+    """Return the reader of a source. Raises BadInput for a path that cannot be followed."""
+    if source.startswith(SOCKET):
+        return _Socket(source, relation, types)
+    if os.path.isdir(source):
+        return _Folder(source, relation, types, header)
+    return _GrowingFile(source, relation, types, header)
+
+
+class _GrowingFile:
+    """The rows that are appended to a text file. Its position is the number of bytes read."""
+
+    ended = False
+
+    def __init__(self, path: str, relation: Relation, types: dict, header: bool):
+        self.path, self.relation, self.types = os.path.abspath(path), relation, types
+        source = source_of_path(self.path, relation, types, header)
+        if not isinstance(source, TextFile) or path.endswith(".gz"):
+            hint = "follow text with one tuple a line, such as .tsv or .csv, or a folder that files of any format arrive in"
+            raise BadInput("a file of this format cannot be followed", path, hint=hint)
+        self.form = source.layout
+        self.lines = (self.form.offset, self.form.line)  # a position in bytes, and its line
+
+    def new(self, batches: dict[str, int], name: str) -> Iterator[tuple[tuple[str, int], Parse]]:
+        """Yield ((name, position after the batch), its parser) for each batch of whole lines. batches: the last positions."""
+        position = max(batches.get(name, 0), self.form.offset)
+        with io_errors(self.path), open(self.path, "rb") as file:
+            if os.fstat(file.fileno()).st_size < position:
+                hint = "a file that is followed only grows; to start anew, follow it under another name"
+                raise BadInput(f"it has fewer bytes than the {position:,} that were read of it", self.path, hint=hint)
+            if position > self.lines[0]:
+                file.seek(self.lines[0])
+                self.lines = position, self.lines[1] + file.read(position - self.lines[0]).count(b"\n")
+            file.seek(position)
+            while rows := _whole_rows(file.read(MAX_BATCH_BYTES), self.form.rfc4180):
+                position += len(rows)
+                yield (name, position), partial(self._parse, rows, self.lines[1])
+                self.lines = position, self.lines[1] + rows.count(b"\n")
+                file.seek(position)
+
+    def _parse(self, rows: bytes, line: int, values) -> np.ndarray:
+        return read_delimited(rows, self.form, self.relation, self.types, values, self.path, line)
+
+    def close(self) -> None:
+        """Do nothing: no file is open between two looks."""
+
+
+class _Folder:
+    """The files that arrive in a folder, each read whole once. Its position has an entry for each file that was read."""
+
+    ended = False
+
+    def __init__(self, path: str, relation: Relation, types: dict, header: bool):
+        self.path, self.relation, self.types, self.header = os.path.abspath(path), relation, types, header
+        self.seen: dict[str, tuple[int, int]] = {}  # for each file at the last look, its size and time of change
+
+    def new(self, batches: dict[str, int], name: str) -> Iterator[tuple[tuple[str, int], Parse]]:
+        """Yield ((its entry, 0), its parser) for each file, by name, that is new and has not changed since the last look."""
+        seen = {}
+        with io_errors(self.path):
+            for entry in sorted(os.scandir(self.path), key=lambda each: each.name):
+                hidden = entry.name.startswith((".", "_")) or entry.name.endswith(UNFINISHED)
+                if not hidden and entry.is_file() and f"{name}/{entry.name}" not in batches:
+                    state = entry.stat()
+                    seen[entry.name] = state.st_size, state.st_mtime_ns
+        before, self.seen = self.seen, seen
+        for file, state in seen.items():
+            if before.get(file) == state:
+                yield (f"{name}/{file}", 0), partial(self._parse, os.path.join(self.path, file))
+
+    def _parse(self, path: str, values) -> np.ndarray:
+        return source_of_path(path, self.relation, self.types, self.header).columns(values)
+
+    def close(self) -> None:
+        """Do nothing: no file is open between two looks."""
+
+
+class _Socket:
+    """Lines of text, with tabs between fields, from a connection `tcp://host:port`."""
+
+    def __init__(self, address: str, relation: Relation, types: dict):
+        self.address, self.relation, self.types, self.ended = address, relation, types, False
+        host, _, port = address.removeprefix(SOCKET).rpartition(":")
+        if not host or not port.isdigit():
+            raise BadInput("an address without host or port", address, hint=f"expected {SOCKET}HOST:PORT")
+        try:
+            self.connection = socket.create_connection((host.strip("[]"), int(port)), timeout=10)
+        except OSError as error:
+            raise BadInput(f"no connection: {error.strerror or error}", address, hint="something must listen there") from None
+        self.connection.setblocking(False)
+        self.waiting, self.line = b"", 1
+
+    def new(self, batches: dict[str, int], name: str) -> Iterator[tuple[None, Parse]]:
+        """Yield (None, parser) for the whole lines that have arrived; at the end of the connection also for a line without
+        end."""
+        while len(self.waiting) < MAX_BATCH_BYTES:
+            try:
+                received = self.connection.recv(1 << 20)
+            except BlockingIOError:
+                break
+            self.ended = not received
+            if self.ended:
+                self.waiting += b"\n" * (not self.waiting.endswith(b"\n")) if self.waiting else b""
+                break
+            self.waiting += received
+        if rows := _whole_rows(self.waiting, quoted=False):
+            yield None, partial(self._parse, rows, self.line)
+            self.waiting, self.line = self.waiting[len(rows) :], self.line + rows.count(b"\n")
+
+    def _parse(self, rows: bytes, line: int, values) -> np.ndarray:
+        form = Format("file", self.relation.name, "\t")
+        return read_delimited(rows, form, self.relation, self.types, values, self.address, line)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()
+
+
+def _whole_rows(data: bytes, quoted: bool) -> bytes:
+    """Return the rows of a text that are whole. quoted: a field in quotes may have line ends.
+
+    >>> _whole_rows(b"1,2\\n3,", False), _whole_rows(b'1,2\\n3,"a\\nb', True)
+    (b'1,2\\n', b'1,2\\n')
+    """
+    end = data.rfind(b"\n") + 1
+    if quoted and end:
+        text = np.frombuffer(data, np.uint8)
+        in_quotes = np.bitwise_xor.accumulate(text == ord('"'))
+        ends = np.flatnonzero((text == ord("\n")) & ~in_quotes)
+        end = int(ends[-1]) + 1 if ends.size else 0
+    if not end and len(data) >= MAX_BATCH_BYTES:
+        raise ValueError(f"a row has more than {MAX_BATCH_BYTES:,} bytes: a quote may not be closed")
+    return data[:end]
