@@ -93,8 +93,8 @@ class InDriver:
         return bool(rules and rules.counts and rules.counts.missing)
 
     def can_maintain(self, number: int, stratum: Stratum, own: dict, changes: dict) -> bool:
-        """True if delta rules maintain the stratum exactly, and few of its tuples have changed. own: changes of its explicit
-        facts; changes: those of all relations below."""
+        """True if delta rules maintain the stratum exactly, and few of its tuples have changed. own: the change of its explicit
+        facts, by relation; changes: those of all relations below."""
         if (rules := self.rules_of(number, stratum)) is None:
             return False
         names = stratum.reads | set(stratum.relations)
@@ -148,7 +148,7 @@ class InDriver:
         tables, ticks = self.relations.tables, self.relations.ticks.get(number)
         before = {name: tables[name] for name in rules.kinds}
         rest = {name: table_without(table, suspected[name]) if name in suspected else table for name, table in before.items()}
-        clock = Clock(rules.kinds, ticks.next) if ticks else None
+        clock = Clock(rules.kinds, ticks.next) if ticks else None  # it records in `births` when tuples are inserted
         for name, table in rest.items():
             tables[name] = self._new_table(rules, name, table, own.get(name), suspected.get(name))
             if clock:
@@ -169,7 +169,7 @@ class InDriver:
         return changes
 
     def _derive_once(self, rules: DeleteRederive, own: dict, below: dict[str, Change], suspected: dict) -> dict[str, Change]:
-        """Do the same for a stratum that `is_straight`: all heads are derived before they are compared with the relation."""
+        """Do the same as `_derive` for a stratum that `is_straight`: derive all heads, then compare them with the relation."""
         (name,) = rules.kinds
         table = self.relations.tables[name]
         born, gone = own[name].born if name in own else empty(table.arity), suspected.get(name) or empty(table.arity)
@@ -198,12 +198,12 @@ class InDriver:
         """Return the change of a relation, and store its table: the old one with the change applied, and with the indexes that
         the evaluation has built. before: the table before the change; rest: this table without its suspects."""
         after = self.relations.tables[name]
-        added = difference(rest, after).born if after.count > rest.count else empty(after.arity)
+        added = difference(rest, after).born if after.count > rest.count else empty(after.arity)  # insertion loses none
         removed = suspected or empty(after.arity)
         change = Change(block_minus(added, removed), block_minus(removed, added))
         table = table_without(before, change.lost) if change.lost.size < removed.size else rest
         for order in after.full:
-            table.blocks("full", order)
+            table.blocks("full", order)  # builds the index
         self.relations.tables[name] = grown(table, change.born) if change.size else before
         return change
 
