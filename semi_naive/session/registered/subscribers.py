@@ -21,6 +21,10 @@ from semi_naive.session.registered.subscriptions import (
 
 log = logging.getLogger("semi_naive")
 
+SavedSubscribers = tuple[list[Subscription], dict[str, History], list[Subscription]]  # `active`, `histories`, `leaving`
+# By relation and by the values of its parameters, each subscription as (place in `active`, subscription).
+Listeners = dict[str, dict[tuple[int, ...], list[tuple[int, Subscription]]]]
+
 
 class Subscribers:
     """The subscriptions of one session.
@@ -30,16 +34,16 @@ class Subscribers:
     def __init__(self, session: Any, registry: Any):
         self._session, self._registry = session, registry
         self.active: list[Subscription] = []
-        self._by_relation: tuple[list[Subscription], dict] = [], {}  # (a value of `active`, its index): see `_listeners`
+        self._by_relation: tuple[list[Subscription], Listeners] = [], {}  # (a value of `active`, its index)
         self.leaving: list[Subscription] = []  # cancelled subscriptions whose relations have not been released yet
-        self.histories: dict[str, History] = {}
+        self.histories: dict[str, History] = {}  # by the name of the subscription
         self.max_waiting: int | None = None  # the number of stored tuples above which a named subscription lapses
 
     def subscribe(
         self,
         name: str,
         callback: Callback,
-        given: dict,
+        given: dict[str, Any],
         when: Granularity,
         snapshot: bool,
         since: int | None,
@@ -141,10 +145,10 @@ class Subscribers:
             subscription.add(part, epoch)
             subscription.deliver_if_due()
 
-    def _listeners(self) -> dict[str, dict[tuple[int, ...], list[tuple[int, Subscription]]]]:
-        """Return the subscriptions by relation and values of its parameters, each as (place in `active`, subscription)."""
+    def _listeners(self) -> "Listeners":
+        """Return the index of the current subscriptions."""
         indexed, listeners = self._by_relation
-        if indexed is not self.active:
+        if indexed is not self.active:  # lists of subscriptions are replaced, never changed
             listeners = {}
             for place, each in enumerate(self.active):
                 listeners.setdefault(each.relation, {}).setdefault(each.key, []).append((place, each))
@@ -213,14 +217,15 @@ class Subscribers:
             self._registry.release(history.relation, history.key)
 
     def close(self) -> None:
+        """Stop all subscriptions."""
         for each in self.active:
             each.stop()
 
-    def saved(self) -> tuple:
+    def saved(self) -> SavedSubscribers:
         """Return a savepoint for `restore`."""
         return self.active, dict(self.histories), list(self.leaving)
 
-    def restore(self, saved: tuple) -> None:
+    def restore(self, saved: SavedSubscribers) -> None:
         """Restore a savepoint. Subscriptions that have been cancelled since remain cancelled."""
         active, self.histories, leaving = saved
         self.leaving += [each for each in leaving if each not in self.leaving]
