@@ -27,7 +27,7 @@ from semi_naive.session.maintenance.closures import differing, is_dense, may_cha
 from semi_naive.session.maintenance.implied import CountedClosure, Implied, is_worth_it
 from semi_naive.session.maintenance.in_driver import InDriver
 from semi_naive.session.maintenance.recomputation import MIN_BUDGET, Closure, Recomputation
-from semi_naive.session.maintenance.spread import AllChanges, AnyChange, SpreadChange, here
+from semi_naive.session.maintenance.spread import AllChanges, AnyChange, SpreadChange, collected_change
 
 Method = Callable[[], AllChanges | None]
 MAX_CHANGED_FACTS = 0.5  # changed fraction of a relation above which its indexes are dropped, and rebuilt when needed
@@ -53,13 +53,13 @@ class Propagation:
         due = [*stale, *self.run.looping, *(dependents.homes[name] for name in self.net)]  # a heap
         heapify(due)
         while due:
-            number = heappop(due)
+            number = heappop(due)  # it may be in the heap several times
             if number <= last or not self.relations.is_materialized(number):
                 continue
             last = number
             for name, each in self._maintain(number, stale).items():
                 if each.size:
-                    self.changes[name] = here(each) if name in collected else each
+                    self.changes[name] = collected_change(each) if name in collected else each
                     for reader in dependents.concerned(name, self.changes[name]):
                         heappush(due, reader)
         return self.changes
@@ -86,6 +86,7 @@ class Propagation:
         before = {name: relations.contents(name) for member in strata for name in member.relations}
         self.recomputation.compute_loop(loop)
         changes = {name: relations.store_better(name, contents) for name, contents in before.items()}
+        # At the fixpoint, the relation of the tuples of earlier rounds (`known`) has all tuples; not so if a round is a step.
         for known, name in () if loop.of.steps else loop.of.pairs:  # later strata may read `known`, too
             changes[known] = changes[name]
             contents = relations.contents(name)
@@ -94,7 +95,7 @@ class Propagation:
                 relations.merged[known] = relations.tables[known]
         return changes
 
-    def _change_stratum(self, number: int, stratum: Stratum, own: dict, stale: bool) -> AllChanges:
+    def _change_stratum(self, number: int, stratum: Stratum, own: dict[str, Change], stale: bool) -> AllChanges:
         """Maintain a stratum by the first method that succeeds, or else recompute it, and return the changes of its relations.
         own: the changes of its explicit facts; stale: it must be recomputed."""
         relations = self.relations

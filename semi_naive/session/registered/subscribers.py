@@ -8,7 +8,7 @@ from typing import Any
 
 from semi_naive.ra.blocks.changes import Change, empty, own_order, union_of_blocks
 from semi_naive.ra.blocks.table import Table
-from semi_naive.session.maintenance.spread import AnyChange, Contents, here
+from semi_naive.session.maintenance.spread import AnyChange, Contents, collected_change
 from semi_naive.session.registered.subscriptions import (
     Callback,
     Granularity,
@@ -95,7 +95,7 @@ class Subscribers:
             return history.after(since)
         if since is None:
             return []
-        return [(self._session.epoch, here(self.between(name, key, since, self._session.epoch)))]
+        return [(self._session.epoch, collected_change(self.between(name, key, since, self._session.epoch)))]
 
     def between(self, name: str, key: tuple[int, ...], since: int, until: int) -> AnyChange:
         """Return the change of a relation between two retained epochs. key: the values of its parameters; the change is without
@@ -105,7 +105,7 @@ class Subscribers:
         if until < since:
             raise ValueError(f"epoch {until} is before epoch {since}: name the earlier one first")
         change = self._session.upkeep.relations.between(name, before, after)
-        return with_key(here(change), key) if key else change
+        return with_key(collected_change(change), key) if key else change
 
     def _contents_at(self, name: str, key: tuple[int, ...], epoch: int) -> Contents:
         """Return the contents of a relation at an epoch. Raises ValueError if it was not evaluated then for `key`."""
