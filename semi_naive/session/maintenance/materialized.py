@@ -56,6 +56,7 @@ class State:
     closures: dict[int, Closure]
 
     def contents(self, name: str) -> Contents:
+        """Return the contents of a relation."""
         return self.spread.get(name) or self.tables[name]
 
     def copy(self) -> "State":
@@ -180,7 +181,7 @@ class MaterializedRelations:
         """Record whether a stratum is a transitive closure. Its relations must have their explicit facts only (`restart`)."""
         closure = following(self.run.strata[number], self.database, self.run.config)
         self.closures.pop(number, None)
-        if closure and closure.closure:
+        if closure and closure.closure:  # its first tuples are the edges, and no others
             self.closures[number] = closure
 
     def closure(self, number: int, own: dict[str, Change], changes: Mapping[str, AnyChange]) -> Closure | None:
@@ -202,12 +203,13 @@ class MaterializedRelations:
             self.tables[name] = settled_copy(self.tables[name])
 
     def _is_large(self, name: str, max_tuples: int) -> bool:
+        """True if a relation is on the partitions, has more than max_tuples tuples, and is not nullary."""
         contents = self.spread.get(name)
         return isinstance(contents, OnPartitions) and bool(contents.relation.arity) and contents.count > max_tuples
 
     # -- states
 
-    def load(self, given, changeable: set[str]) -> None:
+    def load(self, given: Any, changeable: set[str]) -> None:
         """Read the facts of all relations, and collect them to this process. given: the facts, as for `Program.run`; a relation
         without facts is empty. changeable: the relations whose facts may change."""
         self.use({name: Table(each.arity) for name, each in self.run.program.relations.items()}, self.spread)
@@ -232,6 +234,10 @@ class MaterializedRelations:
         self.use(state.tables, state.spread)
         self.facts, self.ticks, self.closures = state.facts, state.ticks, state.closures
 
+    def use_copies(self) -> None:
+        """Go on with copies of the current dictionaries, as savepoints and epochs have the dictionaries themselves."""
+        self.restore(self.state().copy())
+
     def retry_lost_runs(self, work: Callable[[], T], derive: Callable[[int], Any]) -> T:
         """Call `work` on a copy of the current state, which is restored if it fails, and return its result. If runs are lost,
         `derive` computes the strata of that state that have lost runs, and `work` is repeated, `MAX_RESTARTS` times at most;
@@ -248,7 +254,7 @@ class MaterializedRelations:
                     if attempt == MAX_RESTARTS:
                         raise error if isinstance(error, RunsLost) else RunsLost(str(error)) from error
                     log.warning("runs of this session were lost, their relations are derived anew: %s", error)
-            raise AssertionError
+            raise AssertionError("unreachable: the last attempt returns or raises")
         except BaseException:
             self.restore(state)
             raise
