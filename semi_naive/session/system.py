@@ -159,9 +159,5 @@ class System:
         """Yield the tuples of sys.subscription. owner: only those of this client, without its prefix of their names."""
         for subscription in self._session.registry.subscribers.active:
             if owner is None or subscription.owner == owner:
-                yield (
-                    subscription.relation,
-                    (subscription.name or "").removeprefix(f"{owner}/"),
-                    subscription.parameters,
-                    subscription.calls,
-                )
+                name = (subscription.name or "").removeprefix(f"{owner}/")
+                yield subscription.relation, name, subscription.parameters, subscription.calls

@@ -40,16 +40,9 @@ class Subscribers:
         self.max_waiting: int | None = None  # the number of stored tuples above which a named subscription lapses
 
     def subscribe(
-        self,
-        name: str,
-        callback: Callback,
-        given: dict[str, Any],
-        when: Granularity,
-        snapshot: bool,
-        since: int | None,
-        called: str | None,
-        owner: str | None = None,
-    ) -> Subscription:
+        self, name: str, callback: Callback, given: dict[str, Any], when: Granularity, snapshot: bool, since: int | None,
+        called: str | None, owner: str | None = None,
+    ) -> Subscription:  # fmt: skip
         """See `Session.subscribe`. name: the relation. given: the values of its parameters, by name. called: the name of the
         subscription, if any. owner: the client of a server that subscribes."""
         key, history = self._registry.parameter_key(name, given), self.histories.get(called) if called else None
