@@ -255,7 +255,7 @@ class _RunsAsTable:
         return list(blocks_of(self.relation, self.partition, order))
 
 
-def answers(session: Any, text: str, parameters: dict) -> Answer:
+def answers(session: Any, text: str, parameters: dict[str, Any]) -> Answer:
     """Answer a query: see `Session.query`."""
     query = parse_query(text)
     if isinstance(query, syntax.Atom):
@@ -264,13 +264,13 @@ def answers(session: Any, text: str, parameters: dict) -> Answer:
         return answers_to_rules(session, name, parameters)
 
 
-def answers_to_rules(session: Any, name: str, parameters: dict) -> Answer:
+def answers_to_rules(session: Any, name: str, parameters: dict[str, Any]) -> Answer:
     """Return all tuples of a relation of registered rules. A turn must be open."""
     with session.registry.contents_of(name, parameters) as (relation, table):
         return answer_of(session, relation, partial(columns_of, table))
 
 
-def answers_to_atom(session: Any, atom: syntax.Atom, text: str, parameters: dict, owner: str | None = None) -> Answer:
+def answers_to_atom(session: Any, atom: syntax.Atom, text: str, parameters: dict[str, Any], owner: str | None = None) -> Answer:
     """Answer a query of one atom. If the relation is not evaluated, only the tuples that the constants ask for are computed, if
     its rules permit that. text: the query as written; owner: see `System.table`."""
     session.check_open()
@@ -291,7 +291,7 @@ def answers_to_atom(session: Any, atom: syntax.Atom, text: str, parameters: dict
                 return _search(session, query_of(atom, {name: relation}, types, values), table)
 
 
-def all_tuples(session: Any, name: str, parameters: dict, owner: str | None = None) -> Answer:
+def all_tuples(session: Any, name: str, parameters: dict[str, Any], owner: str | None = None) -> Answer:
     """Return all tuples of a relation at the last epoch. Rules are evaluated for this if needed. owner: see `System.table`."""
     session.registry.check_waiting(name)
     if session.is_there(name):

@@ -9,7 +9,7 @@ changed tuples and the contents before the change. If the partitions produce mor
 raised.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
@@ -39,6 +39,7 @@ from semi_naive.session.maintenance.spread import (
     AllChanges,
     AnyChange,
     Contents,
+    FactChanges,
     both_sides,
     collected_change,
     index_of,
@@ -100,7 +101,6 @@ class ContinuedStratum(Partitioned):
         return super()._own_runs(partition) - self.initial_paths
 
 
-Changes = Mapping[str, Change]  # the changes of explicit facts, by relation
 Put = Callable[[str, str, Contents], None]  # put(name, like, contents) adds a temporary relation: see `_temporary`
 
 MAX_CHANGED_PAIRS = 1 << 22  # changed pairs of a closure that are computed in this process
@@ -119,7 +119,7 @@ class AcrossPartitions:
         self.relations, self.run = relations, relations.run
         self.deltas: dict[int, Maintained] = {}
 
-    def changes_of_closure(self, number: int, own: dict[str, Change], changes: AllChanges) -> AllChanges | None:
+    def changes_of_closure(self, number: int, own: FactChanges, changes: AllChanges) -> AllChanges | None:
         """Maintain a closure whose pairs are on the partitions, and whose edges are in this process, without reading the pairs.
         Return its change; None if the stratum is no such closure, or if more than MAX_CHANGED_PAIRS pairs change. own: changes
         of explicit facts; changes: those of relations."""
@@ -147,7 +147,7 @@ class AcrossPartitions:
             rest.settle()
         return rest
 
-    def can_maintain(self, number: int, stratum: Stratum, own: Changes, changes: AllChanges) -> bool:
+    def can_maintain(self, number: int, stratum: Stratum, own: FactChanges, changes: AllChanges) -> bool:
         """True if delta rules maintain the stratum exactly, and few of its tuples have changed. own: changes of its explicit
         facts; changes: those of all relations below."""
         relations = [self.run.program.relations[name] for name in stratum.relations]
@@ -173,7 +173,7 @@ class AcrossPartitions:
         """False, as no counts of aggregates are maintained on the partitions."""
         return False
 
-    def maintain(self, number: int, stratum: Stratum, own: Changes, changes: AllChanges, max_bindings: float) -> AllChanges:
+    def maintain(self, number: int, stratum: Stratum, own: FactChanges, changes: AllChanges, max_bindings: float) -> AllChanges:
         """Maintain a stratum by its delta rules: see `InDriver.maintain`."""
         old = {name: self.relations.contents(name) for name in stratum.relations}
         with self._place_of_jobs(stratum, own, changes):
@@ -182,7 +182,7 @@ class AcrossPartitions:
             self.relations.collect_small(number, stratum)
             return {name: self._change_from(name, each, divided.get(name, each)) for name, each in old.items()}
 
-    def _place_of_jobs(self, stratum: Stratum, own: Changes, changes: AllChanges) -> AbstractContextManager:
+    def _place_of_jobs(self, stratum: Stratum, own: FactChanges, changes: AllChanges) -> AbstractContextManager:
         """Return a context in which jobs run in this process, if they take less time than Spark needs to start them."""
         names = stratum.reads | set(stratum.relations)
         changed = sum(change.size for name, change in (*own.items(), *changes.items()) if name in names)
@@ -197,7 +197,7 @@ class AcrossPartitions:
             self.relations.set_contents(name, old)
         return change
 
-    def _maintain(self, number: int, stratum: Stratum, own: Changes, changes: AllChanges) -> dict[str, Contents]:
+    def _maintain(self, number: int, stratum: Stratum, own: FactChanges, changes: AllChanges) -> dict[str, Contents]:
         """Overdelete, rederive and insert. Return the old contents of each relation that had tuples, divided into runs of
         suspects and runs of the other tuples. own: changes of explicit facts; changes: those of relations below."""
         deltas = self.deltas[number]
@@ -254,7 +254,7 @@ class AcrossPartitions:
         return [renamed(rule, names) for name, rule in rules if name in changed]
 
     def _overdelete(
-        self, number: int, deltas: Maintained, own: Changes, below: AllChanges, changed: set[str], put: Put
+        self, number: int, deltas: Maintained, own: FactChanges, below: AllChanges, changed: set[str], put: Put
     ) -> dict[str, PartitionedRelation]:
         """Overdelete: return the suspects of each relation that has any. own: changes of explicit facts; below: those of
         relations below; changed: the temporary relations of changed tuples (`_put_changes`); put: adds a temporary relation."""

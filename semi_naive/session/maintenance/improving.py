@@ -7,17 +7,16 @@ from a value that it has superseded. With a negative w, or with `max(d, 1)` in a
 loses its last derivation, overdeletion misses the better value that was derived from it, as superseded values are not stored.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import cast
 
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import Change
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Atom, Call, Compare, Const, Kind, Rule, Term, Var
-from semi_naive.session.maintenance.spread import AllChanges, AnyChange, ColumnBounds, Contents, column_blocks
+from semi_naive.session.maintenance.spread import AllChanges, AnyChange, ColumnBounds, Contents, FactChanges, column_blocks
 
 MAX_DEPTH = 20  # equalities of variables that are followed from a term
 
@@ -41,7 +40,7 @@ def may_improve(stratum: Stratum, better: dict[str, str], blocks: Callable[[str]
 
 
 def may_lose_best(
-    stratum: Stratum, better: dict[str, str], flipped: Container[str], own: Mapping[str, Change], changes: AllChanges,
+    stratum: Stratum, better: dict[str, str], flipped: Container[str], own: FactChanges, changes: AllChanges,
     contents: Callable[[str], Contents],
 ) -> bool:  # fmt: skip
     """True if a recursion of best values may lose a tuple, and may improve a value by its own consequences. Then overdeletion

@@ -9,7 +9,7 @@ the transaction is repeated.
 import logging
 import os
 import weakref
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -34,7 +34,7 @@ from semi_naive.running.run import ProgramRun
 from semi_naive.session.facts import ExplicitFacts
 from semi_naive.session.maintenance.dependents import Dependents
 from semi_naive.session.maintenance.implied import Implied
-from semi_naive.session.maintenance.spread import AnyChange, Contents, SpreadChange, between
+from semi_naive.session.maintenance.spread import AllChanges, AnyChange, Contents, FactChanges, SpreadChange, between
 
 log = logging.getLogger("semi_naive")
 
@@ -162,14 +162,14 @@ class MaterializedRelations:
             self.tables[name] = grown(table_without(before, change.lost), change.born)
         return change
 
-    def mark_new(self, names: Set[str], changes: Mapping[str, AnyChange]) -> None:
+    def mark_new(self, names: Set[str], changes: AllChanges) -> None:
         """Set the delta of each recomputed table to its new tuples, for the strata that read it."""
         for name in self.merged.keys() & names & changes.keys():
             if self.tables[name] is self.merged[name]:
                 born = cast(Change, changes[name]).born
                 self.tables[name] = grown(table_without(self.merged[name], born), born)
 
-    def few_changed(self, names: Set[str], own: Mapping, changes: Mapping, few: int, fraction: float) -> bool:
+    def few_changed(self, names: Set[str], own: FactChanges, changes: AllChanges, few: int, fraction: float) -> bool:
         """True if at most `few` tuples of the relations `names` have changed, or at most this fraction of all of their tuples.
         own: the changes of explicit facts, which count if a relation has no other ones. changes: those of relations."""
         changed = sum((changes.get(name) or own[name]).size for name in names & (changes.keys() | own.keys()))
@@ -184,7 +184,7 @@ class MaterializedRelations:
         if closure and closure.closure:  # its first tuples are the edges, and no others
             self.closures[number] = closure
 
-    def closure(self, number: int, own: dict[str, Change], changes: Mapping[str, AnyChange]) -> Closure | None:
+    def closure(self, number: int, own: FactChanges, changes: AllChanges) -> Closure | None:
         """Return the closure that a stratum computes, if delta rules are not needed to maintain it; otherwise None. The closure
         must have no explicit facts and no ticks, and its edges must have changed, and be in this process. own: the changes of
         explicit facts of the stratum; changes: those of relations."""

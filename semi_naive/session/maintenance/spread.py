@@ -55,6 +55,7 @@ class SpreadChange:
 
 AnyChange = Change | SpreadChange
 AllChanges = Mapping[str, AnyChange]  # the changes of relations, by name
+FactChanges = Mapping[str, Change]  # the changes of explicit facts, by relation
 
 
 def collected_change(change: AnyChange) -> Change:

@@ -253,8 +253,7 @@ def rest_of(block: Block, key: tuple[int, ...]) -> Block:
     found = with_prefixes(block, Block.of([np.array([value]) for value in key], 1))
     if not found.size:
         return empty(block.arity - len(key))
-    is_nullary = block.arity == len(key)  # then the rest is one tuple
-    return Block.of(found.columns()[len(key) :], 1 if is_nullary else found.size)
+    return Block.of(found.columns()[len(key) :], found.size if block.arity > len(key) else 1)  # a nullary rest is one tuple
 
 
 def rest_of_table(table: Table, key: tuple[int, ...]) -> Table:

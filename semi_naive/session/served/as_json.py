@@ -64,7 +64,7 @@ def operations(body: bytes) -> list[Operation]:
     return [_operation(number, each) for number, each in enumerate(requested)]
 
 
-def row_of(text: str) -> tuple:
+def row_of(text: str) -> tuple[Any, ...]:
     """Parse a tuple given as a JSON list, as in ["Ulm", "Bonn"]."""
     row = _as_tuples(parse_body(text.encode(), ROW_EXAMPLE, "row"), MAX_DEPTH)
     if not isinstance(row, tuple):

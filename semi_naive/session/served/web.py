@@ -223,12 +223,11 @@ class Web:
         """POST /transactions."""
         request.check_json()
         requested = operations(request.body)
-        for operation in requested:
-            request.client.check_may_write(operation.relation)
-            if operation.relation not in self.session.declared:
+        for each in requested:
+            request.client.check_may_write(each.relation)
+            if each.relation not in self.session.declared:
                 may = ", ".join(sorted(self.session.changeable))
-                message = f"the program has no relation {operation.relation!r}: facts may be changed of {may or 'none'}"
-                raise NotFound(message)
+                raise NotFound(f"the program has no relation {each.relation!r}: facts may be changed of {may or 'none'}")
         with self.session.transaction() as transaction:
             for name, relation, rows, key in requested:
                 arguments = {"clear": (), "upsert": (rows, key)}.get(name, (rows,))
