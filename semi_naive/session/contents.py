@@ -172,6 +172,7 @@ class Epoch(Relations):
 
     @property
     def view(self) -> View:
+        """The relations of this epoch, as an `Answer` reads them."""
         return View(self.session.relations, EpochDatabase(self.session.relations, self.tables, self.spread), self.session)
 
     def __repr__(self) -> str:

@@ -178,11 +178,9 @@ def _check_preamble(path, preamble: bytes, identity: Identity) -> None:
     """Raise LogDamaged unless a file begins with the preamble of this log."""
     if preamble == identity.preamble:
         return
-    if (
-        len(preamble) < PREAMBLE.size
-        or not preamble.startswith(LOG)
-        or zlib.crc32(preamble[:-CHECKSUM_BYTES]).to_bytes(CHECKSUM_BYTES, "little") != preamble[-CHECKSUM_BYTES:]
-    ):
+    checksum = zlib.crc32(preamble[:-CHECKSUM_BYTES]).to_bytes(CHECKSUM_BYTES, "little")
+    is_whole = len(preamble) == PREAMBLE.size and preamble.endswith(checksum)
+    if not is_whole or not preamble.startswith(LOG):
         raise LogDamaged(f"{path} is damaged at byte 0: no log begins there")
     _, directory, _, _ = PREAMBLE.unpack(preamble)
     other = "snapshot of this directory" if directory.hex() == identity.directory else "directory"

@@ -124,6 +124,7 @@ def both_sides(cluster: Cluster, name: str, change: AnyChange) -> Contents:
 
 
 def _table(blocks: list[Block]) -> Table:
+    """Return a settled table of the tuples of one or more blocks."""
     table = Table(blocks[0].arity)
     for block in blocks:
         table.insert_block(block)

@@ -132,6 +132,7 @@ class Registry:
             self.readable[rules.name] = rules
 
     def _drop(self, name: str) -> None:
+        """Forget registered rules. Those without parameters are not readable any more."""
         self.rules.pop(name, None)
         self.readable.pop(name, None)
 

@@ -74,6 +74,7 @@ class Registered:
 
     @property
     def relation(self) -> ir.Relation:
+        """The relation, with the parameters as its first attributes."""
         return self.checked.relations[self.name]
 
     @property
