@@ -28,7 +28,8 @@ from semi_naive.session.contents import Changes, Epoch
 from semi_naive.session.durability.directory import Directory, LoggedTransaction
 from semi_naive.session.maintenance.spread import AllChanges
 from semi_naive.session.maintenance.upkeep import Structure, Upkeep
-from semi_naive.session.registered.registry import Registry
+from semi_naive.session.registered.registry import Registry, Uses
+from semi_naive.session.registered.subscribers import SavedSubscribers
 from semi_naive.session.system import EpochStatistics, System
 from semi_naive.session.transaction import Step, Transaction, Turn, Turns
 
@@ -54,7 +55,8 @@ class Committing:
     _directory: Directory | None
 
     def _start_at(self, number: int, epoch_time: float) -> None:
-        """Make the current relations, which are at their fixed point, the only epoch, with this number and time."""
+        """Make the current relations, which are at their fixed point, the only epoch, with this number and time. Also remove
+        unread files, and let turns begin."""
         self._epochs: tuple[Epoch, ...] = (self._current_epoch(number, epoch_time),)  # the last one, then the retained ones
         self.upkeep.relations.sweep()
         self._turns = Turns()
@@ -70,6 +72,7 @@ class Committing:
 
     @property
     def _now(self) -> Epoch:
+        """The last epoch."""
         return self._epochs[0]
 
     @property
@@ -139,14 +142,17 @@ class Committing:
         if self.has_turn and self._turns.last is not None:
             self._turns.last.undo.append(step)
 
-    def _restore(self, rules: Structure, registrations: tuple, relations: dict, epochs: tuple[Epoch, ...]) -> None:
+    def _restore(
+        self, rules: Structure, registrations: tuple[Uses, SavedSubscribers], relations: dict[str, Relation],
+        epochs: tuple[Epoch, ...],
+    ) -> None:  # fmt: skip
         """Revert the registered rules, subscriptions and relations to a savepoint: the results of `Upkeep.saved` and
         `Registry.saved`, `relations` and `_epochs`."""
         self.upkeep.restore(rules)
         self.registry.restore(registrations)
         self.relations, self._epochs = relations, epochs
 
-    def limited(self):
+    def limited(self) -> contextlib.AbstractContextManager:
         """Return a context with the limits of a query in seconds and bytes, if the configuration has any."""
         seconds, nbytes = self.config.query_seconds, self.config.query_bytes
         return contextlib.nullcontext() if seconds is None and nbytes is None else limits.within(seconds, nbytes)
@@ -214,7 +220,7 @@ class Committing:
     def _statistics(self, number: int, epoch_time: float, net: dict, changes: AllChanges, began: float) -> EpochStatistics:
         """Return the statistics of an epoch. net, changes: the changes of explicit facts, and of all relations. began: when the
         commit began, by `time.perf_counter`."""
-        facts, tuples = (sum(change.size for change in each.values()) for each in (net, changes))
+        facts, tuples = (sum(change.size for change in each.values()) for each in (net, changes))  # their numbers
         counts = {name: (changes[name].born_count, changes[name].lost_count) for name in self._reported(changes)}
         seconds, work = time.perf_counter() - began, self.system.cost_of_rules(number)
         return EpochStatistics(number, epoch_time, seconds, facts, tuples, counts, work)

@@ -17,6 +17,7 @@ from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Kind, Program, Relation, Type
 from semi_naive.ra.values.values import Values
 from semi_naive.running.relations.database import Database
+from semi_naive.running.relations.on_partitions import OnPartitions
 from semi_naive.running.results.answers import Answer
 from semi_naive.session.facts import with_prefixes
 from semi_naive.session.maintenance.spread import AnyChange, Contents, SpreadChange
@@ -110,10 +111,10 @@ class Epoch(Relations):
 
     number: int
     time: float
-    tables: dict
-    spread: dict
+    tables: dict[str, Table]
+    spread: dict[str, OnPartitions]
     session: Any
-    given: dict = field(default_factory=dict)
+    given: dict[str, Table] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Answer:
         """Return a relation at this epoch, like `Result[name]`. Later transactions do not change it."""
@@ -146,7 +147,7 @@ class Epoch(Relations):
         with self.session.limited(), self._proofs(relation, parameters) as proofs:
             return proofs.why_not(relation, row)
 
-    def _proofs(self, relation: str, given: dict) -> AbstractContextManager["Why"]:
+    def _proofs(self, relation: str, given: dict[str, Any]) -> AbstractContextManager["Why"]:
         """Return a context with the search for proofs in a relation. given: the values of its parameters, by name."""
         self.session.check_open()
         rules = self.session.registry.rules.get(relation)
@@ -163,6 +164,7 @@ class Epoch(Relations):
         """Return the search for proofs in the relations of this epoch."""
         from semi_naive.provenance.why import Why
 
+        # Closures represented by their edges are read like relations on the partitions: their pairs are not computed.
         spread = self.spread | {name: table for name, table in self.tables.items() if not table.is_spelt}
         tables = {name: table for name, table in self.tables.items() if name not in spread}
         program = self.session.registry.with_registered_rules(self.session.program.checked, tables.keys() | spread.keys())
@@ -170,6 +172,7 @@ class Epoch(Relations):
 
     @property
     def view(self) -> View:
+        """The relations of this epoch, as an `Answer` reads them."""
         return View(self.session.relations, EpochDatabase(self.session.relations, self.tables, self.spread), self.session)
 
     def __repr__(self) -> str:

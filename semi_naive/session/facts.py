@@ -55,6 +55,7 @@ class PendingChange:
             self._fold()
 
     def clear(self) -> None:
+        """Delete all facts, and forget the operations so far."""
         self.waiting, self.waiting_tuples, self.inserted = [], 0, empty(self.arity)
         self.deleted = union_of_blocks(self.explicit.blocks("all", tuple(range(self.arity))), self.arity)
 
@@ -82,7 +83,7 @@ class PendingChange:
             return
         waiting = [(insert, columns) for insert, columns in self.waiting if columns.shape[1]]
         self.waiting, self.waiting_tuples, born, lost = [], 0, empty(self.arity), empty(self.arity)
-        if len({insert for insert, _ in waiting}) == 2:
+        if len({insert for insert, _ in waiting}) == 2:  # inserts and deletes
             columns = np.concatenate([columns for _, columns in waiting], axis=1)
             inserts = np.concatenate([np.full(columns.shape[1], insert) for insert, columns in waiting])
             last = last_occurrences(columns)
@@ -102,6 +103,7 @@ def columns_of(tuples: Block | Table) -> np.ndarray:
 
 
 def block_of(columns: np.ndarray) -> Block:
+    """Return a block of the tuples in columns (arity, n), which may be unsorted and have duplicates."""
     return Block.of(list(columns), columns.shape[1]) if columns.shape[1] else empty(len(columns))
 
 
@@ -112,9 +114,9 @@ def last_occurrences(columns: np.ndarray) -> np.ndarray:
     [False, True, True]
     """
     size = columns.shape[1]
-    order = np.lexsort((np.arange(size), *columns[::-1]))
+    order = np.lexsort((np.arange(size), *columns[::-1]))  # by the first column first, and by the position last
     rows = columns[:, order]
-    ends = np.append((rows[:, 1:] != rows[:, :-1]).any(axis=0), True)[:size]
+    ends = np.append((rows[:, 1:] != rows[:, :-1]).any(axis=0), True)[:size]  # of groups of equal rows; none if size is 0
     last = np.zeros(size, np.bool_)
     last[order[ends]] = True
     return last
@@ -168,6 +170,7 @@ class ExplicitFacts:
         self.given[name].settle()
 
     def forget(self, name: str) -> None:
+        """Remove the facts of a relation that is dropped."""
         for facts in (self.given, self.written, self.rules):
             facts.pop(name, None)
         self.base.discard(name)
@@ -185,7 +188,7 @@ class ExplicitFacts:
     def table(self, name: str, arity: int) -> Table:
         """Return all explicit facts of a relation as one table."""
         tables = list(self.tables(name))
-        if len(tables) < 2:
+        if len(tables) < 2:  # no copy is needed
             return tables[0] if tables else Table(arity)
         of_users, in_text = tables
         both = snapshot(of_users)

@@ -55,8 +55,9 @@ class RecordPattern:
     width: int
     tag: int | None
 
-    def match(self, ids: np.ndarray, values) -> tuple[np.ndarray, np.ndarray]:
-        """Match n ids of records: return (booleans (n,): True for records of this kind; fields (width, m) of these m)."""
+    def match(self, ids: np.ndarray, values: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Match n ids of records: return (booleans (n,): True for records of this kind; fields (width, m) of these m). values:
+        see `Query`."""
         matches = ids != NIL
         if self.tag is None:
             return matches, values.fields(ids[matches], self.width)
@@ -89,13 +90,13 @@ class Query:
             values = spread.cluster.share_values(self.values) if self.terms.patterns else None
             parts = spread.cluster.jobs.job(SearchRuns(replace(self, values=values), spread.relation))
         columns = np.concatenate(parts, axis=1)
-        if not len(columns):
+        if not len(columns):  # a query without variables has one answer or none
             return columns[:, :1]
         return np.array(Block.of(list(columns), columns.shape[1]).columns(), np.int64)
 
     def search(self, table: Any) -> np.ndarray:
         """Return the distinct answers from a table, as columns (number of variables, n). Search an index that begins with
-        constants of the query; if there is none, read all tuples."""
+        constants of the query; if there is none, read all tuples. table: a `Table` or `_RunsAsTable`."""
         columns, size = self._candidates(table)
         column_of: dict[str, int] = {}  # the first column of each variable
         waiting = [(self.terms, 0)]  # (terms, the column of their first place)
@@ -113,14 +114,14 @@ class Query:
                 waiting.append((pattern.terms, len(columns)))
                 columns += list(fields)
         answers = [np.ascontiguousarray(columns[column_of[name]]) for name in self.variables]
-        if not answers:
+        if not answers:  # a query without variables has one answer or none
             return np.empty((0, min(1, size)), np.int64)
         return np.array(Block.of(answers, size, snug(bounds_of(answers))).columns(), np.int64)
 
     def _candidates(self, table: Any) -> tuple[list[np.ndarray], int]:
         """Return (columns in the relation's own order, their length) of a superset of the matching tuples: those that an index
         finds by constants, or all tuples if no index begins with a constant."""
-        if not table.is_spelt and self.terms.constants:
+        if not table.is_spelt and self.terms.constants:  # a closure represented by its edges: a graph search finds its pairs
             place, value = next(iter(self.terms.constants.items()))
             columns = table.pairs_with(place, value)
             return list(columns), columns.shape[1]
@@ -132,7 +133,7 @@ class Query:
             positions = np.arange(low, high)
             parts.append([block.column(order.index(place), positions) for place in range(table.arity)])
         columns = [np.concatenate([np.empty(0, np.int64), *column]) for column in zip(*parts, strict=True)]
-        if not columns:
+        if not columns:  # there is no block, or the relation is nullary, of which blocks have no columns
             return [np.empty(0, np.int64)] * table.arity, table.count if not table.arity else 0
         return columns, columns[0].size
 
@@ -187,7 +188,8 @@ class _TermReader:
             fields = () if tag is None else type_.branches[tag].fields
         elif not isinstance(term, syntax.RecordInit):
             raise BadInput("a query computes nothing", "<query>", hint=EXPECTS)
-        if len(fields) != len(term.args) or (tag is None) == bool(type_.branches):
+        is_other_kind = (tag is None) == bool(type_.branches)  # a record or an unknown branch for branches, or the reverse
+        if len(fields) != len(term.args) or is_other_kind:
             message = f"{name} is a {type_.name}, and this is none"
             raise BadInput(message, f"{self.relation.name}.{name}", hint=f"expected {type_description(type_)}")
         attributes = tuple((field_name, self.types[type_name]) for field_name, type_name in fields)
@@ -248,11 +250,12 @@ class _RunsAsTable:
     def __post_init__(self):
         self.arity, self.full = self.relation.arity, (self.relation.home.order,)
 
-    def blocks(self, part: str, order) -> list[Block]:
+    def blocks(self, part: str, order: tuple[int, ...]) -> list[Block]:
+        """Return the blocks of all tuples, which are the only part."""
         return list(blocks_of(self.relation, self.partition, order))
 
 
-def answers(session: Any, text: str, parameters: dict) -> Answer:
+def answers(session: Any, text: str, parameters: dict[str, Any]) -> Answer:
     """Answer a query: see `Session.query`."""
     query = parse_query(text)
     if isinstance(query, syntax.Atom):
@@ -261,13 +264,13 @@ def answers(session: Any, text: str, parameters: dict) -> Answer:
         return answers_to_rules(session, name, parameters)
 
 
-def answers_to_rules(session: Any, name: str, parameters: dict) -> Answer:
+def answers_to_rules(session: Any, name: str, parameters: dict[str, Any]) -> Answer:
     """Return all tuples of a relation of registered rules. A turn must be open."""
     with session.registry.contents_of(name, parameters) as (relation, table):
         return answer_of(session, relation, partial(columns_of, table))
 
 
-def answers_to_atom(session: Any, atom: syntax.Atom, text: str, parameters: dict, owner: str | None = None) -> Answer:
+def answers_to_atom(session: Any, atom: syntax.Atom, text: str, parameters: dict[str, Any], owner: str | None = None) -> Answer:
     """Answer a query of one atom. If the relation is not evaluated, only the tuples that the constants ask for are computed, if
     its rules permit that. text: the query as written; owner: see `System.table`."""
     session.check_open()
@@ -288,7 +291,7 @@ def answers_to_atom(session: Any, atom: syntax.Atom, text: str, parameters: dict
                 return _search(session, query_of(atom, {name: relation}, types, values), table)
 
 
-def all_tuples(session: Any, name: str, parameters: dict, owner: str | None = None) -> Answer:
+def all_tuples(session: Any, name: str, parameters: dict[str, Any], owner: str | None = None) -> Answer:
     """Return all tuples of a relation at the last epoch. Rules are evaluated for this if needed. owner: see `System.table`."""
     session.registry.check_waiting(name)
     if session.is_there(name):
@@ -307,5 +310,6 @@ def answer_of(session: Any, relation: Relation, columns: Callable[[], np.ndarray
 
 
 def _search(session: Any, query: Query, contents: Contents) -> Answer:
+    """Answer a query from the contents of its relation."""
     columns = query.search_partitions(contents) if isinstance(contents, OnPartitions) else query.search(contents)
     return answer_of(session, query.answer_relation, lambda: columns)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("semi_naive")
 
-# Parameter values with which rules are explained before a value is known; otherwise 0.
+# Parameter values with which rules are explained before a value is known, by kind; 0 for other kinds.
 EXAMPLES = {Kind.SYMBOL: "", Kind.RECORD: None}
 
 
@@ -61,15 +61,9 @@ class Session(Committing, Relations):
     """
 
     def __init__(
-        self,
-        program: Any,
-        facts: Any = None,
-        path: str | os.PathLike[str] | None = None,
-        retain: int = 0,
-        spark: Any = None,
-        config: Config | None = None,
-        sync_seconds: float = 0.0,
-    ):
+        self, program: Any, facts: Any = None, path: str | os.PathLike[str] | None = None, retain: int = 0,
+        spark: Any = None, config: Config | None = None, sync_seconds: float = 0.0,
+    ):  # fmt: skip
         """See `Program.session`."""
         self.config, self.retain, self.closed, self._process = config or Config(), retain, False, os.getpid()
         self.lent = Lent(self.config.local_dir)
@@ -80,7 +74,7 @@ class Session(Committing, Relations):
         compiled = program.compile(facts if isinstance(facts, dict) else None, once=False)
         self.program, self.outputs = program, program.outputs
         self.changeable = _changeable(program, facts, compiled.program.relations)
-        kept = compiled.program.relations  # inlined relations are missing
+        kept = compiled.program.relations  # inlined relations are missing; names with @ are those of relations that passes add
         self.declared = {name: each for name, each in program.relations.items() if name in kept and "@" not in name}
         self.relations = dict(self.declared)  # with those of registered rules that are evaluated
         self.registry = Registry(self)
@@ -100,7 +94,7 @@ class Session(Committing, Relations):
             self._release(failed=True)
             raise
 
-    def _open(self, facts, path, sync_seconds: float) -> None:
+    def _open(self, facts: Any, path: str | os.PathLike[str] | None, sync_seconds: float) -> None:
         """Compute the outputs from `facts`, or, if the directory at `path` has a session, restore its retained epochs."""
         self._directory = None if path is None else Directory(path, sync_seconds)
         if self._directory is None or self._directory.manifest is None:
@@ -160,7 +154,8 @@ class Session(Committing, Relations):
         first = epochs[-1].number
         if time is not None:
             latest = checked_time(time)
-            epoch = next((retained.number for retained in epochs if retained.time <= latest), first - 1)
+            none = first - 1  # an epoch that is not retained: the error below names those that are
+            epoch = next((retained.number for retained in epochs if retained.time <= latest), none)
         for retained in epochs:
             if retained.number == epoch:
                 return retained
@@ -216,10 +211,9 @@ class Session(Committing, Relations):
         if name not in self.registry.rules:
             if name is not None:
                 self.check_known(name)
-            tables = {each: table for each, table in self._now.tables.items() if each in self.changeable}
-            return self.program.explain(tables)
+            return self.program.explain({each: table for each, table in self._now.tables.items() if each in self.changeable})
         rules = self.registry.rules[name]
-        tables = {each: self._now.contents(each) for each in rules.reads & self._now.tables.keys()}
+        tables: dict[str, Any] = {each: self._now.contents(each) for each in rules.reads & self._now.tables.keys()}
         if rules.parameters:
             kinds = [type_.kind for _, type_ in rules.relation.attributes[: len(rules.parameters)]]
             tables[rules.parameter_relation] = [tuple(EXAMPLES.get(kind, 0) for kind in kinds)]  # one tuple of parameter values

@@ -32,7 +32,7 @@ from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Relation
 from semi_naive.ra.values.values import Values
 from semi_naive.running.relations.on_partitions import OnPartitions
-from semi_naive.session.maintenance.spread import AllChanges, Contents, here
+from semi_naive.session.maintenance.spread import AllChanges, Contents, collected_change
 from semi_naive.session.registered.subscriptions import added
 
 MAX_EPOCHS = 1000  # the largest number of tuples in sys.epoch
@@ -40,6 +40,7 @@ MAX_WORK_TUPLES = 10_000  # the largest number of tuples in sys.work
 
 
 def _relation(name: str, attributes: str) -> Relation:
+    """Return a relation. attributes: "name:type" of each, separated by blanks."""
     pairs = (attribute.split(":") for attribute in attributes.split())
     return Relation(name, tuple((attribute, BUILT_IN[type_]) for attribute, type_ in pairs))
 
@@ -119,26 +120,31 @@ class System:
         if not net:
             return changes
         more = upkeep.apply(net, registry.subscribers.relations())
-        both = {name: added(here(changes[name]), here(more[name])) for name in changes.keys() & more.keys()}
-        return {**changes, **more, **both}
+        both = changes.keys() & more.keys()
+        sums = {name: added(collected_change(changes[name]), collected_change(more[name])) for name in both}
+        return {**changes, **more, **sums}
 
     def _rules(self) -> Iterable[tuple]:
+        """Yield the tuples of sys.rule."""
         for number, stratum in enumerate(self._session.upkeep.run.strata):
             for rule in stratum.rules:
                 yield rule.head.relation, str(rule), number
 
     def _indexes(self) -> Iterable[tuple]:
-        for name, table in self._contents():
+        """Yield the tuples of sys.index. Of a relation on the partitions only one index is shown."""
+        for name, contents in self._contents():
             names = [attribute for attribute, _ in self._session.upkeep.program.relations[name].attributes]
-            if isinstance(table, OnPartitions):
-                yield name, ", ".join(names[place] for place in table.relation.home.order), table.count, table.relation.bytes
+            if isinstance(contents, OnPartitions):
+                order, relation = contents.relation.home.order, contents.relation
+                yield name, ", ".join(names[place] for place in order), contents.count, relation.bytes
                 continue
-            for order in table.orders:
-                blocks = table.full[order]
+            for order in contents.orders:
+                blocks = contents.full[order]
                 size = sum(block.size for block in blocks)
                 yield name, ", ".join(names[place] for place in order), size, sum(block.nbytes for block in blocks)
 
     def _memory(self) -> Iterable[tuple]:
+        """Yield the tuples of sys.memory."""
         for name, contents in self._contents():
             yield name, contents.count, 0 if isinstance(contents, OnPartitions) else contents.nbytes
 
@@ -153,9 +159,5 @@ class System:
         """Yield the tuples of sys.subscription. owner: only those of this client, without its prefix of their names."""
         for subscription in self._session.registry.subscribers.active:
             if owner is None or subscription.owner == owner:
-                yield (
-                    subscription.relation,
-                    (subscription.name or "").removeprefix(f"{owner}/"),
-                    subscription.parameters,
-                    subscription.calls,
-                )
+                name = (subscription.name or "").removeprefix(f"{owner}/")
+                yield subscription.relation, name, subscription.parameters, subscription.calls

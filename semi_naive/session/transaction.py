@@ -252,7 +252,7 @@ class Transaction:
 
     def _columns(self, relation: str, rows: Any) -> np.ndarray:
         """Read rows as columns (arity, n) in 64 bits."""
-        if isinstance(rows, Table):
+        if isinstance(rows, Table):  # of this session, so its ids are known
             return columns_of(rows)
         upkeep = self._session.upkeep
         return as_columns(rows, upkeep.program.relations[relation], upkeep.program.types, upkeep.values)

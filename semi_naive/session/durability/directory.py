@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 VERSION = "session 2"  # the version of the directory's format
 MIN_LOG_BYTES = 4 << 20  # a snapshot is due when the log exceeds this and half of the last snapshot
 Batch = tuple[str, int]  # (stream, number)
+WrittenBlocks = dict[int, tuple[Block, list[dict]]]  # by the block's `id`: the block, and the manifest's records of its runs
 AddUndo = Callable[[Callable[[], object]], None]  # registers a step that reverts a change if the transaction fails
 ADVICE = "restore all of the directory from a copy, or remove it to begin anew"
 OTHER_VERSION_ADVICE = "read its relations with that version, and begin a new directory with them as facts"
@@ -75,7 +76,7 @@ class Snapshot:
     """A snapshot that has been or is being written: the log that follows it, and the files of its contents."""
 
     log: Log
-    blocks: dict[int, tuple[Block, list[dict]]]  # for each block, by its `id`: the block, and the records of its runs
+    blocks: WrittenBlocks
     lexicon_files: dict[str, list[dict]]  # the files of symbols and records, as in the manifest
     lexicon_sizes: dict[str, int]  # the numbers of symbols and records in the snapshot and in its log
 
@@ -103,7 +104,7 @@ class Directory:
         self.log: Log | None = None
         self.lexicon_sizes: dict[str, int] = {}  # the numbers of symbols and records in the snapshot and in the log
         self.lexicon_files: dict[str, list[dict]] = {}  # see `Snapshot`, also for the next line
-        self.blocks: dict[int, tuple[Block, list[dict]]] = {}
+        self.blocks: WrittenBlocks = {}
         self.unfinished: Snapshot | None = None  # the snapshot being written; the manifest may name it already
         self.snapshot_bytes = 0
         self.repeated_bytes = 0  # bytes of the log that repeat transactions of the log before
@@ -177,7 +178,7 @@ class Directory:
         with locked(self._writing), afterwards(self._finish_snapshot):
             self._finish_snapshot()
             hashes = fingerprints(upkeep)
-            blocks: dict[int, tuple[Block, list[dict]]] = {}
+            blocks: WrittenBlocks = {}
             relations = {name: self._write_relation(name, first, upkeep, blocks) | {"print": hashes[name]} for name in hashes}
             lexicon_files = self._write_lexicons(upkeep.values)
             identity = Identity(self.identity, uuid.uuid4().hex)
@@ -196,13 +197,14 @@ class Directory:
                 "visited": {upkeep.run.strata[number].relations[0]: budget.visited for number, budget in budgets},
             })  # fmt: skip
 
-    def _write_relation(self, name: str, first: Epoch, upkeep: Upkeep, blocks: dict) -> dict[str, Any]:
+    def _write_relation(self, name: str, first: Epoch, upkeep: Upkeep, blocks: WrittenBlocks) -> dict[str, Any]:
         """Write the tables of a relation at an epoch, its explicit facts and all its tuples. Return its entry in the manifest.
         blocks: those of the new snapshot, to which the written ones are added."""
         relation = upkeep.program.relations[name]
         table = first.tables.get(name)  # None before its first use
         if name in first.spread or isinstance(table, Implied):
             table = None  # the relation is derived again when the directory is opened
+        # spread: derived again; given, whole: the runs of explicit facts and of all tuples
         entry = {"spread": table is None, "form": tuple_type(relation, upkeep.program.types), "arity": relation.arity}
         if name in first.given:
             entry["given"] = self._write_table(first.given[name], name, blocks)
@@ -242,14 +244,14 @@ class Directory:
             if self.log is not None and path != Path(self.log.path):
                 path.unlink(missing_ok=True)
 
-    def _write_table(self, table: Table, name: str, blocks: dict) -> list[dict]:
+    def _write_table(self, table: Table, name: str, blocks: WrittenBlocks) -> list[dict]:
         """Write the blocks of a table, and return the records of their runs."""
         runs = []
         for block in table.blocks("all", own_order(table.arity)):
             runs += self._write_block(block, name, blocks)
         return runs
 
-    def _write_history(self, name: str, history: History, blocks: dict) -> dict:
+    def _write_history(self, name: str, history: History, blocks: WrittenBlocks) -> dict:
         """Write the changes stored for a named subscription, and return its entry in the manifest."""
         epochs, arity = [], 0
         for epoch, change in history.after():
@@ -260,7 +262,7 @@ class Directory:
             "epochs": epochs, "arity": arity, "lapsed": history.lapsed,
         }  # fmt: skip
 
-    def _write_block(self, block: Block, name: str, blocks: dict) -> list[dict]:
+    def _write_block(self, block: Block, name: str, blocks: WrittenBlocks) -> list[dict]:
         """Write a block, unless an earlier snapshot has, and return the records of its runs. blocks: the new snapshot's."""
         if id(block) in self.blocks:
             blocks[id(block)] = self.blocks[id(block)]
@@ -317,7 +319,7 @@ class Directory:
         first = transactions[summed - 1] if summed else LoggedTransaction(manifest["epoch"], manifest.get("time"), {})
         return [replace(first, net=net), *transactions[summed:]], tables
 
-    def _read_values(self, lexicon_files: dict[str, list[dict]], logged: list[dict], values: Values) -> None:
+    def _read_values(self, lexicon_files: dict[str, list[dict]], logged: list[Arrays], values: Values) -> None:
         """Read the symbols and records of the snapshot and of the log. logged: the arrays of the records of the log."""
         self.lexicon_files = lexicon_files
         lexicons: dict[str, tuple[int, list]] = {}
@@ -363,7 +365,7 @@ class Directory:
             if entry.get("print") != hash_:
                 continue
             self.unchanged.add(name)
-            if not entry.get("spread"):
+            if not entry.get("spread"):  # a table without "whole" has explicit facts only
                 tables[name] = self._read_table(entry["whole" if "whole" in entry else "given"], entry["arity"])
         for number, stratum in enumerate(upkeep.run.strata):
             if bindings := manifest.get("visited", {}).get(stratum.relations[0]):
@@ -392,6 +394,7 @@ class Directory:
         return blocks
 
     def _read_table(self, runs: list[dict], arity: int) -> Table:
+        """Return a settled table of the blocks of a snapshot. runs: records from the manifest."""
         order = own_order(arity)
         return Table.of(arity, order, {order: self._open_blocks(runs)}, [])
 
@@ -439,6 +442,7 @@ def tuple_type(relation: Relation, types: dict) -> str:
 
 
 def _field_types(fields: tuple, types: dict) -> str:
+    """Return the types of fields as text. fields: (name, type) of each; types: by name."""
     return ", ".join(_type_name(types[each]) for _, each in fields)
 
 
@@ -447,7 +451,8 @@ def _type_name(type_) -> str:
 
 
 def _unusable_reason(name: str, saved_type: str, upkeep: Upkeep, changeable: set[str]) -> str:
-    """Return the reason why a program cannot have the saved facts of a relation, or "". saved_type: see `tuple_type`."""
+    """Return the reason why a program cannot have the saved facts of a relation, as the end of a sentence; "" if it can.
+    saved_type: see `tuple_type`."""
     relation = upkeep.program.relations.get(name)
     if relation is None or name not in changeable:
         return f"and {name} is no input of {upkeep.run.asked.name}"
@@ -460,7 +465,7 @@ def _changed_relations(arrays: Arrays) -> list[str]:
     return [key.removeprefix("+") for key in arrays if key.startswith("+")]
 
 
-def _net_changes(logged: list[dict], given: dict[str, Table]) -> dict[str, Change]:
+def _net_changes(logged: list[Arrays], given: dict[str, Table]) -> dict[str, Change]:
     """Return the net changes of explicit facts by all transactions of a log. given: the facts at the snapshot."""
     pending = {}
     for arrays in logged:
@@ -474,6 +479,7 @@ def _net_changes(logged: list[dict], given: dict[str, Table]) -> dict[str, Chang
 
 
 def _transaction_as_arrays(transaction: LoggedTransaction) -> Arrays:
+    """Return the arrays of a transaction's record in the log: the time; inserted (+) and deleted (-) facts as columns."""
     arrays = {} if transaction.time is None else {"time": np.array([transaction.time])}
     for name, change in transaction.net.items():
         arrays[f"+{name}"], arrays[f"-{name}"] = columns_of(change.born), columns_of(change.lost)
@@ -493,8 +499,8 @@ def _batch_of_record(arrays: Arrays) -> tuple[str, int]:
 
 
 def _lexicon_as_arrays(name: str, dense: int, content) -> Arrays:
-    """Return new symbols or records as arrays of the log, the inverse of `_lexicons_of_record`. content: records or Arrow
-    strings."""
+    """Return new symbols or records as arrays of the log, the inverse of `_lexicons_of_record`. dense: the number of dense ids;
+    content: records, or Arrow strings."""
     arrays = {f"{name}.dense": np.array([dense])}
     if isinstance(content, np.ndarray):
         return arrays | {f"{name}.rows": content}
@@ -511,4 +517,4 @@ def _lexicons_of_record(arrays: Arrays) -> Iterator[tuple[str, int, list[Any]]]:
         else:
             ends = np.cumsum(arrays[f"{name}.lengths"])
             strings = string_arrays(arrays[f"{name}.bytes"], ends - arrays[f"{name}.lengths"], ends)
-            yield name, dense, list(strings) or [strings_of([])]
+            yield name, dense, list(strings) or [strings_of([])]  # at least one piece, which may be empty

@@ -28,7 +28,8 @@ log = logging.getLogger("semi_naive")
 
 PREAMBLE = struct.Struct("<8s16s16sI")
 LOG = b"snlog\x00\x00\x02"  # the first bytes of a preamble
-HEADER = struct.Struct("<8sQQII")  # of a record
+HEADER = struct.Struct("<8sQQII")  # of a record; like a preamble, it ends with a checksum of its other bytes
+CHECKSUM_BYTES = 4
 RECORD, END = b"snrecord", b"snended\n"  # the first and the last bytes of a record; see `_is_unfinished` why END has no zero
 INDEX = struct.Struct("<I")  # the size in bytes of the index that begins a body
 SECTOR = 512  # bytes that a disk writes at once, or not at all
@@ -47,8 +48,9 @@ class Identity:
 
     @property
     def preamble(self) -> bytes:
-        content = PREAMBLE.pack(LOG, bytes.fromhex(self.directory), bytes.fromhex(self.snapshot), 0)[:-4]
-        return content + zlib.crc32(content).to_bytes(4, "little")
+        """The first bytes of the log."""
+        content = PREAMBLE.pack(LOG, bytes.fromhex(self.directory), bytes.fromhex(self.snapshot), 0)[:-CHECKSUM_BYTES]
+        return content + zlib.crc32(content).to_bytes(CHECKSUM_BYTES, "little")
 
     @property
     def seed(self) -> int:
@@ -83,8 +85,8 @@ class Log:
         """Append a record atomically. If it cannot be written, OSError is raised, and the part that was written is removed; if
         that fails, too, the log accepts no more records. sync: force the record to the disk now, if `sync_seconds` is 0."""
         body = pack_arrays(arrays)
-        header = HEADER.pack(RECORD, epoch, len(body), zlib.crc32(body), 0)[:-4]  # without its own checksum
-        record = header + zlib.crc32(header, self.identity.seed).to_bytes(4, "little") + body + END
+        header = HEADER.pack(RECORD, epoch, len(body), zlib.crc32(body), 0)[:-CHECKSUM_BYTES]
+        record = header + zlib.crc32(header, self.identity.seed).to_bytes(CHECKSUM_BYTES, "little") + body + END
         with locked(self._lock):
             self._cut_torn_record()
             if self._failure:
@@ -176,11 +178,9 @@ def _check_preamble(path, preamble: bytes, identity: Identity) -> None:
     """Raise LogDamaged unless a file begins with the preamble of this log."""
     if preamble == identity.preamble:
         return
-    if (
-        len(preamble) < PREAMBLE.size
-        or not preamble.startswith(LOG)
-        or zlib.crc32(preamble[:-4]).to_bytes(4, "little") != preamble[-4:]
-    ):
+    checksum = zlib.crc32(preamble[:-CHECKSUM_BYTES]).to_bytes(CHECKSUM_BYTES, "little")
+    is_whole = len(preamble) == PREAMBLE.size and preamble.endswith(checksum)
+    if not is_whole or not preamble.startswith(LOG):
         raise LogDamaged(f"{path} is damaged at byte 0: no log begins there")
     _, directory, _, _ = PREAMBLE.unpack(preamble)
     other = "snapshot of this directory" if directory.hex() == identity.directory else "directory"
@@ -204,7 +204,7 @@ def _unpack_header(header: bytes, seed: int) -> tuple[int, int, int] | None:
     if len(header) < HEADER.size:
         return None
     mark, epoch, length, body_checksum, checksum = HEADER.unpack(header)
-    if mark != RECORD or checksum != zlib.crc32(header[:-4], seed):
+    if mark != RECORD or checksum != zlib.crc32(header[:-CHECKSUM_BYTES], seed):
         return None
     return epoch, length, body_checksum
 
@@ -213,7 +213,7 @@ def _is_unfinished(rest: bytes, begin: int, seed: int) -> bool:
     """True if the rest of a log, from byte `begin` on, can be the result of one unfinished write: the beginning of a record,
     possibly with zeros in place of some sectors. No whole record may follow it."""
     written = rest.rstrip(b"\0")
-    if not written:
+    if not written:  # no sector of the record was written
         return True
     written = rest[: len(written) + -(begin + len(written)) % SECTOR]  # up to the end of the last sector with other bytes
     if len(written) < HEADER.size:

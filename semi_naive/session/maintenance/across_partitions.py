@@ -9,7 +9,7 @@ changed tuples and the contents before the change. If the partitions produce mor
 raised.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
@@ -31,7 +31,7 @@ from semi_naive.running.choose_plan import why_in_one_place
 from semi_naive.running.driver.local import Local
 from semi_naive.running.relations.dealing import deal_tuples
 from semi_naive.running.relations.on_partitions import OnPartitions
-from semi_naive.session.maintenance.closures import changed
+from semi_naive.session.maintenance.closures import closure_change
 from semi_naive.session.maintenance.improving import may_lose_best
 from semi_naive.session.maintenance.materialized import MaterializedRelations
 from semi_naive.session.maintenance.spread import (
@@ -39,8 +39,9 @@ from semi_naive.session.maintenance.spread import (
     AllChanges,
     AnyChange,
     Contents,
+    FactChanges,
     both_sides,
-    here,
+    collected_change,
     index_of,
     laid_out,
     side,
@@ -100,6 +101,8 @@ class ContinuedStratum(Partitioned):
         return super()._own_runs(partition) - self.initial_paths
 
 
+Put = Callable[[str, str, Contents], None]  # put(name, like, contents) adds a temporary relation: see `_temporary`
+
 MAX_CHANGED_PAIRS = 1 << 22  # changed pairs of a closure that are computed in this process
 MAX_CHANGED_PART = 0.2  # the changed fraction of a stratum and its inputs above which the stratum is recomputed
 MAX_CHANGED_TUPLES = 10_000  # changed tuples up to which a stratum is maintained, even if they are a larger fraction
@@ -116,7 +119,7 @@ class AcrossPartitions:
         self.relations, self.run = relations, relations.run
         self.deltas: dict[int, Maintained] = {}
 
-    def changes_of_closure(self, number: int, own: dict[str, Change], changes: AllChanges) -> AllChanges | None:
+    def changes_of_closure(self, number: int, own: FactChanges, changes: AllChanges) -> AllChanges | None:
         """Maintain a closure whose pairs are on the partitions, and whose edges are in this process, without reading the pairs.
         Return its change; None if the stratum is no such closure, or if more than MAX_CHANGED_PAIRS pairs change. own: changes
         of explicit facts; changes: those of relations."""
@@ -124,8 +127,8 @@ class AcrossPartitions:
         spread = self.relations.spread.get(closure.relation) if closure else None
         if closure is None or spread is None:
             return None
-        edges, change = self.relations.tables[closure.edges], here(changes[closure.edges])
-        pairs = changed(edges, change, spread.count, None, self.run.cluster.driver_cores, MAX_CHANGED_PAIRS)
+        edges, change = self.relations.tables[closure.edges], collected_change(changes[closure.edges])
+        pairs = closure_change(edges, change, spread.count, self.run.cluster.driver_cores, MAX_CHANGED_PAIRS)
         if pairs is None:
             return None
         if pairs.size:
@@ -144,7 +147,7 @@ class AcrossPartitions:
             rest.settle()
         return rest
 
-    def can_maintain(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping) -> bool:
+    def can_maintain(self, number: int, stratum: Stratum, own: FactChanges, changes: AllChanges) -> bool:
         """True if delta rules maintain the stratum exactly, and few of its tuples have changed. own: changes of its explicit
         facts; changes: those of all relations below."""
         relations = [self.run.program.relations[name] for name in stratum.relations]
@@ -170,31 +173,31 @@ class AcrossPartitions:
         """False, as no counts of aggregates are maintained on the partitions."""
         return False
 
-    def maintain(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping, max_bindings: float) -> AllChanges:
+    def maintain(self, number: int, stratum: Stratum, own: FactChanges, changes: AllChanges, max_bindings: float) -> AllChanges:
         """Maintain a stratum by its delta rules: see `InDriver.maintain`."""
         old = {name: self.relations.contents(name) for name in stratum.relations}
         with self._place_of_jobs(stratum, own, changes):
             with limits.budget(max_bindings):
-                parts = self._maintain(number, stratum, own, changes)
+                divided = self._maintain(number, stratum, own, changes)
             self.relations.collect_small(number, stratum)
-            return {name: self._change_from(name, each, parts.get(name, each)) for name, each in old.items()}
+            return {name: self._change_from(name, each, divided.get(name, each)) for name, each in old.items()}
 
-    def _place_of_jobs(self, stratum: Stratum, own: AllChanges, changes: AllChanges) -> AbstractContextManager:
+    def _place_of_jobs(self, stratum: Stratum, own: FactChanges, changes: AllChanges) -> AbstractContextManager:
         """Return a context in which jobs run in this process, if they take less time than Spark needs to start them."""
         names = stratum.reads | set(stratum.relations)
         changed = sum(change.size for name, change in (*own.items(), *changes.items()) if name in names)
         small = changed <= MAX_CHANGED_HERE and sum(map(self.run.database.count, names)) <= MAX_STRATUM_HERE
         return self.run.cluster.in_this_process() if small and self.run.cluster.local else nullcontext()
 
-    def _change_from(self, name: str, old: Contents, parts: Contents) -> AnyChange:
-        """Return the change of a relation; if it is empty, restore the old contents. parts: the old contents, divided into runs
-        of suspects and runs of the other tuples, as unchanged runs are not compared."""
-        change = self.relations.between(name, parts, self.relations.contents(name))
+    def _change_from(self, name: str, old: Contents, divided: Contents) -> AnyChange:
+        """Return the change of a relation; if it is empty, restore the old contents. divided: the old contents in runs of
+        suspects and runs of the other tuples, as unchanged runs are not compared."""
+        change = self.relations.between(name, divided, self.relations.contents(name))
         if not change.size:
             self.relations.set_contents(name, old)
         return change
 
-    def _maintain(self, number: int, stratum: Stratum, own: Mapping, changes: Mapping) -> dict[str, Contents]:
+    def _maintain(self, number: int, stratum: Stratum, own: FactChanges, changes: AllChanges) -> dict[str, Contents]:
         """Overdelete, rederive and insert. Return the old contents of each relation that had tuples, divided into runs of
         suspects and runs of the other tuples. own: changes of explicit facts; changes: those of relations below."""
         deltas = self.deltas[number]
@@ -203,9 +206,9 @@ class AcrossPartitions:
         with self._temporary() as put:
             changed = self._put_changes(deltas, below, put)
             suspected = self._overdelete(number, deltas, own, below, changed, put)
-            rest, parts = {}, {}
+            rest, divided = {}, {}
             for name, contents in whole.items():
-                rest[name], parts[name] = self._without(contents, suspected.get(name))
+                rest[name], divided[name] = self._without(contents, suspected.get(name))
             once = [rule for rule in (*deltas.rederiving, *deltas.restoring()) if rule.head.relation in suspected]
             once += self._rules_from(deltas, deltas.insertions, changed)
             # A relation with best values has one index only. Rules read a copy of it, which may have any index.
@@ -213,16 +216,16 @@ class AcrossPartitions:
             for name in deltas.best & whole.keys():
                 put(copies[name], name, OnPartitions(replace(rest[name], name=copies[name]), self.run.cluster))
             once = [renamed(rule, copies) for rule in once if not names_read([rule]) & (deltas.best - whole.keys())]
-            for name in stratum.relations:
+            for name in stratum.relations:  # the evaluation starts from new explicit facts, and from `rest`
                 table = Table(self.run.program.relations[name].arity)
                 if name in own:
                     table.insert_block(own[name].born)
                 self.relations.set_contents(name, table)
             large = {suspects(name) for name, contents in suspected.items() if contents.count > MAX_COLLECTED_TUPLES}
             self._evaluate(number, stratum, once, rest, frozenset({*large, *copies.values()}))
-        return {name: OnPartitions(contents, self.run.cluster) for name, contents in parts.items()}
+        return {name: OnPartitions(contents, self.run.cluster) for name, contents in divided.items()}
 
-    def _put_changes(self, deltas: Maintained, below: AllChanges, put: Callable) -> set[str]:
+    def _put_changes(self, deltas: Maintained, below: AllChanges, put: Put) -> set[str]:
         """Add temporary relations, by `put`, with the tuples that the relations below have gained and lost, and with their
         contents before and after the change. Return the names of the nonempty temporary relations of changed tuples."""
         cluster, names = self.run.cluster, set()
@@ -251,7 +254,7 @@ class AcrossPartitions:
         return [renamed(rule, names) for name, rule in rules if name in changed]
 
     def _overdelete(
-        self, number: int, deltas: Maintained, own: Mapping, below: AllChanges, changed: set[str], put: Callable
+        self, number: int, deltas: Maintained, own: FactChanges, below: AllChanges, changed: set[str], put: Put
     ) -> dict[str, PartitionedRelation]:
         """Overdelete: return the suspects of each relation that has any. own: changes of explicit facts; below: those of
         relations below; changed: the temporary relations of changed tuples (`_put_changes`); put: adds a temporary relation."""
@@ -278,21 +281,24 @@ class AcrossPartitions:
         suspected = {name: self.run.database.partitioned(suspects(name)) for name in names}
         return {name: contents for name, contents in suspected.items() if contents is not None and contents.count}
 
-    def _evaluate(self, number: int, stratum: Stratum, once: list[Rule], initial: dict, not_copied: frozenset[str]) -> None:
+    def _evaluate(
+        self, number: int, stratum: Stratum, once: list[Rule], initial: dict[str, PartitionedRelation],
+        not_copied: frozenset[str],
+    ) -> None:  # fmt: skip
         """Evaluate a stratum on the partitions: first the rules `once`, then its recursive rules to the fixpoint. initial,
         not_copied: see `ContinuedStratum`."""
         local = Local(
             stratum, number, self.run.database, self.run.indexes, self.run.profile, multiway=self.run.config.multiway,
             returns=MAX_RETURNS_TO_DRIVER, cores=self.run.cluster.driver_cores,
         )  # fmt: skip
-        local.once = once
+        local.once = once  # in place of the stratum's nonrecursive rules, whose heads are in the relations already
         self.run.database.cache.clear()
         run = self.run
         partitioned = ContinuedStratum(local, run.database, run.cluster, run.config, initial=initial, not_copied=not_copied)
         Fixpoint(partitioned, self.run.recovery).run()
 
     @contextmanager
-    def _temporary(self) -> Iterator[Callable[[str, str, Contents], None]]:
+    def _temporary(self) -> Iterator[Put]:
         """Yield `put(name, like, contents)`, which adds a temporary relation with these contents and the types of relation
         `like`. The temporary relations are removed at the end of the block."""
         added = []
@@ -315,6 +321,7 @@ class AcrossPartitions:
         contents = self.relations.contents(name)
         if isinstance(contents, OnPartitions):
             return contents.relation
+        # Tuples with the same key, all columns except the best value, must be in the same bucket.
         keys = contents.arity - 1 if self.run.program.relations[name].lattice else 1
         return laid_out(self.run.cluster, name, contents, index_of(self.run.cluster, contents.arity, keys))
 
@@ -325,14 +332,14 @@ class AcrossPartitions:
         of the removed tuples."""
         if gone is None:
             return whole, whole
-        contents = OnPartitions(gone, self.run.cluster) if isinstance(gone, PartitionedRelation) else gone
-        gone = laid_out(self.run.cluster, whole.name, contents, *whole.indexes)
+        cluster = self.run.cluster
+        contents = OnPartitions(gone, cluster) if isinstance(gone, PartitionedRelation) else gone
+        removed = laid_out(cluster, whole.name, contents, *whole.indexes)
         rest = [only_full(index) for index in whole.indexes]
-        for taken in self.run.cluster.jobs.job(
-            RemoveTuples(whole, gone, self.run.cluster.root, self.run.cluster.label("rest"))
-        ):
-            index = rest[taken.index]
-            index.full[taken.partition], index.sizes = taken.full, index.sizes - taken.sizes
-        full = [kept + removed for kept, removed in zip(rest[0].full, gone.home.full, strict=True)]
-        parts = PartitionedRelation(whole.name, whole.arity, [replace(whole.home, full=full)])
-        return PartitionedRelation(whole.name, whole.arity, rest), parts
+        for remaining_tuples in cluster.jobs.job(RemoveTuples(whole, removed, cluster.root, cluster.label("rest"))):
+            index = rest[remaining_tuples.index]
+            index.full[remaining_tuples.partition] = remaining_tuples.full
+            index.sizes = index.sizes - remaining_tuples.sizes
+        runs = [of_rest + of_removed for of_rest, of_removed in zip(rest[0].full, removed.home.full, strict=True)]
+        divided = PartitionedRelation(whole.name, whole.arity, [replace(whole.home, full=runs)])
+        return PartitionedRelation(whole.name, whole.arity, rest), divided

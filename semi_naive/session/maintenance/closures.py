@@ -51,20 +51,23 @@ def may_change_pairs(edges: Table, change: Change, pairs: Table | None) -> bool:
     return lacks_path(edges, change.lost) or pairs is None and lacks_path(edges, change.born, "full")
 
 
-def changed(
-    edges: Table, change: Change, pairs: int, packing: Packing | None = None, cores: int = 1, max_pairs: float = inf
-) -> Change | None:
-    """Return the change of a closure by `differing`, whose parameters these are. None if it takes longer than to read all
+def closure_change(edges: Table, change: Change, pairs: int, cores: int, max_pairs: int) -> Change | None:
+    """Return the change of a closure by `differing`, which has these parameters. None if it takes longer than to read all
     pairs, or if more than max_pairs pairs change."""
-    difference = differing(edges.blocks("all", (0, 1)), change, pairs, packing, cores)
-    return difference.compute(max_pairs, max_pairs)[2] if difference else None
+    difference = differing(edges.blocks("all", (0, 1)), change, pairs, None, cores)
+    if difference is None:
+        return None
+    _, _, pairs_changed = difference.compute(max_pairs, max_pairs)
+    return pairs_changed
 
 
 def differing(
     edges: list[Block], change: Change, pairs: float, packing: Packing | None = None, cores: int = 1
 ) -> "PairDifference | None":
     """Return the difference of a closure before and after a change of its edges. edges: the edges after it; pairs: the number
-    of pairs before it; packing: that of the pairs. None if that takes longer than to read all pairs. 200 ns an edge."""
+    of pairs before it; packing: that of the pairs, if they have one. None if that takes longer than to read all pairs. 200 ns
+    an edge."""
+    # The graph has the edges of both moments.
     columns = [block.columns() for block in (*edges, change.lost)]
     dense = graph.intern(np.stack([np.concatenate(column) for column in zip(*columns, strict=True)], axis=1))
     indptr, targets = graph.adjacency(dense)
@@ -81,11 +84,13 @@ def differing(
     reaching = _reachable(sources_indptr, sources, np.concatenate([born_sources, lost_sources]))
     packing, of_node, of_bit = _words(dense.values, packing)
     if turned := TURN_RATIO * reaching.size < reached.size:  # the pairs are found in another order, and sorted
+        # A reversed edge leads to a component of a higher number, so they are numbered from the end (`components_at_moment`).
         components = [(moment, count - 1 - component, count) for moment, component, count in components]
         graphs, nodes, of_node, of_bit = (sources_indptr, sources, moments[places]), reaching, of_bit, of_node
     else:
         graphs, nodes = (indptr, targets, moments), reached
-    work = -(-nodes.size // 64) * (dense.words.size + dense.domain)
+    row_words = -(-nodes.size // 64)
+    work = row_words * (dense.words.size + dense.domain)  # words that are read: a row for each edge and for each node
     if work > max(MAX_WORK_WORDS, pairs) and work > _estimated_pairs(indptr, targets):
         return None
     return PairDifference(graphs, components, nodes, packing, of_node, of_bit, turned, cores)
@@ -95,6 +100,7 @@ def _estimated_pairs(indptr: np.ndarray, targets: np.ndarray) -> int:
     """Estimate the number of pairs of a graph's closure by the nodes that a sample of its nodes reaches."""
     nodes = indptr.size - 1
     sample = np.sort(np.random.default_rng(0).choice(nodes, min(nodes, bitset_bfs.LANES), replace=False))
+    # The work space of `reach`: seen, front and fresh; todo, later and touched.
     words, lists = [np.zeros(nodes, np.uint64) for _ in range(3)], [np.empty(nodes, np.int64) for _ in range(3)]
     levels = np.zeros(nodes + 1, np.int64)
     bitset_bfs.reach(sample, indptr, targets, indptr, targets, *words, *lists, levels, nodes + 1)
@@ -132,7 +138,7 @@ class PairDifference:
         """Return (number of new pairs, number of lost pairs, the pairs, or None if there are more than max_pairs). Counting
         stops beyond max_count. expected: the number of pairs, if it is known; a quarter of it in words may be used for rows."""
         came = went = 0
-        words_of_strips: tuple[list, list] | None = [], []
+        words_of_strips: tuple[list, list] | None = [], []  # of the new and of the lost pairs; None if there are too many
         for width, rows, begin in self._strips(max(MAX_STRIP_WORDS, expected // 4)):
             sides = rows[::-1], rows  # new pairs are in the rows after the change only, lost ones in those before it
             sizes = [self._surplus_sizes(side, width) for side in sides]
@@ -232,7 +238,7 @@ def lacks_path(edges: Table, wanted: Block, part: str = "all") -> bool:
     """
     components_are_faster = wanted.size > MAX_SEARCHES and edges.count <= MAX_QUICK_EDGES
     if components_are_faster or wanted.size * edges.count > MAX_SEARCHED_EDGES:
-        return True
+        return True  # undecided: components decide it in less time
     blocks = edges.blocks(part, (0, 1))
     starts, ends = (column.tolist() for column in wanted.columns())
     return not all(_connected(blocks, start, end) for start, end in zip(starts, ends, strict=True))
@@ -241,7 +247,7 @@ def lacks_path(edges: Table, wanted: Block, part: str = "all") -> bool:
 def _connected(blocks: list[Block], start: int, end: int) -> bool:
     """True if a breadth-first search from `start`, over blocks of edges, reaches `end` within MAX_SEARCH_DEPTH steps."""
     frontier = np.array([start])
-    seen = np.empty(0, np.int64)
+    seen = np.empty(0, np.int64)  # ascending
     for _ in range(MAX_SEARCH_DEPTH):
         targets = np.concatenate([np.empty(0, np.int64), *(_targets(block, frontier) for block in blocks)])
         if (targets == end).any():

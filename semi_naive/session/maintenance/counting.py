@@ -4,7 +4,7 @@
 
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,23 +18,36 @@ from semi_naive.ra.blocks.changes import Change, own_order
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.expressions.arithmetic import EvaluationError, located
 from semi_naive.ra.expressions.terms import evaluate
-from semi_naive.ra.ir import Atom, Not, Rule, Wild
+from semi_naive.ra.ir import Atom, Literal, Not, Rule, Wild
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.derive import Derivation, derivation_slices
 from semi_naive.ra.rules.steps import WEIGHT, run_steps
 
 MIN_TUPLES_TO_SHARE = 64  # changed tuples from which several cores are used
 
+Part = tuple[list[np.ndarray], np.ndarray]  # bindings: (columns of the aggregate's outer variables, the weight of each binding)
+
+
+class BodyVersion(NamedTuple):
+    """A version of an aggregate's body.
+    parts: the part of its relation that each atom reads, by place, if not "all". delta: the place of the atom that reads the
+    delta; None if no atom does. key: identifies the plan."""
+
+    body: tuple[Literal, ...]
+    parts: dict[int, str]
+    delta: int | None
+    key: tuple
+
 
 @dataclass
 class Counts:
     """The counts of the aggregates of one stratum, and the plans that maintain them.
-    local: the evaluation of the stratum. bodies: the planned bodies, by the key that `_plan` gets.
-    The methods pass bindings on as *parts*: (columns of the aggregate's outer variables, weights)."""
+    local: the evaluation of the stratum, a `delete_rederive.Incremental`. bodies: the planned bodies, by the key of the
+    version."""
 
     local: Any
     counted: list[CountedAggregate]
-    bodies: dict = field(default_factory=dict)
+    bodies: dict[tuple, PlannedBody] = field(default_factory=dict)
 
     @property
     def missing(self) -> list[CountedAggregate]:
@@ -44,17 +57,18 @@ class Counts:
     def whole(self, aggregate: CountedAggregate) -> Table:
         """Count the bindings of an aggregate's body in the current tables. Return the table of its counts."""
         table = Table(len(aggregate.outer) + 1)
-        parts = self._evaluate(aggregate, [(aggregate.body, {}, None, (aggregate.relation, "whole"))])
+        parts = self._evaluate(aggregate, [BodyVersion(aggregate.body, {}, None, (aggregate.relation, "whole"))])
         groups, sums = self._sum(aggregate, parts)
         table.insert_block(_block(groups, sums, sums != 0))
         table.settle()
         return table
 
-    def changed(self, aggregate: CountedAggregate, below: dict[str, Change], gained: bool) -> list:
-        """Evaluate the bindings that the body of an aggregate has gained or, if not `gained`, lost. Return their parts. below:
-        the changes of relations that it reads. The caller has set the delta of each to its new, or to its lost, tuples."""
-        tables, wanted = self.local.database.tables, []
-        own, other = ("born", "lost") if gained else ("lost", "born")
+    def changed(self, aggregate: CountedAggregate, below: dict[str, Change], gained: bool) -> list[Part]:
+        """Evaluate the bindings that the body of an aggregate has gained or, if not `gained`, lost. below: the changes of
+        relations that it reads. The caller has set the delta of each to its new, or to its lost, tuples."""
+        tables = self.local.database.tables
+        wanted: list[BodyVersion] = []
+        own, other = ("born", "lost") if gained else ("lost", "born")  # the changed tuples of an atom, and of a negated one
         negations = [each for each in aggregate.body if isinstance(each, Not) and each.atom.relation in below]
         for number, negation in enumerate(negations):
             block = getattr(below[negation.atom.relation], other)
@@ -69,20 +83,22 @@ class Counts:
             unchanged = tuple(map(Not, atoms_aside))  # keep bindings that no changed tuple of a negated atom affects
             for place, parts in versions(rule, aggregate.reads):
                 if (change := below.get(aggregate.body[place].relation)) and getattr(change, own).size:
-                    wanted.append((aggregate.body + unchanged, parts, place, (aggregate.relation, place, *negations)))
+                    key = aggregate.relation, place, *negations
+                    wanted.append(BodyVersion(aggregate.body + unchanged, parts, place, key))
             for number, negation in enumerate(negations):
                 if getattr(below[negation.atom.relation], other).size:
                     terms = tuple(term for term in negation.atom.args if not isinstance(term, Wild))
                     body = (Atom(_flipping(aggregate, number), terms), *aggregate.body, *unchanged[number + 1 :])
-                    wanted.append((body, {0: "delta"}, 0, (aggregate.relation, number, negation, *negations)))
+                    key = aggregate.relation, number, negation, *negations
+                    wanted.append(BodyVersion(body, {0: "delta"}, 0, key))
             return self._evaluate(aggregate, wanted)
         finally:
             for number in range(len(negations)):
                 tables.pop(_aside(aggregate, number), None)
                 tables.pop(_flipping(aggregate, number), None)
 
-    def change(self, aggregate: CountedAggregate, gained: list, lost: list) -> Change:
-        """Return the change of the relation of counts. Its table is that before the change; gained, lost: see `changed`."""
+    def change(self, aggregate: CountedAggregate, gained: list[Part], lost: list[Part]) -> Change:
+        """Return the change of the relation of counts by the bindings gained and lost. Its table is that before the change."""
         table = self.local.database.tables[aggregate.relation]
         groups, differences = self._sum(aggregate, [*gained, *((columns, -weights) for columns, weights in lost)])
         before = np.zeros(differences.size, np.int64)
@@ -93,13 +109,13 @@ class Counts:
         changed, after = differences != 0, before + differences
         return Change(_block(groups, after, changed & (after != 0)), _block(groups, before, changed & (before != 0)))
 
-    def _sum(self, aggregate: CountedAggregate, parts: list) -> tuple[list[np.ndarray], np.ndarray]:
+    def _sum(self, aggregate: CountedAggregate, parts: list[Part]) -> Part:
         """Sum the weights of parts by the values of the outer variables: return (columns of distinct values, sums)."""
         none = np.empty(0, np.int64)
         weights = np.concatenate([none, *(weights for _, weights in parts)])
         places = range(len(aggregate.outer))
         columns = [np.concatenate([none, *(columns[place] for columns, _ in parts)]) for place in places]
-        if not columns:
+        if not columns:  # no outer variables: all bindings are in one group
             return [], weights.sum(keepdims=True)
         groups = Block.of(columns, weights.size)
         group_of, _ = groups.ranges(columns, weights.size)
@@ -107,19 +123,18 @@ class Counts:
         np.add.at(sums, group_of, weights)
         return groups.columns(), sums
 
-    def _evaluate(self, aggregate: CountedAggregate, wanted: list[tuple]) -> list:
-        """Evaluate versions of an aggregate's body, and return their parts. wanted: (body, parts of relations, delta, key) of
-        each version, the arguments of `_plan`. Versions, and slices of a large one, share the cores."""
+    def _evaluate(self, aggregate: CountedAggregate, wanted: list[BodyVersion]) -> list[Part]:
+        """Evaluate versions of an aggregate's body. Versions, and slices of a large one, share the cores."""
         local, context, names = self.local, self.local.database, [each.name for each in aggregate.outer]
         for version in wanted:
-            self._plan(aggregate, *version)
-        planned = [self._plan(aggregate, *version) for version in wanted]  # again, with the indexes that all versions share
+            self._plan(aggregate, version)
+        planned = [self._plan(aggregate, version) for version in wanted]  # again, with the indexes that all versions share
         for relation, order in set().union(*map(searched_indexes, planned)):
             context.blocks(relation, "all", order)  # builds the index before threads need it
 
-        def evaluate_slice(steps_and_batch: tuple[list, Batch]):
+        def evaluate_slice(steps_and_batch: tuple[list, Batch]) -> Part:
             steps, batch = steps_and_batch
-            bindings = run_steps(steps[1:], batch, context)
+            bindings = run_steps(steps[1:], batch, context)  # the first step has read the batch
             return self._sum(aggregate, [self._with_weights(aggregate, each, names) for each in bindings])
 
         derivations = (Derivation(steps, aggregate.relation, ()) for steps in planned)
@@ -132,7 +147,7 @@ class Counts:
         except EvaluationError as error:
             raise located(error, aggregate.rule) from None
 
-    def _with_weights(self, aggregate: CountedAggregate, batch: Batch, names: list[str]):
+    def _with_weights(self, aggregate: CountedAggregate, batch: Batch, names: list[str]) -> Part:
         """Return the part of a batch of bindings. A weight is the number of equal bindings; for a sum it is multiplied by the
         value. names: those of the outer variables."""
         weights = batch.columns.get(WEIGHT, np.ones(batch.size, np.int64))
@@ -141,11 +156,10 @@ class Counts:
             weights = weights * column.view(np.int64)
         return [batch.columns[name] for name in names], weights
 
-    def _plan(self, aggregate: CountedAggregate, body: tuple, parts: dict[int, str], delta: int | None, key) -> list:
-        """Return the steps of a body whose bindings are counted. It is planned again when relations have grown a lot. parts:
-        the part of its relation that each atom reads, by place; delta: the place of the atom that reads the delta;
-        key: identifies the plan."""
+    def _plan(self, aggregate: CountedAggregate, version: BodyVersion) -> list:
+        """Return the steps of a body whose bindings are counted. It is planned again when relations have grown a lot."""
         local, sizes = self.local, self.local.database
+        body, parts, delta, key = version
         if key not in self.bodies or self.bodies[key].outgrown(sizes):
             rule = Rule(aggregate.atom, body)
             existing = None if delta is None else local._indexes_made()
@@ -161,7 +175,9 @@ class Counts:
             counts = {name: sizes.size(name) for name in read}
             self.bodies[key] = PlannedBody(rule, Derivation(steps, aggregate.relation, ()), [], counts)
             share_indexes(self.bodies, local.indexes)
-        return self.bodies[key].derivation.steps if key in self.bodies else self._plan(aggregate, body, parts, delta, key)
+            if key not in self.bodies:  # `share_indexes` has dropped it
+                return self._plan(aggregate, version)
+        return self.bodies[key].derivation.steps
 
 
 def _aside(aggregate: CountedAggregate, number: int) -> str:

@@ -18,9 +18,8 @@ delete and rederive comes first (Gupta, Mumick, Subrahmanian 1993, *Maintaining 
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from semi_naive.planning.joins.body import PlannedBody, names_of_variables
 from semi_naive.planning.maintaining import Maintained
@@ -54,63 +53,56 @@ from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Aggregate, Atom, Const, Not, Order, Range, Rule, Var, Wild
 from semi_naive.ra.rules.ages import Ticks
 from semi_naive.ra.tuple_at_a_time.ready import machine_is_ready
-from semi_naive.running.driver.local import Local
+from semi_naive.running.driver.local import Local, RuleVersion
 from semi_naive.session.maintenance.closed_tables import has_reduction, suspected
 from semi_naive.session.maintenance.counting import Counts
 from semi_naive.session.maintenance.guard import Guard, GuardRules
 
-# (rule, place of the atom that reads the delta, parts of relations that atoms read, by place, number of the version)
-Version = tuple[Rule, int, dict[int, str], int]
-
 CHANGE = -1  # the number of versions that start from a change of another stratum; versions of the recursion start at 0
 
 
-def version(rule: Rule, relation: str, number: int = CHANGE) -> Version:
+def version(rule: Rule, relation: str, number: int = CHANGE) -> RuleVersion:
     """Return the version of a rule in which the first atom of a relation reads the delta, and all other atoms read all tuples.
     The rules of maintenance have one atom of each changed relation at most."""
     place = next(n for n, literal in enumerate(rule.body) if isinstance(literal, Atom) and literal.relation == relation)
-    return rule, place, {place: "delta"}, number
-
-
-def delta_relation(rule_version: Version) -> str:
-    """Return the relation whose delta a version reads."""
-    rule, place, *_ = rule_version
-    return rule.body[place].relation
+    return RuleVersion(rule, place, {place: "delta"}, number)
 
 
 @dataclass
 class Incremental(Local):
     """The evaluation of a stratum, repeated in each transaction.
     guard: set for a stratum of suspects; it drops suspects that have a proof.
-    guarded_bodies: (body, guard, body with the guard's steps) of each rule version."""
+    guarded_bodies: (body, guard, body with the guard's steps) by (id of the rule, number of the version)."""
 
     guard: Guard | None = None
-    guarded_bodies: dict = field(default_factory=dict)
+    guarded_bodies: dict[tuple[int, int], tuple[PlannedBody, Guard, PlannedBody]] = field(default_factory=dict)
 
     def __post_init__(self):
         """Set the state that lasts from one transaction to the next."""
         super().__post_init__()
         self.max_small_delta = self.small
-        self.first: Sequence[Version] = ()  # versions that run only in the first iteration
+        self.first: Sequence[RuleVersion] = ()  # versions that run only in the first iteration
         self.recursive_versions = len(list(self.delta_versions()))  # they precede those of the first iteration in the machine
 
     def _reset(self) -> None:
         """Reset the counters and caches of the previous evaluation."""
         self.iteration, self.small = 1, self.max_small_delta
         self.made, self.pause, self.paused_until = 0, 1, 0
+        # Places after those of the recursion belong to versions of the first iteration, which are others each time.
         self.slow = {place for place in self.slow if place < self.recursive_versions}
         self.database.cache.clear()
 
-    def evaluate(self, first: Sequence[Version]) -> None:
+    def evaluate(self, first: Sequence[RuleVersion]) -> None:
         """Evaluate to the fixpoint: the versions `first` in the first iteration, then the recursion. If their delta is small,
         the machine (`ra.tuple_at_a_time`) runs the first iteration, too."""
         self._reset()
         self._take_tables()
         self.first, tables = first, self.database.tables
         self.marks = {name: table.mark() for name, table in self.tables.items()}
-        names = set(map(delta_relation, first))
+        names = {each.delta_relation for each in first}
         is_small = sum(tables[name].delta_size for name in names) <= self.small
-        self.outer_tables = {name: tables[name] for name in names} if is_small and not any(self.marks.values()) else {}
+        has_new_facts = any(self.marks.values())  # tuples in `new`, which the machine does not read
+        self.outer_tables = {name: tables[name] for name in names} if is_small and not has_new_facts else {}
         try:
             done = self.outer_tables and machine_is_ready(self.small_seconds) and self._by_tuples()
         finally:
@@ -121,43 +113,45 @@ class Incremental(Local):
                 table.advance()
         self.continue_to_fixpoint()
 
-    def derive(self, tables: dict[str, Any], versions: Sequence[Version]) -> None:
-        """Apply versions once, and insert their heads into `tables`, by relation."""
+    def derive(self, tables: dict[str, Table], versions: Sequence[RuleVersion]) -> None:
+        """Apply versions once, and insert their heads into the `new` of `tables`, given by relation."""
         self._reset()
         self.tables, self.marks = tables, {name: table.mark() for name, table in tables.items()}
         self._derive_all(versions)
 
-    def searched(self, versions: Sequence[Version]) -> set[tuple[str, Order]]:
+    def searched(self, versions: Sequence[RuleVersion]) -> set[tuple[str, Order]]:
         """Return the (relation, column order) of the indexes that versions search."""
         self._plan(versions)
         return set().union(*(self._body(*one).searched for one in versions))
 
-    def compiled(self) -> list[tuple]:
+    def compiled(self) -> list[tuple[Rule, str, PlannedBody]]:
         """Return (rule, relation of the delta, body) of all delta versions, with those of the first iteration last."""
         first = self.first if self.outer_tables else []
         self._plan(first)
-        return [*super().compiled(), *((each[0], delta_relation(each), self._body(*each)) for each in first)]
+        return [*super().compiled(), *((each.rule, each.delta_relation, self._body(*each)) for each in first)]
 
-    def _derive_all(self, versions: Sequence[Version]) -> None:
-        """Evaluate rule versions in this process, one after the other."""
+    def _derive_all(self, versions: Sequence[RuleVersion]) -> None:
+        """Evaluate rule versions a block at a time, one after the other."""
         self._plan(versions)
         for rule_version in versions:
             self._derive(*rule_version)
 
     @property
     def work(self) -> int:
+        """The limit of the machine's instructions (`Local.work`), which grows with the proofs that the guard adds to a body."""
         return super().work * (1 + max(map(len, self.guard.proofs.values())) if self.guard else 1)
 
-    def _body(self, rule: Rule, place, parts, number) -> PlannedBody:
-        """Return the planned body of a rule version, with the guard's steps at its end if there is a guard."""
+    def _body(self, rule: Rule, place: int | None, parts: dict[int, str], number: int) -> PlannedBody:
+        """Return the planned body of a rule version (see `RuleVersion`), with the steps of the guard, if any, at its end."""
         body, guard = super()._body(rule, place, parts, number), self.guard
         if guard is None:
             return body
-        cached_body, cached_guard, guarded_body = self.guarded_bodies.get((id(rule), number), (None, None, body))
-        if cached_body is not body or cached_guard is not guard:
+        planned_body, planned_guard, guarded_body = self.guarded_bodies.get((id(rule), number), (None, None, body))
+        if planned_body is not body or planned_guard is not guard:  # one of them has been planned again
             relation = origin(rule.head.relation)
-            with_guard = guard.guarded if number >= 0 else guard.witnessing
-            steps = with_guard(body.derivation.steps, relation, rule.head.args)
+            # Versions of the first iteration derive candidates only, which rules of the recursion test.
+            append_guard = guard.witnessing if number == CHANGE else guard.guarded
+            steps = append_guard(body.derivation.steps, relation, rule.head.args)
             head = column_variables(guard.kinds[relation])
             guarded_body = replace(body, derivation=replace(body.derivation, steps=steps, head=head))
             self.guarded_bodies[id(rule), number] = body, guard, guarded_body
@@ -197,6 +191,7 @@ class DeleteRederive:
         rules = Maintained(self.stratum, known, best.keys())
         self.better = best if stratum.recursive else {}
         self.below, self.flips, self.flipped = rules.below, rules.flips, {flip.relation for flip in rules.flips}
+        # Rederiving rules are planned like the recursion (number 0), as there may be many suspects.
         self.insertions = [version(rule, suspects(rule.head.relation), 0) for rule in rules.rederiving]
         self.insertions += [version(rule, name) for name, rule in rules.insertions]
         self.overdeletions = []
@@ -234,7 +229,7 @@ class DeleteRederive:
             for name in tables:
                 self.database.tables.pop(name, None)
 
-    def with_changes(self, below: dict[str, Change]):
+    def with_changes(self, below: dict[str, Change]) -> AbstractContextManager[None]:
         """Return a context in which the rules can read the changes of the relations below: the gained and the lost tuples, each
         as the delta of a table, and the contents before and after of relations that bind the groups of aggregates."""
         changes = {gained(name): [change.born] for name, change in below.items()}
@@ -248,9 +243,9 @@ class DeleteRederive:
             tables |= {after(name): now, before(name): grown(now, below[name].lost) if name in below else now}
         return self._with_tables(tables)
 
-    def _applicable(self, versions: list[Version]) -> list[Version]:
-        """Return the versions whose delta is in the database."""
-        return [each for each in versions if delta_relation(each) in self.database.tables]
+    def _applicable(self, versions: list[RuleVersion]) -> list[RuleVersion]:
+        """Return the versions whose delta is in the database: that of a relation that has changed."""
+        return [each for each in versions if each.delta_relation in self.database.tables]
 
     def searched(self) -> set[tuple[str, Order]]:
         """Return the (relation, column order) of the indexes that are searched to maintain the stratum. Call it within
@@ -273,13 +268,13 @@ class DeleteRederive:
         with self._rederivable(suspected, changed_facts):
             return self._heads(self.inserting, self.stratum.relations[0], self._applicable(self.insertions))
 
-    def _rederivable(self, suspected: Mapping[str, Block], changed_facts: Container[str]):
+    def _rederivable(self, suspected: Mapping[str, Block], changed_facts: Container[str]) -> AbstractContextManager[None]:
         """Return a context in which the rules can read the suspects that may have another derivation. A tuple with a single
         derivation has none, unless it was an explicit fact, too."""
         rederivable = [name for name in suspected if name in changed_facts or name not in self.single]
         return self._with_tables({suspects(name): _as_delta([suspected[name]]) for name in rederivable})
 
-    def _heads(self, evaluation: Incremental, relation: str, versions: list[Version]) -> Block:
+    def _heads(self, evaluation: Incremental, relation: str, versions: list[RuleVersion]) -> Block:
         """Return the heads of versions whose head relation is `relation`."""
         table = self.database.tables[origin(relation)]
         heads = Table(table.arity, packing=table.packing)
@@ -300,7 +295,7 @@ class DeleteRederive:
         facts = {explicit(name): given.get(name) or Table(arity) for name, arity in arities.items()}
         with self._with_tables(facts):
             first = self._applicable(self.overdeletions)
-            if self.is_straight:
+            if self.is_straight:  # no rule reads the suspects, so the first step finds all of them
                 (name,) = self.kinds
                 deleted_facts = [self._suspected(name, block) for block in deleted.values()]
                 heads = self._heads(self.overdeleting, asked(name), first)
@@ -334,10 +329,11 @@ class DeleteRederive:
         block = selected_tuples(block, ~membership(block, self.database.tables[explicit(name)]))
         return suspected(self.reduced[name], block, self.database.tables[name]) if name in self.reduced else block
 
-    def _overdelete_classes(self, deleted: dict[str, Block], first: list[Version]) -> dict[str, Block]:
+    def _overdelete_classes(self, deleted: dict[str, Block], first: list[RuleVersion]) -> dict[str, Block]:
         """Overdelete a stratum with an equivalence, in rounds: all pairs of a suspect's classes are suspects. deleted: the
         deleted explicit facts; first: the rule versions of the first round."""
-        tables, old = self.database.tables, {name: self.database.tables[name] for name in self.kinds}
+        tables = self.database.tables
+        old = {name: tables[name] for name in self.kinds}  # before the change; the rounds read them with suspects as the delta
         new = {name: Table(table.arity) for name, table in old.items()}
         suspected: dict[str, list[Block]] = {name: [] for name in old}
         for name, block in deleted.items():
@@ -348,7 +344,7 @@ class DeleteRederive:
                 for name, block in fresh.items():
                     suspected[name].append(block)
                     tables[name] = with_delta(old[name], block)
-                versions = [each for each in self.inserting.delta_versions() if delta_relation(each) in fresh]
+                versions = [each for each in self.inserting.delta_versions() if each.delta_relation in fresh]
                 self.inserting.derive(new, versions)
                 tables.update(old)
         finally:
@@ -356,8 +352,8 @@ class DeleteRederive:
         return {name: union_of_blocks(blocks, old[name].arity) for name, blocks in suspected.items()}
 
     def _new_suspects(self, name: str, table: Table) -> Block:
-        """Return the suspects that the last round of overdeletion has found. table: all suspects so far, those of the round in
-        `new`."""
+        """Return the suspects that the last round of overdeletion has found, and add the other pairs of their classes to
+        `table`: all suspects so far, those of the round in `new`, which is empty afterwards."""
         table.advance()
         block = self._suspected(name, table.delta[table.home]) if table.delta else empty(table.arity)
         if name in self.reduced and self.reduced[name].eqrel:

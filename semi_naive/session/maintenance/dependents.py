@@ -33,15 +33,17 @@ class Dependents:
         self.forget_values()
 
     def add(self, number: int, stratum: Stratum) -> None:
+        """Add a stratum. Its constants are indexed when they are needed."""
         self._strata[number] = self._pending[number] = stratum
         self.homes.update(dict.fromkeys(stratum.relations, number))
         for name in stratum.reads:
             self.readers[name].add(number)
 
     def remove(self, number: int, stratum: Stratum) -> None:
+        """Remove a stratum."""
         for name in stratum.relations:
             del self.homes[name]
-        if self._pending.pop(number, None) is None:
+        if self._pending.pop(number, None) is None:  # it has been indexed by its constants
             for concerned in self._index_entries(stratum):
                 concerned.discard(number)
         for name in self._strata.pop(number).reads:

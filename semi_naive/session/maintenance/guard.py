@@ -43,7 +43,8 @@ class GuardRules:
         self.proofs = sorted(proofs, key=lambda each: len(each.rule.head.args))  # first those without atoms of the stratum
         self.kinds, self.database, self.indexes, self.below = kinds, local.database, local.indexes, below
         self.bodies: dict[int, PlannedBody] = {}
-        self.last: tuple[list[PlannedBody], Guard] = [], Guard({name: [] for name in kinds}, TicksRef(Ticks()), suspects, kinds)
+        # The planned proofs of the last guard, and this guard, which is used again while they are the same.
+        self.last: tuple[list[PlannedBody], Guard] = [], Guard({name: [] for name in kinds}, TicksRef(Ticks()), kinds)
 
     def guard(self, unusable: set[int], ticks: Ticks) -> "Guard":
         """Return the guard of one transaction. unusable: the ids of the rules that negate or aggregate changed relations, which
@@ -51,12 +52,12 @@ class GuardRules:
         usable = [each for each in self.proofs if id(each.of) not in unusable]
         bodies = list(map(self._planned, usable))
         share_indexes(self.bodies, self.indexes)
-        bodies = list(map(self._planned, usable))
+        bodies = list(map(self._planned, usable))  # again, as `share_indexes` may drop some
         if list(map(id, bodies)) != list(map(id, self.last[0])):
             steps: dict[str, list[list]] = {name: [] for name in self.kinds}
             for each, body in zip(usable, bodies, strict=True):
                 steps[each.of.head.relation].append(body.derivation.steps)
-            self.last = bodies, Guard(steps, TicksRef(ticks), suspects, self.kinds)
+            self.last = bodies, Guard(steps, TicksRef(ticks), self.kinds)
         guard = self.last[1]
         guard.now.ticks = ticks
         return guard
@@ -68,9 +69,10 @@ class GuardRules:
             atoms = {n: each for n, each in enumerate(rule.body) if isinstance(each, Atom)}
             parts = {n: "full" for n, atom in atoms.items() if atom.relation in self.below}
             greedy = Greedy(database, parts, made=database.orders())
-            first = {name for name in variables_of(rule) if name.startswith("@")}
-            compiler = Compiler(rule, greedy, self.indexes.order_for, parts, True)
-            steps = compiler.compile(rule.body, {*first, AGE, GROUP}, {AGE, GROUP, *variables_of(rule.head)})
+            columns = {name for name in variables_of(rule) if name.startswith("@")}  # see `column_variables`
+            compiler = Compiler(rule, greedy, self.indexes.order_for, parts, every=True)
+            outside = {AGE, GROUP, *variables_of(rule.head)}  # the variables that are needed afterwards
+            steps = compiler.compile(rule.body, {*columns, AGE, GROUP}, outside)
             sizes = {atom.relation: database.size(atom.relation) for atom in atoms.values()}
             self.bodies[id(proof)] = PlannedBody(rule, Derivation(steps, rule.head.relation, rule.head.args), greedy.log, sizes)
         return self.bodies[id(proof)]
@@ -79,12 +81,11 @@ class GuardRules:
 @dataclass
 class Guard:
     """The steps that drop suspects.
-    proofs: for each relation the steps of each proof. now: the ticks. suspects: returns the name of a relation's suspects.
-    kinds: those of the columns of the stratum's relations. known: the steps that `guarded` appends, by relation."""
+    proofs: for each relation the steps of each proof. now: the ticks of this transaction. kinds: those of the columns of the
+    stratum's relations. known: the steps that `guarded` appends, by relation."""
 
     proofs: dict[str, list[list]]
     now: TicksRef
-    suspects: Callable[[str], str]
     kinds: Kinds
     known: dict[str, list] = field(default_factory=dict)
 
@@ -116,7 +117,8 @@ class Guard:
         """Return (steps, tests). steps: the given ones, which also bind BORN to the tick of the first tuple of the stratum.
         tests: steps that drop bindings with a tuple of the stratum that is not older than AGE. If a step forgets such tuples,
         the given steps and no tests are returned. is_head: True for an atom that only tests that the head exists."""
-        own = {name: name for name in self.kinds} | {self.suspects(name): name for name in self.kinds}
+        # The relations of the stratum by their names and by those of their suspects.
+        own = {name: name for name in self.kinds} | {suspects(name): name for name in self.kinds}
         dated: list = []
         tests: list = []
         needed: set[str] = set()
@@ -129,7 +131,7 @@ class Guard:
                 keys = names_of_variables(step.keys) if whole else set()
                 step = replace(step, keep=step.keep | needed | keys, composed=None)
             dated.append(step)
-            if whole and tests:
+            if whole and tests:  # BORN has the tick of an earlier tuple
                 tests.append(Older(own[step.relation], terms, self.now))
                 needed |= names_of_variables(terms)
             elif whole:
@@ -139,7 +141,7 @@ class Guard:
         return dated, tests
 
     def _is_no_suspect(self, relation: str, terms: tuple[Term, ...]) -> AntiJoin:
-        return AntiJoin(self.suspects(relation), own_order(len(terms)), terms)
+        return AntiJoin(suspects(relation), own_order(len(terms)), terms)
 
     def _older(self, steps: list) -> list:
         """Return the steps of a proof with tests that each tuple of the stratum is older than AGE and no suspect."""

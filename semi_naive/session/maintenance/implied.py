@@ -68,6 +68,7 @@ class Implied(Table):
         self._computing = threading.Lock()
 
     def __copy__(self) -> Table:
+        """Return a plain table of the pairs, for `snapshot`."""
         return Table(self.arity, self.home, dict(self.full), packing=self.packing)
 
     @property
@@ -115,13 +116,14 @@ class Implied(Table):
 
     @property
     def nbytes(self) -> int:
+        """The bytes of the edges, and of the pairs if they have been computed."""
         return sum(block.nbytes for block in self.edges) + (self.whole.nbytes if self.is_spelt else 0)
 
     def settle(self) -> None:
         """Do nothing: the table is settled."""
 
     def distinct(self, column: int) -> float:
-        """Estimate the number of distinct values of a column, without the pairs."""
+        """Estimate the number of distinct values of a column without the pairs: there are at most its square of them."""
         return max(1.0, float(self.count) ** 0.5)
 
     def from_empty(self) -> CountedClosure:
@@ -131,7 +133,8 @@ class Implied(Table):
     def pairs_with(self, column: int, value: int) -> np.ndarray:
         """Return the pairs that have a value in a column, as columns (2, n). They are found by a graph search."""
         edges = np.concatenate([np.array(block.columns()) for block in self.edges], axis=1)
-        dense_graph = graph.intern(edges[:: 1 - 2 * column].T)
+        direction = 1 if column == 0 else -1  # of the rows: for the second column, edges are searched from end to begin
+        dense_graph = graph.intern(edges[::direction].T)
         start = np.searchsorted(dense_graph.values, value)
         if start == dense_graph.domain or dense_graph.values[start] != value:
             return np.empty((2, 0), np.int64)
@@ -141,7 +144,7 @@ class Implied(Table):
         reached[successors], queue[: successors.size] = True, successors
         graph.drain(indptr, targets, reached, queue, 0, successors.size)
         others = dense_graph.values[reached]
-        return np.array([np.full(others.size, value), others][:: 1 - 2 * column])
+        return np.array([np.full(others.size, value), others][::direction])
 
 
 def is_worth_it(before: Table, changed: int, count: int) -> bool:
@@ -155,7 +158,7 @@ def implied(edges: Table, max_pairs: int, cores: int) -> Implied | None:
     pairs, or if it takes too long to count them."""
     blocks = edges.blocks("all", own_order(2))
     difference = _from_empty(blocks, cores, MIN_IMPLIED_PAIRS) if edges.count else None
-    count = difference.compute(max_pairs=-1, max_count=max_pairs)[0] if difference else 0
+    count = difference.compute(max_pairs=-1, max_count=max_pairs)[0] if difference else 0  # -1: the pairs are only counted
     return Implied(blocks, count, cores) if MIN_IMPLIED_PAIRS <= count <= max_pairs else None
 
 

@@ -7,7 +7,7 @@ from a value that it has superseded. With a negative w, or with `max(d, 1)` in a
 loses its last derivation, overdeletion misses the better value that was derived from it, as superseded values are not stored.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import cast
@@ -16,7 +16,7 @@ from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Atom, Call, Compare, Const, Kind, Rule, Term, Var
-from semi_naive.session.maintenance.spread import ColumnBounds, Contents, column_blocks
+from semi_naive.session.maintenance.spread import AllChanges, AnyChange, ColumnBounds, Contents, FactChanges, column_blocks
 
 MAX_DEPTH = 20  # equalities of variables that are followed from a term
 
@@ -40,17 +40,14 @@ def may_improve(stratum: Stratum, better: dict[str, str], blocks: Callable[[str]
 
 
 def may_lose_best(
-    stratum: Stratum,
-    better: dict[str, str],
-    flipped: Container[str],
-    own: Mapping,
-    changes: Mapping,
+    stratum: Stratum, better: dict[str, str], flipped: Container[str], own: FactChanges, changes: AllChanges,
     contents: Callable[[str], Contents],
-) -> bool:
+) -> bool:  # fmt: skip
     """True if a recursion of best values may lose a tuple, and may improve a value by its own consequences. Then overdeletion
     cannot find all suspects. better: see `may_improve`; flipped: the relations that rules negate or aggregate; own, changes:
     the changes of explicit facts of the stratum, and of relations; contents: returns the contents of a relation."""
-    changed = [(name, change) for name, change in (*changes.items(), *own.items()) if name in own or name in stratum.reads]
+    every: list[tuple[str, AnyChange]] = [*changes.items(), *own.items()]
+    changed = [(name, change) for name, change in every if name in own or name in stratum.reads]
     if not any(change.lost_count or name in flipped for name, change in changed):
         return False
 
@@ -62,15 +59,15 @@ def may_lose_best(
     return may_improve(stratum, better, blocks)
 
 
-def _never_improves(rule: Rule, relations: tuple[str, ...], better: dict[str, str], blocks) -> bool:
+def _never_improves(rule: Rule, relations: tuple[str, ...], better: dict[str, str], blocks: Callable) -> bool:
     """True if a rule derives no value that is better than one that it reads from the stratum, whose relations are given."""
     read = [atom for atom in rule.body if isinstance(atom, Atom) and atom.relation in relations]
-    ways = {better.get(name) for name in (rule.head.relation, *(atom.relation for atom in read))}
+    reductions = {better.get(name) for name in (rule.head.relation, *(atom.relation for atom in read))}
     if not read:
         return True
-    if len(ways) > 1 or None in ways:
+    if len(reductions) > 1 or None in reductions:  # values of different reductions are not compared
         return False
-    order = _TermOrder(rule, 1 if ways == {"min"} else -1, blocks)
+    order = _TermOrder(rule, 1 if reductions == {"min"} else -1, blocks)
     return all(order.no_better(rule.head.args[-1], atom.args[-1]) for atom in read)
 
 
@@ -125,6 +122,7 @@ class _TermOrder:
             return any(signs) if (term.op == "max") == (sign > 0) else all(signs)
         if term.op == "%":
             return signs[0]  # the sign of the dividend
+        # A sum has the sign of its terms; a product or quotient is known for terms that are never negative.
         return all(signs) and (term.op == "+" or sign > 0 and term.op in ("*", "/"))
 
     def _equal(self, variable: Var) -> Iterable[Term]:
@@ -144,8 +142,9 @@ class _TermOrder:
 
 def _column_has_sign(block: Block | ColumnBounds, place: int, sign: int) -> bool:
     """True if no value of the column at `place` has the opposite sign, 1 or -1. A NaN is positive."""
-    end = 0 if sign > 0 else 1
-    return sign * block.packing.bounds[place][end] >= 0 or sign * block.bounds[place][end] >= 0
+    nearest = 0 if sign > 0 else 1  # the least value decides about +1, the greatest about -1
+    bounds_suffice = sign * block.packing.bounds[place][nearest] >= 0  # of the packing: no value is read for them
+    return bounds_suffice or sign * block.bounds[place][nearest] >= 0
 
 
 def _is_number(term: Const) -> bool:

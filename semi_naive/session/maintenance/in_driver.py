@@ -35,6 +35,7 @@ from semi_naive.session.maintenance.delete_rederive import DeleteRederive, Incre
 from semi_naive.session.maintenance.improving import may_lose_best
 from semi_naive.session.maintenance.materialized import MaterializedRelations
 from semi_naive.session.maintenance.recomputation import is_stepwise
+from semi_naive.session.maintenance.spread import AllChanges, FactChanges
 
 MAX_CHANGED_PART = 0.2  # the changed fraction of a stratum and its inputs above which the stratum is recomputed
 MAX_CHANGED_TUPLES = 100  # changed tuples up to which the stratum is maintained, whatever fraction they are
@@ -92,9 +93,9 @@ class InDriver:
         rules = self.rules.get(number)
         return bool(rules and rules.counts and rules.counts.missing)
 
-    def can_maintain(self, number: int, stratum: Stratum, own: dict, changes: dict) -> bool:
-        """True if delta rules maintain the stratum exactly, and few of its tuples have changed. own: changes of its explicit
-        facts; changes: those of all relations below."""
+    def can_maintain(self, number: int, stratum: Stratum, own: FactChanges, changes: AllChanges) -> bool:
+        """True if delta rules maintain the stratum exactly, and few of its tuples have changed. own: the change of its explicit
+        facts, by relation; changes: those of all relations below."""
         if (rules := self.rules_of(number, stratum)) is None:
             return False
         names = stratum.reads | set(stratum.relations)
@@ -103,7 +104,7 @@ class InDriver:
         contents = self.relations.contents
         return not rules.better or not may_lose_best(stratum, rules.better, rules.flipped, own, changes, contents)
 
-    def maintain(self, number: int, stratum: Stratum, own: dict, changes: dict, max_bindings: float) -> dict[str, Change]:
+    def maintain(self, number: int, stratum: Stratum, own: FactChanges, changes: dict, max_bindings: float) -> AllChanges:
         """Maintain a stratum by its delta rules, and return the changes of its relations.
         own, changes: see `can_maintain`. max_bindings: the budget. If it is exceeded, OverBudget is raised; then all tables are
         inconsistent, also those of relations that the stratum reads."""
@@ -127,9 +128,9 @@ class InDriver:
 
     # -- overdelete, rederive, insert
 
-    def _overdelete(self, rules: DeleteRederive, own: dict, below: dict[str, Change], ticks: Ticks | None) -> dict[str, Block]:
-        """Return the suspects of the stratum's relations that have any. own: changes of explicit facts; below: of relations
-        below."""
+    def _overdelete(self, rules: DeleteRederive, own: FactChanges, below: dict, ticks: Ticks | None) -> dict[str, Block]:
+        """Return the suspects of the stratum's relations that have any. own: the changes of its explicit
+        facts; below: those of relations below."""
         deleted = {name: change.lost for name, change in own.items() if change.lost.size}
         if not deleted and not any(change.lost.size or name in rules.flipped for name, change in below.items()):
             return {}
@@ -138,7 +139,7 @@ class InDriver:
             suspected = rules.overdelete(deleted, below, given, ticks)
         return {name: block for name, block in suspected.items() if block.size}
 
-    def _derive(self, number: int, rules: DeleteRederive, own: dict, below: dict, suspected: dict) -> dict[str, Change]:
+    def _derive(self, number: int, rules: DeleteRederive, own: FactChanges, below: dict, suspected: dict) -> dict[str, Change]:
         """Rederive suspects and insert new tuples. Return the changes of the stratum's relations. The parameters are those of
         `_overdelete`; suspected: its result."""
         if not suspected and not own and not any(change.born.size or name in rules.flipped for name, change in below.items()):
@@ -148,7 +149,7 @@ class InDriver:
         tables, ticks = self.relations.tables, self.relations.ticks.get(number)
         before = {name: tables[name] for name in rules.kinds}
         rest = {name: table_without(table, suspected[name]) if name in suspected else table for name, table in before.items()}
-        clock = Clock(rules.kinds, ticks.next) if ticks else None
+        clock = Clock(rules.kinds, ticks.next) if ticks else None  # it records in `births` when tuples are inserted
         for name, table in rest.items():
             tables[name] = self._new_table(rules, name, table, own.get(name), suspected.get(name))
             if clock:
@@ -168,8 +169,8 @@ class InDriver:
             self.relations.ticks[number] = ticks.after(clock.births, clock.now, lost)
         return changes
 
-    def _derive_once(self, rules: DeleteRederive, own: dict, below: dict[str, Change], suspected: dict) -> dict[str, Change]:
-        """Do the same for a stratum that `is_straight`: all heads are derived before they are compared with the relation."""
+    def _derive_once(self, rules: DeleteRederive, own: FactChanges, below: dict, suspected: dict) -> dict[str, Change]:
+        """Do the same as `_derive` for a stratum that `is_straight`: derive all heads, then compare them with the relation."""
         (name,) = rules.kinds
         table = self.relations.tables[name]
         born, gone = own[name].born if name in own else empty(table.arity), suspected.get(name) or empty(table.arity)
@@ -198,12 +199,12 @@ class InDriver:
         """Return the change of a relation, and store its table: the old one with the change applied, and with the indexes that
         the evaluation has built. before: the table before the change; rest: this table without its suspects."""
         after = self.relations.tables[name]
-        added = difference(rest, after).born if after.count > rest.count else empty(after.arity)
+        added = difference(rest, after).born if after.count > rest.count else empty(after.arity)  # insertion loses none
         removed = suspected or empty(after.arity)
         change = Change(block_minus(added, removed), block_minus(removed, added))
         table = table_without(before, change.lost) if change.lost.size < removed.size else rest
         for order in after.full:
-            table.blocks("full", order)
+            table.blocks("full", order)  # builds the index
         self.relations.tables[name] = grown(table, change.born) if change.size else before
         return change
 

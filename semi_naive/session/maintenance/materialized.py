@@ -9,7 +9,7 @@ the transaction is repeated.
 import logging
 import os
 import weakref
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -34,7 +34,7 @@ from semi_naive.running.run import ProgramRun
 from semi_naive.session.facts import ExplicitFacts
 from semi_naive.session.maintenance.dependents import Dependents
 from semi_naive.session.maintenance.implied import Implied
-from semi_naive.session.maintenance.spread import AnyChange, Contents, SpreadChange, between
+from semi_naive.session.maintenance.spread import AllChanges, AnyChange, Contents, FactChanges, SpreadChange, between
 
 log = logging.getLogger("semi_naive")
 
@@ -56,6 +56,7 @@ class State:
     closures: dict[int, Closure]
 
     def contents(self, name: str) -> Contents:
+        """Return the contents of a relation."""
         return self.spread.get(name) or self.tables[name]
 
     def copy(self) -> "State":
@@ -161,14 +162,14 @@ class MaterializedRelations:
             self.tables[name] = grown(table_without(before, change.lost), change.born)
         return change
 
-    def mark_new(self, names: Set[str], changes: Mapping[str, AnyChange]) -> None:
+    def mark_new(self, names: Set[str], changes: AllChanges) -> None:
         """Set the delta of each recomputed table to its new tuples, for the strata that read it."""
         for name in self.merged.keys() & names & changes.keys():
             if self.tables[name] is self.merged[name]:
                 born = cast(Change, changes[name]).born
                 self.tables[name] = grown(table_without(self.merged[name], born), born)
 
-    def few_changed(self, names: Set[str], own: Mapping, changes: Mapping, few: int, fraction: float) -> bool:
+    def few_changed(self, names: Set[str], own: FactChanges, changes: AllChanges, few: int, fraction: float) -> bool:
         """True if at most `few` tuples of the relations `names` have changed, or at most this fraction of all of their tuples.
         own: the changes of explicit facts, which count if a relation has no other ones. changes: those of relations."""
         changed = sum((changes.get(name) or own[name]).size for name in names & (changes.keys() | own.keys()))
@@ -180,10 +181,10 @@ class MaterializedRelations:
         """Record whether a stratum is a transitive closure. Its relations must have their explicit facts only (`restart`)."""
         closure = following(self.run.strata[number], self.database, self.run.config)
         self.closures.pop(number, None)
-        if closure and closure.closure:
+        if closure and closure.closure:  # its first tuples are the edges, and no others
             self.closures[number] = closure
 
-    def closure(self, number: int, own: dict[str, Change], changes: Mapping[str, AnyChange]) -> Closure | None:
+    def closure(self, number: int, own: FactChanges, changes: AllChanges) -> Closure | None:
         """Return the closure that a stratum computes, if delta rules are not needed to maintain it; otherwise None. The closure
         must have no explicit facts and no ticks, and its edges must have changed, and be in this process. own: the changes of
         explicit facts of the stratum; changes: those of relations."""
@@ -202,12 +203,13 @@ class MaterializedRelations:
             self.tables[name] = settled_copy(self.tables[name])
 
     def _is_large(self, name: str, max_tuples: int) -> bool:
+        """True if a relation is on the partitions, has more than max_tuples tuples, and is not nullary."""
         contents = self.spread.get(name)
         return isinstance(contents, OnPartitions) and bool(contents.relation.arity) and contents.count > max_tuples
 
     # -- states
 
-    def load(self, given, changeable: set[str]) -> None:
+    def load(self, given: Any, changeable: set[str]) -> None:
         """Read the facts of all relations, and collect them to this process. given: the facts, as for `Program.run`; a relation
         without facts is empty. changeable: the relations whose facts may change."""
         self.use({name: Table(each.arity) for name, each in self.run.program.relations.items()}, self.spread)
@@ -232,6 +234,10 @@ class MaterializedRelations:
         self.use(state.tables, state.spread)
         self.facts, self.ticks, self.closures = state.facts, state.ticks, state.closures
 
+    def use_copies(self) -> None:
+        """Go on with copies of the current dictionaries, as savepoints and epochs have the dictionaries themselves."""
+        self.restore(self.state().copy())
+
     def retry_lost_runs(self, work: Callable[[], T], derive: Callable[[int], Any]) -> T:
         """Call `work` on a copy of the current state, which is restored if it fails, and return its result. If runs are lost,
         `derive` computes the strata of that state that have lost runs, and `work` is repeated, `MAX_RESTARTS` times at most;
@@ -248,7 +254,7 @@ class MaterializedRelations:
                     if attempt == MAX_RESTARTS:
                         raise error if isinstance(error, RunsLost) else RunsLost(str(error)) from error
                     log.warning("runs of this session were lost, their relations are derived anew: %s", error)
-            raise AssertionError
+            raise AssertionError("unreachable: the last attempt returns or raises")
         except BaseException:
             self.restore(state)
             raise

@@ -27,8 +27,9 @@ from semi_naive.session.maintenance.closures import differing, is_dense, may_cha
 from semi_naive.session.maintenance.implied import CountedClosure, Implied, is_worth_it
 from semi_naive.session.maintenance.in_driver import InDriver
 from semi_naive.session.maintenance.recomputation import MIN_BUDGET, Closure, Recomputation
-from semi_naive.session.maintenance.spread import AllChanges, AnyChange, SpreadChange, here
+from semi_naive.session.maintenance.spread import AllChanges, AnyChange, FactChanges, SpreadChange, collected_change
 
+Maintainer = InDriver | AcrossPartitions
 Method = Callable[[], AllChanges | None]
 MAX_CHANGED_FACTS = 0.5  # changed fraction of a relation above which its indexes are dropped, and rebuilt when needed
 
@@ -53,13 +54,13 @@ class Propagation:
         due = [*stale, *self.run.looping, *(dependents.homes[name] for name in self.net)]  # a heap
         heapify(due)
         while due:
-            number = heappop(due)
+            number = heappop(due)  # it may be in the heap several times
             if number <= last or not self.relations.is_materialized(number):
                 continue
             last = number
             for name, each in self._maintain(number, stale).items():
                 if each.size:
-                    self.changes[name] = here(each) if name in collected else each
+                    self.changes[name] = collected_change(each) if name in collected else each
                     for reader in dependents.concerned(name, self.changes[name]):
                         heappush(due, reader)
         return self.changes
@@ -86,6 +87,7 @@ class Propagation:
         before = {name: relations.contents(name) for member in strata for name in member.relations}
         self.recomputation.compute_loop(loop)
         changes = {name: relations.store_better(name, contents) for name, contents in before.items()}
+        # At the fixpoint, the relation of the tuples of earlier rounds (`known`) has all tuples; not so if a round is a step.
         for known, name in () if loop.of.steps else loop.of.pairs:  # later strata may read `known`, too
             changes[known] = changes[name]
             contents = relations.contents(name)
@@ -94,7 +96,7 @@ class Propagation:
                 relations.merged[known] = relations.tables[known]
         return changes
 
-    def _change_stratum(self, number: int, stratum: Stratum, own: dict, stale: bool) -> AllChanges:
+    def _change_stratum(self, number: int, stratum: Stratum, own: FactChanges, stale: bool) -> AllChanges:
         """Maintain a stratum by the first method that succeeds, or else recompute it, and return the changes of its relations.
         own: the changes of its explicit facts; stale: it must be recomputed."""
         relations = self.relations
@@ -116,7 +118,7 @@ class Propagation:
         pairs = relations.tables[closure.relation] if has_pairs else None
         return may_change_pairs(relations.tables[closure.edges], cast(Change, self.changes[closure.edges]), pairs)
 
-    def _methods(self, number: int, stratum: Stratum, own: dict, closure: Closure | None) -> Iterator[Method]:
+    def _methods(self, number: int, stratum: Stratum, own: FactChanges, closure: Closure | None) -> Iterator[Method]:
         """Yield the methods that may maintain a stratum, in the order in which they are tried. Each returns the changes of
         relations, or None if it fails. own: the changes of its explicit facts; closure: that of the stratum, if any."""
         relations = self.relations
@@ -139,25 +141,25 @@ class Propagation:
         changed = {name for name, change in self.changes.items() if isinstance(change, SpreadChange)}
         return bool((self.relations.spread.keys() | changed) & (stratum.reads | set(stratum.relations)))
 
-    def _by_rules(self, place: InDriver | AcrossPartitions, number: int, stratum: Stratum, own: dict) -> AllChanges | None:
-        """Maintain a stratum by delta rules, in this process or on the partitions (`place`), and return the changes of its
-        relations. Return None, without a change, if it must be recomputed. own: the changes of its explicit facts."""
+    def _by_rules(self, maintainer: Maintainer, number: int, stratum: Stratum, own: FactChanges) -> AllChanges | None:
+        """Maintain a stratum by delta rules, in this process or on the partitions, and return the changes of its relations.
+        Return None, without a change, if it must be recomputed. own: the changes of its explicit facts."""
         relations, recomputation = self.relations, self.recomputation
         budget, ticks = recomputation.budget(number), number in relations.ticks
         below = [self.changes[name] for name in stratum.reads & self.changes.keys()]
         loses = any(change.lost_count for change in (*own.values(), *below))
         max_bindings = budget.bindings(self.run.config.follow, bounded=not (loses or stratum.recursive))
-        expensive = max_bindings <= MIN_BUDGET or place.lacks_counts(number)
-        if not place.can_maintain(number, stratum, own, self.changes) or not budget.tries(loses, expensive):
+        expensive = max_bindings <= MIN_BUDGET or maintainer.lacks_counts(number)
+        if not maintainer.can_maintain(number, stratum, own, self.changes) or not budget.tries(loses, expensive):
             return None
         tables, spread = dict(relations.tables), dict(relations.spread)
         try:
-            changes = place.maintain(number, stratum, own, self.changes, max_bindings)
+            changes = maintainer.maintain(number, stratum, own, self.changes, max_bindings)
             budget.succeeded(loses, ticks)
             return changes
         except (OverBudget, TooLarge):
             relations.use(tables, spread)
-            if budget.exceeded(loses, ticks) and place.guards and recomputation.may_have_ticks(number):
+            if budget.exceeded(loses, ticks) and maintainer.guards and recomputation.may_have_ticks(number):
                 recomputation.wants_ticks.setdefault(number, True)
             return None
 
@@ -184,7 +186,7 @@ class Propagation:
             tables[name] = grown(table_without(pairs, change.lost), change.born)
         return {name: change}
 
-    def _change_facts(self, own: dict[str, Change]) -> dict[str, Change]:
+    def _change_facts(self, own: FactChanges) -> dict[str, Change]:
         """Change relations without rules, and return their changes. Facts in the program's text remain. own: changes by
         users."""
         changes = {}

@@ -141,7 +141,8 @@ class Recomputation:
         return self.budgets[number]
 
     def may_have_ticks(self, number: int) -> bool:
-        """True if ticks can guard the suspects of a stratum: not of an equivalence, whose pairs derive one another."""
+        """True if ticks can guard the suspects of a stratum: of a recursion that is no closure, and has no choice, no
+        subsumption and no equivalence, whose pairs derive one another."""
         stratum, relations = self.run.strata[number], self.run.program.relations
         eqrel = any(relations[name].eqrel for name in stratum.relations)
         return stratum.recursive and number not in self.relations.closures and not eqrel and not is_stepwise(stratum, relations)
@@ -169,8 +170,10 @@ class Recomputation:
         if all(map(relations.facts.is_shared, stratum.relations)):
             relations.tables.update({name: relations.facts.given[name] for name in stratum.relations})
             return
-        if self.wants_ticks.get(number) and self.wants_ticks.pop(number) and self._evaluate_with_ticks(number, stratum):
-            return
+        if self.wants_ticks.get(number):
+            del self.wants_ticks[number]
+            if self._evaluate_with_ticks(number, stratum):
+                return
         relations.ticks.pop(number, None)
         for name in stratum.relations:
             if name not in self.collected:
@@ -184,7 +187,7 @@ class Recomputation:
             relations.collect_small(number, stratum)
         for name, contents in below.items():
             relations.set_contents(name, contents)  # the evaluation may have collected them
-        run.plans.clear()
+        run.plans.clear()  # the records of a run's strata, which a session does not show
 
     def _evaluate_with_ticks(self, number: int, stratum: Stratum) -> bool:
         """Evaluate a stratum in this process, and record the ticks of its tuples. Return False if it is too large."""
@@ -192,7 +195,7 @@ class Recomputation:
         for name in stratum.relations:
             self.relations.restart(name)
             tables[name] = clock.timed(name, tables[name])
-        local = Local(stratum, number, self.database, run.indexes, run.profile, None, multiway=run.config.multiway,
+        local = Local(stratum, number, self.database, run.indexes, run.profile, budget=None, multiway=run.config.multiway,
             memory=run.config.memory, reason_to_stay="", small=run.config.small_delta, cores=run.cluster.driver_cores,
         )  # fmt: skip
         try:
@@ -236,4 +239,5 @@ def is_plain(stratum: Stratum, relations: Mapping[str, Relation]) -> bool:
 
 
 def is_stepwise(stratum: Stratum, relations: Mapping[str, Relation]) -> bool:
+    """True if the tuples of a relation depend on the iterations: see `Relation.stepwise`."""
     return any(relations[name].stepwise for name in stratum.relations)

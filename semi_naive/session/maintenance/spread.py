@@ -12,6 +12,7 @@ import numpy as np
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import Change, block_minus, difference, own_order, union_of_blocks
 from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.ir import Order
 from semi_naive.ra.packing import Bounds
 from semi_naive.ra.partitions.loading import SendToIndexes, StoreIndexes
 from semi_naive.ra.partitions.local_insert import Born
@@ -54,9 +55,10 @@ class SpreadChange:
 
 AnyChange = Change | SpreadChange
 AllChanges = Mapping[str, AnyChange]  # the changes of relations, by name
+FactChanges = Mapping[str, Change]  # the changes of explicit facts, by relation
 
 
-def here(change: AnyChange) -> Change:
+def collected_change(change: AnyChange) -> Change:
     """Return a change in this process; one that is on the partitions is collected."""
     return change.collected() if isinstance(change, SpreadChange) else change
 
@@ -64,7 +66,7 @@ def here(change: AnyChange) -> Change:
 def between(cluster: Cluster, name: str, before: Contents, after: Contents) -> AnyChange:
     """Return the change of a relation from one content to another. If all partitions are on this host, and few tuples are in
     runs that only one of them has, this process compares them. Otherwise a job does, after another one if their buckets
-    differ."""
+    differ. Differences of more than MAX_COLLECTED_TUPLES tuples stay on the partitions."""
     if isinstance(before, Table) and isinstance(after, Table):
         return difference(before, after)
     like = next(each.relation.home for each in (after, before) if isinstance(each, OnPartitions))
@@ -74,7 +76,7 @@ def between(cluster: Cluster, name: str, before: Contents, after: Contents) -> A
     partitions = cluster.jobs.partitions
     found = cluster.jobs.job(Subtract(left, right, MAX_COLLECTED_TUPLES // partitions, cluster.root, cluster.label("changes")))
     blocks = [each.blocks for each in found if each.blocks is not None]  # of the partitions with small differences
-    if len(blocks) == partitions:
+    if len(blocks) == partitions:  # each has sent its tuples
         return Change(*(union_of_blocks([each[side] for each in blocks], len(like.order)) for side in SIDES))
     found.sort(key=lambda each: each.partition)
     sides = {side: _side_relation(name, like, found, side) for side in SIDES}
@@ -122,6 +124,7 @@ def both_sides(cluster: Cluster, name: str, change: AnyChange) -> Contents:
 
 
 def _table(blocks: list[Block]) -> Table:
+    """Return a settled table of the tuples of one or more blocks."""
     table = Table(blocks[0].arity)
     for block in blocks:
         table.insert_block(block)
@@ -174,8 +177,9 @@ def laid_out(cluster: Cluster, name: str, contents: Contents, *like: Partitioned
     return PartitionedRelation(name, len(like[0].order), indexes)
 
 
-def _copied_to_hosts(cluster: Cluster, name: str, table: Table):
-    """Copy a table to every host, from which each partition selects its part. Return (stored block, column order)."""
+def _copied_to_hosts(cluster: Cluster, name: str, table: Table) -> tuple[list, Order]:
+    """Copy a table to every host, from which each partition selects its part. Return (the copy, [] if the table is empty; its
+    column order)."""
     order = own_order(table.arity)
     whole = union_of_blocks(table.blocks("all", order), table.arity)
     return (cluster.share(name, whole) if whole.size else []), order

@@ -31,7 +31,7 @@ from semi_naive.session.maintenance.dependents import Dependents
 from semi_naive.session.maintenance.in_driver import InDriver
 from semi_naive.session.maintenance.materialized import MaterializedRelations, State
 from semi_naive.session.maintenance.propagation import Propagation
-from semi_naive.session.maintenance.recomputation import Recomputation, is_plain
+from semi_naive.session.maintenance.recomputation import Budget, Recomputation, is_plain
 from semi_naive.session.maintenance.spread import AllChanges
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ class Structure:
     state: State
     dictionaries: list[tuple[dict, dict]]  # (dictionary that other objects read, a copy of it)
     strata: list[Stratum]
-    budgets: dict
-    wants_ticks: dict
+    budgets: dict[int, Budget]
+    wants_ticks: dict[int, bool]
 
 
 class Upkeep:
@@ -68,7 +68,7 @@ class Upkeep:
 
     # -- the first epoch
 
-    def begin(self, given, changeable: set[str], outputs: Iterable[str]) -> None:
+    def begin(self, given: Any, changeable: set[str], outputs: Iterable[str]) -> None:
         """Read the facts, and compute the outputs and the relations that they depend on. given: the facts, as for
         `Program.run`; a relation without facts is empty. changeable: the relations whose facts may change."""
         with translate_failures(lambda: self.run.cluster.context):
@@ -112,7 +112,7 @@ class Upkeep:
         if name in relations.tables or name not in relations.dependents.homes:
             return False
         limits.measure(self.run.nbytes)
-        relations.restore(relations.state().copy())
+        relations.use_copies()
         missing = sorted(number for number in self._below([name]) if not relations.is_materialized(number))
         with translate_failures(lambda: self.run.cluster.context):
             self._compute(missing)
@@ -160,7 +160,7 @@ class Upkeep:
         """Set up the evaluation of strata, once the facts are loaded."""
         run, facts = self.run, self.relations.facts
         facts.read_text(run, self.program.rules)
-        run.recovery = Recovery(run, lambda names: None)
+        run.recovery = Recovery(run, lambda names: None)  # loads nothing again: see `MaterializedRelations.retry_lost_runs`
         plain = [run.strata[number] for number in self._without_rules() if number not in run.looping]
         facts.base = {name for each in plain for name in each.relations} & changeable
 
@@ -188,7 +188,7 @@ class Upkeep:
                 lambda: Propagation(self.recomputation, self.in_driver, self.across, net).propagate(stale, collected),
                 self.recomputation.compute_again,
             )
-        for name in changes:
+        for name in changes:  # a table in few blocks, if there is one, is searched faster
             relations.tables[name] = relations.merged.pop(name, relations.tables[name])
             relations.tables[name].settle()
         facts = relations.facts
@@ -215,7 +215,7 @@ class Upkeep:
         After an error, the caller calls `restore`. inputs: those of its relations whose facts may change."""
         run, relations = self.run, self.relations
         limits.measure(run.nbytes)
-        relations.restore(relations.state().copy())
+        relations.use_copies()
         added = {name: each for name, each in compiled.program.relations.items() if name not in self.program.relations}
         self.program.relations.update(added)
         self.program.types.update(compiled.program.types)
@@ -236,7 +236,7 @@ class Upkeep:
     def retract(self, numbers: Iterable[int]) -> None:
         """Drop strata and their relations. Readers that have their tables keep them."""
         run, relations = self.run, self.relations
-        relations.restore(relations.state().copy())
+        relations.use_copies()
         for number in numbers:
             self.in_driver.forget_counts(number)
             run.profile.forget(number)

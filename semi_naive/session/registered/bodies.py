@@ -19,13 +19,7 @@ from semi_naive.session.registered.rules import ReadableByName, declarations_rea
 NAME = "query"  # the name of the relation of the answers, and of the text in errors
 EXPECTS = 'a query is an atom or a body, as in path(1, y), name(x, "Ann") or path(1, y), !blocked(y), y > 3'
 PLAIN_TERMS = (
-    syntax.Variable,
-    syntax.Underscore,
-    syntax.Number,
-    syntax.String,
-    syntax.Nil,
-    syntax.RecordInit,
-    syntax.BranchInit,
+    syntax.Variable | syntax.Underscore | syntax.Number | syntax.String | syntax.Nil | syntax.RecordInit | syntax.BranchInit
 )
 
 
@@ -52,7 +46,8 @@ def _rule(head: str, body: str) -> str:
     return f"{head} :-\n{body}\n." if "#" in body else f"{head} :- {body}."
 
 
-def _is_plain(term) -> bool:
+def _is_plain(term: syntax.Node) -> bool:
+    """True for a term that an index search can answer: no parameter, and nothing to compute."""
     return isinstance(term, PLAIN_TERMS) and not (isinstance(term, syntax.Variable) and term.name.startswith("$"))
 
 

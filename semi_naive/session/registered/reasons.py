@@ -18,10 +18,11 @@ from semi_naive.session.registered.rules import Registered, parameters_as_variab
 
 if TYPE_CHECKING:
     from semi_naive.provenance.why import Why
+    from semi_naive.session.contents import Epoch
 
 
 @contextmanager
-def reasons(session: Any, name: str, given: dict, epoch: Any) -> Iterator["Why"]:
+def reasons(session: Any, name: str, given: dict[str, Any], epoch: "Epoch") -> Iterator["Why"]:
     """Yield the search for proofs of a relation of registered rules at an epoch, for given values of its parameters. No
     transaction is open while the block runs. At the last epoch, relations of registered rules that are not evaluated, and that
     the rules read, are evaluated for this."""
@@ -40,7 +41,7 @@ def reasons(session: Any, name: str, given: dict, epoch: Any) -> Iterator["Why"]
             yield _proofs_at(session, rules, parameter_values, epoch)
 
 
-def _proofs_at(session: Any, rules: Registered, parameter_values: Table, epoch: Any) -> "Why":
+def _proofs_at(session: Any, rules: Registered, parameter_values: Table, epoch: "Epoch") -> "Why":
     """Evaluate rules over the relations of an epoch, and return the search for proofs in the result. parameter_values: 1
     tuple."""
     from semi_naive.provenance.why import Why
@@ -56,6 +57,7 @@ def _proofs_at(session: Any, rules: Registered, parameter_values: Table, epoch: 
         derived = {name: table for name, table in run.database.tables.items() if name not in rules.reads}
         spread = {name: runs for name, runs in run.database.on_partitions.items() if name not in rules.reads}
     tables = {name: table for name, table in epoch.tables.items() if name not in epoch.spread} | derived
+    # The search needs the rules of all relations: those of the program, of other registered rules, and the given ones.
     others = registry.with_registered_rules(session.program.checked, epoch.tables.keys() | epoch.spread.keys())
     own = {name: relation for name, relation in checked.relations.items() if name not in others.relations}
     own_rules = [rule for rule in checked.rules if rule.head.relation in own]

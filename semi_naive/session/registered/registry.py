@@ -6,7 +6,7 @@ users share its tuples, and the session's own relations with their indexes. When
 
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -26,11 +26,13 @@ from semi_naive.session.registered.bodies import NAME, rules_of_body
 from semi_naive.session.registered.demand import Demand
 from semi_naive.session.registered.rules import Inlined, Registered, registered, system_rules
 from semi_naive.session.registered.shapes import Shapes
-from semi_naive.session.registered.subscribers import Subscribers
+from semi_naive.session.registered.subscribers import SavedSubscribers, Subscribers
 from semi_naive.session.registered.subscriptions import rest_of_table, without_parameters
 from semi_naive.session.system import RELATIONS
 
 log = logging.getLogger("semi_naive")
+
+Uses = dict[tuple[str, tuple[int, ...]], int]  # the number of users by (relation, values of its parameters in 64 bits)
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,7 @@ class Registry:
         self._system_rules = {name: system_rules(each) for name, each in RELATIONS.items() if name not in session.declared}
         self.waiting: dict[str, Waiting] = {}
         self._shapes = Shapes(session.program.checked.types)
-        # The number of users by (relation, values of its parameters).
-        self._uses: dict[tuple[str, tuple[int, ...]], int] = {}
+        self._uses: Uses = {}
         self.subscribers = Subscribers(session, self)
 
     # -- rules
@@ -81,7 +82,7 @@ class Registry:
             self._register(name, text)
         except ProgramError as error:
             missing = {each.undefined for each in error.problems if each.severity == "Error"}
-            if "" in missing or not missing:
+            if "" in missing or not missing:  # "": an error of another kind
                 raise
             log.warning("the rules for %s wait for %s, which is not there yet", name, ", ".join(sorted(missing)))
             self._set_waiting(self.waiting | {name: Waiting(text, frozenset(missing))})
@@ -131,6 +132,7 @@ class Registry:
             self.readable[rules.name] = rules
 
     def _drop(self, name: str) -> None:
+        """Forget registered rules. Those without parameters are not readable any more."""
         self.rules.pop(name, None)
         self.readable.pop(name, None)
 
@@ -178,7 +180,7 @@ class Registry:
         """True for a relation about the session, unless the program declares a relation of that name."""
         return name in RELATIONS and name not in self._session.declared
 
-    def check_given(self, name: str, given: dict) -> tuple[str, ...]:
+    def check_given(self, name: str, given: dict[str, Any]) -> tuple[str, ...]:
         """Return the names of a relation's parameters. Raises ValueError unless `given` has exactly these keys."""
         wanted = self.rules[name].parameters if name in self.rules else ()
         if set(given) != set(wanted):
@@ -187,7 +189,7 @@ class Registry:
             raise ValueError(f"{name} has {named}, and {found} {'is' if len(given) == 1 else 'are'} given")
         return wanted
 
-    def parameter_key(self, name: str, given: dict) -> tuple[int, ...]:
+    def parameter_key(self, name: str, given: dict[str, Any]) -> tuple[int, ...]:
         """Return the values of a relation's parameters in 64 bits. given: the values by name. New symbols among them are
         numbered, so a turn must be open."""
         if not (wanted := self.check_given(name, given)):
@@ -224,6 +226,7 @@ class Registry:
         return self._demand.definition(name) is not None
 
     def _evaluate_program_relation(self, name: str) -> None:
+        """Evaluate a relation of the program, unless it is evaluated already, and show it to readers."""
         if name not in self._session.upkeep.relations.tables:
             self._session.add_savepoint()
             if self._session.upkeep.materialize(name):
@@ -243,7 +246,7 @@ class Registry:
             self._savepoint(rules)
             if rules.users > 1:
                 self._count_use(rules, key, -1)
-            else:
+            else:  # the relation of the parameters is dropped as a whole
                 del self._uses[name, key]
             self._remove_user(rules)
             for each in sorted(rules.reads):
@@ -266,11 +269,11 @@ class Registry:
         self._session.add_savepoint()
         self._session.add_undo(partial(vars(rules).update, users=rules.users, strata=rules.strata))
 
-    def saved(self) -> tuple:
+    def saved(self) -> tuple[Uses, SavedSubscribers]:
         """Return a savepoint for `restore`."""
         return dict(self._uses), self.subscribers.saved()
 
-    def restore(self, saved: tuple) -> None:
+    def restore(self, saved: tuple[Uses, SavedSubscribers]) -> None:
         """Restore a savepoint."""
         self._uses, subscribers = saved
         self.subscribers.restore(subscribers)
@@ -288,7 +291,7 @@ class Registry:
             del self._uses[rules.name, key]
 
     @contextlib.contextmanager
-    def evaluated(self, names: Iterable[str]):
+    def evaluated(self, names: Iterable[str]) -> Iterator[None]:
         """Evaluate the relations of registered rules among `names` while the block runs."""
         with contextlib.ExitStack() as stack:
             for each in sorted(self.rules.keys() & set(names)):
@@ -297,7 +300,7 @@ class Registry:
             yield
 
     @contextlib.contextmanager
-    def registered_body(self, text: str, check: Callable[[Registered], None] = lambda _: None):
+    def registered_body(self, text: str, check: Callable[[Registered], None] = lambda _: None) -> Iterator[str]:
         """Register a rule for the answers to the body of a query until the block ends. Yield its relation's name. check: see
         `register`."""
         name = NAME
@@ -312,7 +315,7 @@ class Registry:
             self._drop(name)
 
     @contextlib.contextmanager
-    def contents_of(self, name: str, given: dict, owner: str | None = None):
+    def contents_of(self, name: str, given: dict[str, Any], owner: str | None = None) -> Iterator[tuple[Relation, Table]]:
         """Yield the last contents of a relation, as (relation without its parameters, table). A relation that is not evaluated
         is evaluated until the block ends. owner: see `System.table`. given: the values of parameters, by name."""
         key, relation = self.parameter_key(name, given), self.relation(name)
@@ -342,9 +345,9 @@ class Registry:
                 log.warning("the rules for %s, which were registered, are not right any more and are left out: %s", name, error)
         self._register_unblocked()
         changed = set(redefined)
-        for name, rules in self.rules.items():
+        for name, rules in self.rules.items():  # in the order of registration, so after the rules that they read
             changed |= {name} if rules.reads & changed else set()
-        for called, history in registrations.names.items():
+        for called, history in registrations.names.items():  # by the name of the subscription
             name = history.relation
             if name not in {*self.rules, *self._session.relations, *RELATIONS} or name in changed:
                 log.warning("%s follows from other rules now: the changes kept for the subscription %r are gone", name, called)

@@ -69,10 +69,12 @@ class Registered:
 
     @cached_property
     def checked(self) -> ir.Program:
+        """The checked rules, before any pass."""
         return self.check()
 
     @property
     def relation(self) -> ir.Relation:
+        """The relation, with the parameters as its first attributes."""
         return self.checked.relations[self.name]
 
     @property
@@ -154,7 +156,8 @@ def registered(name: str, text: str, readable: ReadableByName, program: ir.Progr
         with contextlib.suppress(ProgramError):  # then the text itself is checked, for the places of its errors
             valid, _ = _check_rules(_RulesText(name, shape.sample, readable, program), readable, program)
             shapes.keep(shape, valid)
-    checked, types = None, {}
+    checked: ir.Program | None = None
+    types: dict[str, ir.Type] = {}  # a text that has a shape declares none
     if valid is None:
         valid, checked = _check_rules(_RulesText(name, text, readable, program), readable, program)
         if shape:
@@ -187,7 +190,8 @@ def _check_rules(rules: "_RulesText", readable: ReadableByName, program: ir.Prog
     for relation in reads.values():
         statements += defining_statements(relation, rules.name)
     try:
-        checked = check_source(syntax.SourceProgram([*statements, *rules.statements()], texts), True, program.functors)
+        source = syntax.SourceProgram([*statements, *rules.statements()], texts)
+        checked = check_source(source, parameters=True, functors=program.functors)
     except ProgramError as error:  # with warnings about the session's own statements
         own = [each for each in error.problems if each.span.file == f"<{rules.name}>"]
         raise ProgramError(own or error.problems, {**program.texts, **texts}) from None  # a #line may give them another file
@@ -217,7 +221,7 @@ def parameters_as_variables(rules: Registered, readable: ReadableByName, program
     """Return the checked rules with parameters replaced by variables, which `rules.parameter_relation` binds. Unlike in
     `rules.checked`, no relation gets attributes for the parameters."""
     text = _RulesText(rules.name, rules.text, readable, program)
-    text.dependent = set()
+    text.dependent = set()  # so that no relation gets attributes for the parameters
     _, checked = _check_rules(text, readable, program)
     return checked
 
@@ -283,7 +287,8 @@ class _RulesText:
         self.source = source = parse(text, f"<{name}>", sandbox=NoFiles())
         self.declared = {each.name: each for each in source.statements if isinstance(each, syntax.RelationDecl)}
         _check_allowed(name, source, self.declared, readable)
-        self.name, self.readable, self.program, self.prefix = name, readable, program, ""
+        self.name, self.readable, self.program = name, readable, program
+        self.prefix = ""  # that of the names of the text's other relations: see `statements`
         self.clauses = [each for each in source.statements if isinstance(each, syntax.Clause)]
         self.nodes = [node for clause in self.clauses for node in walk_all(clause.parts)]
         self.parameters = list(dict.fromkeys(node.name.removeprefix("$") for node in self.nodes if _is_parameter(node)))
@@ -344,7 +349,8 @@ class _RulesText:
         return [type_ for each in declarations if each.name == relation for _, type_ in each.attributes]
 
     def statements(self, prefix: str = "") -> list:
-        """Return the rewritten statements. prefix: it precedes the names of the text's other relations."""
+        """Return the rewritten statements. prefix: precedes the names of the text's other relations; for an inlined relation,
+        the name of its reader, as each reader gets relations of its own."""
         self.prefix = prefix
         statements = [self._rewrite_statement(each) for each in self.source.statements]
         if not self.parameters:
@@ -391,9 +397,11 @@ class _RulesText:
             return None
         added = self.parameter_variables if node.relation in self.dependent else ()
         args = tuple(rebuilt(arg, self._rewrite_atom) for arg in node.args)
-        return replace(node, relation=self._qualified(node.relation), args=tuple(map(replace, added)) + args)
+        copies = tuple(map(replace, added))  # as syntax nodes may be told apart by their identity
+        return replace(node, relation=self._qualified(node.relation), args=copies + args)
 
     def _qualified(self, relation: str) -> str:
+        """Return the name that a relation of the text gets in the rewritten statements."""
         return relation if relation == self.name else f"{self.prefix}{self.name}.{relation}"
 
 
@@ -412,7 +420,7 @@ def inferred_types(names: list[str], statements: list) -> dict[str, str]:
         for name in names:
             types = sorted(typing.types(syntax.Variable(name)) or ())
             if len(types) == 1:
-                found.setdefault(name, types[0].removeprefix("__"))
+                found.setdefault(name, types[0].removeprefix("__"))  # which the types of constants begin with
             elif kind := typing.kind(syntax.Variable(name)):
                 found.setdefault(name, kind.value)
     return found

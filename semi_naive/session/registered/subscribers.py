@@ -8,7 +8,7 @@ from typing import Any
 
 from semi_naive.ra.blocks.changes import Change, empty, own_order, union_of_blocks
 from semi_naive.ra.blocks.table import Table
-from semi_naive.session.maintenance.spread import AnyChange, Contents, here
+from semi_naive.session.maintenance.spread import AnyChange, Contents, collected_change
 from semi_naive.session.registered.subscriptions import (
     Callback,
     Granularity,
@@ -21,6 +21,10 @@ from semi_naive.session.registered.subscriptions import (
 
 log = logging.getLogger("semi_naive")
 
+SavedSubscribers = tuple[list[Subscription], dict[str, History], list[Subscription]]  # `active`, `histories`, `leaving`
+# By relation and by the values of its parameters, each subscription as (place in `active`, subscription).
+Listeners = dict[str, dict[tuple[int, ...], list[tuple[int, Subscription]]]]
+
 
 class Subscribers:
     """The subscriptions of one session.
@@ -30,22 +34,15 @@ class Subscribers:
     def __init__(self, session: Any, registry: Any):
         self._session, self._registry = session, registry
         self.active: list[Subscription] = []
-        self._by_relation: tuple[list[Subscription], dict] = [], {}  # (a value of `active`, its index): see `_listeners`
+        self._by_relation: tuple[list[Subscription], Listeners] = [], {}  # (a value of `active`, its index)
         self.leaving: list[Subscription] = []  # cancelled subscriptions whose relations have not been released yet
-        self.histories: dict[str, History] = {}
+        self.histories: dict[str, History] = {}  # by the name of the subscription
         self.max_waiting: int | None = None  # the number of stored tuples above which a named subscription lapses
 
     def subscribe(
-        self,
-        name: str,
-        callback: Callback,
-        given: dict,
-        when: Granularity,
-        snapshot: bool,
-        since: int | None,
-        called: str | None,
-        owner: str | None = None,
-    ) -> Subscription:
+        self, name: str, callback: Callback, given: dict[str, Any], when: Granularity, snapshot: bool, since: int | None,
+        called: str | None, owner: str | None = None,
+    ) -> Subscription:  # fmt: skip
         """See `Session.subscribe`. name: the relation. given: the values of its parameters, by name. called: the name of the
         subscription, if any. owner: the client of a server that subscribes."""
         key, history = self._registry.parameter_key(name, given), self.histories.get(called) if called else None
@@ -91,7 +88,7 @@ class Subscribers:
             return history.after(since)
         if since is None:
             return []
-        return [(self._session.epoch, here(self.between(name, key, since, self._session.epoch)))]
+        return [(self._session.epoch, collected_change(self.between(name, key, since, self._session.epoch)))]
 
     def between(self, name: str, key: tuple[int, ...], since: int, until: int) -> AnyChange:
         """Return the change of a relation between two retained epochs. key: the values of its parameters; the change is without
@@ -101,7 +98,7 @@ class Subscribers:
         if until < since:
             raise ValueError(f"epoch {until} is before epoch {since}: name the earlier one first")
         change = self._session.upkeep.relations.between(name, before, after)
-        return with_key(here(change), key) if key else change
+        return with_key(collected_change(change), key) if key else change
 
     def _contents_at(self, name: str, key: tuple[int, ...], epoch: int) -> Contents:
         """Return the contents of a relation at an epoch. Raises ValueError if it was not evaluated then for `key`."""
@@ -141,10 +138,10 @@ class Subscribers:
             subscription.add(part, epoch)
             subscription.deliver_if_due()
 
-    def _listeners(self) -> dict[str, dict[tuple[int, ...], list[tuple[int, Subscription]]]]:
-        """Return the subscriptions by relation and values of its parameters, each as (place in `active`, subscription)."""
+    def _listeners(self) -> "Listeners":
+        """Return the index of the current subscriptions."""
         indexed, listeners = self._by_relation
-        if indexed is not self.active:
+        if indexed is not self.active:  # lists of subscriptions are replaced, never changed
             listeners = {}
             for place, each in enumerate(self.active):
                 listeners.setdefault(each.relation, {}).setdefault(each.key, []).append((place, each))
@@ -213,14 +210,15 @@ class Subscribers:
             self._registry.release(history.relation, history.key)
 
     def close(self) -> None:
+        """Stop all subscriptions."""
         for each in self.active:
             each.stop()
 
-    def saved(self) -> tuple:
+    def saved(self) -> SavedSubscribers:
         """Return a savepoint for `restore`."""
         return self.active, dict(self.histories), list(self.leaving)
 
-    def restore(self, saved: tuple) -> None:
+    def restore(self, saved: SavedSubscribers) -> None:
         """Restore a savepoint. Subscriptions that have been cancelled since remain cancelled."""
         active, self.histories, leaving = saved
         self.leaving += [each for each in leaving if each not in self.leaving]

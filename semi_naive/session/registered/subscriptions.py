@@ -240,7 +240,7 @@ def parts_by_key(change: Change, keys: Collection[tuple[int, ...]]) -> dict[tupl
     for block in (change.born, change.lost):
         if block.size:
             changed |= set(zip(*(block.column(place).tolist() for place in range(width)), strict=True))
-    fewer, more = sorted((changed, keys), key=len)
+    fewer, more = sorted((changed, keys), key=len)  # the smaller one is traversed
     return {key: with_key(change, key) for key in fewer if key in more}
 
 
@@ -253,7 +253,7 @@ def rest_of(block: Block, key: tuple[int, ...]) -> Block:
     found = with_prefixes(block, Block.of([np.array([value]) for value in key], 1))
     if not found.size:
         return empty(block.arity - len(key))
-    return Block.of(found.columns()[len(key) :], found.size if block.arity > len(key) else 1)
+    return Block.of(found.columns()[len(key) :], found.size if block.arity > len(key) else 1)  # a nullary rest is one tuple
 
 
 def rest_of_table(table: Table, key: tuple[int, ...]) -> Table:

@@ -4,7 +4,7 @@ nested too deeply and answers that are too large raise `BadRequest`, whose messa
 
 import json
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from semi_naive.branch import Branch
 from semi_naive.ra.text.ids import UnknownId
@@ -21,6 +21,15 @@ NOT_SHOWN = BadRequest, UnknownId, RecursionError  # errors of tuples that canno
 ASSUMED_CHARACTERS = 8  # of a value that is not text, on average
 
 # -- in
+
+
+class Operation(NamedTuple):
+    """An operation of a transaction. name: one of OPERATIONS; key: the attributes of an upsert's key."""
+
+    name: str
+    relation: str
+    rows: list
+    key: list[str]
 
 
 def parse_body(body: bytes, example: str, part: str = "body") -> Any:
@@ -45,9 +54,8 @@ def parse_body(body: bytes, example: str, part: str = "body") -> Any:
         raise BadRequest(f"the {part} is no JSON: {error}; {example}") from None
 
 
-def operations(body: bytes) -> list[tuple]:
-    """Parse the body of a transaction: return (operation, relation, rows, key) for each operation. Raises BadRequest, with an
-    example, if the body has another form."""
+def operations(body: bytes) -> list[Operation]:
+    """Parse the body of a transaction. Raises BadRequest, with an example, if the body has another form."""
     requested = parse_body(body, EXAMPLE)
     if isinstance(requested, dict) and "operations" in requested:
         requested = requested["operations"]
@@ -56,7 +64,7 @@ def operations(body: bytes) -> list[tuple]:
     return [_operation(number, each) for number, each in enumerate(requested)]
 
 
-def row_of(text: str) -> tuple:
+def row_of(text: str) -> tuple[Any, ...]:
     """Parse a tuple given as a JSON list, as in ["Ulm", "Bonn"]."""
     row = _as_tuples(parse_body(text.encode(), ROW_EXAMPLE, "row"), MAX_DEPTH)
     if not isinstance(row, tuple):
@@ -64,8 +72,8 @@ def row_of(text: str) -> tuple:
     return row
 
 
-def _operation(number: int, operation: Any) -> tuple:
-    """Check one operation, and return its (operation, relation, rows, key). number: its place, for messages."""
+def _operation(number: int, operation: Any) -> Operation:
+    """Check one operation. number: its place, for messages."""
     names = [name for name in OPERATIONS if isinstance(operation, dict) and name in operation]
     if len(names) != 1 or not isinstance(operation[names[0]], str):
         raise BadRequest(f"operation {number} names neither insert, delete, upsert nor clear, or several of them; {EXAMPLE}")
@@ -77,7 +85,7 @@ def _operation(number: int, operation: Any) -> tuple:
         raise BadRequest(f'the key of operation {number} is no list of attributes, as in "key": ["x"]')
     if names[0] == "upsert" and not key:
         raise BadRequest(f'operation {number} is an upsert without a key, as in "key": ["x"]')
-    return names[0], operation[names[0]], [_as_tuples(row, MAX_DEPTH) for row in rows], key
+    return Operation(names[0], operation[names[0]], [_as_tuples(row, MAX_DEPTH) for row in rows], key)
 
 
 def _as_tuples(value: Any, levels: int):
@@ -96,7 +104,7 @@ def relation_as_json(answer: Answer, limit: int) -> dict:
     """Return the columns, the first `limit` tuples, and the number of tuples of a relation."""
     if answer.stored is None or answer.here:
         rows = answer.first(limit)
-    else:
+    else:  # its runs are on other hosts: one batch has enough tuples, and the others are not sent to this one
         batch = next(iter(answer.to_batches())).slice(0, limit)
         rows = list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
     return {"columns": answer.arrow_schema().names, "rows": _json_rows(rows), "tuples": answer.count()}

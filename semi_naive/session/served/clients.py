@@ -90,6 +90,7 @@ class Client:
         return self._may_read_inputs(rules, registry) if self.owns(name) else permitted
 
     def _is_of_another_client(self, rule: str) -> bool:
+        """True if registered rules have a name that another client owns."""
         return CLIENT_SEPARATOR in rule and not self.owns(rule)
 
     def _may_read_inputs(self, rules: Registered, registry: Any) -> bool:
@@ -267,6 +268,7 @@ def _parse_client(path: str, name: str, table: Any) -> tuple[str, Client]:
 
 
 def _expected_of_key(key: str) -> str:
+    """Return a description of the values that a key of a client's table may have, for errors."""
     kinds = {str: "a text", bool: "true or false", dict: 'a table, as {town = ["Ulm"]}', list: f'a list of names, or "{ANY}"'}
     return kinds[KEYS[key]]
 

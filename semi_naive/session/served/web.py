@@ -135,17 +135,19 @@ class Web:
             return True
         if kind not in ("differences", "query", "relations"):
             return False
-        name = request.path_params.get("name", "")
         if kind == "query":
             name = _relation_of_query(request.query_params.get("atom", ""))
-        if name is None:
-            return True
+        else:
+            name = request.path_params.get("name")
+            if name is None:  # GET /relations, which only lists them
+                return False
         known = name in self.session.declared or name in self.session.registry.rules
-        return name != "" and not (known and self.session.is_there(name))
+        return not (name and known and self.session.is_there(name))
 
     # -- relations
 
     def page(self, request: ClientRequest) -> Response:
+        """GET /: the page that shows the session."""
         text = files("semi_naive.session.served").joinpath("page.html").read_text("utf-8")
         return HTMLResponse(text.replace("{{style}}", style()))
 
@@ -187,7 +189,7 @@ class Web:
         until = _parsed(options.pop("until", None), int, "until")
         until = self.session.epoch if until is None else until
         values = self._parameter_values(request.client, name, options)
-        self.session.registry.check_given(name, values)  # `between` accepts a relation without its parameters
+        self.session.registry.check_given(name, values)  # `between` accepts a relation without values of its parameters
         return {"epoch": until, "changes": all_rows(self.session.between(name, since, until, **values))}
 
     def explain_tuple(self, method: Callable[..., Any], request: ClientRequest) -> dict:
@@ -204,7 +206,8 @@ class Web:
         changes = options.pop("changes", "") in ("1", "true")
         if options:
             raise BadRequest(f"{next(iter(options))} is no option of a plan: there is changes=1")
-        return {"text": self.session.explain(name and self._check_readable(request.client, name), changes)}
+        checked = None if name is None else self._check_readable(request.client, name)
+        return {"text": self.session.explain(checked, changes)}
 
     def last_epochs(self, request: ClientRequest) -> list:
         """GET /epochs."""
@@ -220,15 +223,15 @@ class Web:
         """POST /transactions."""
         request.check_json()
         requested = operations(request.body)
-        for _, relation, _, _ in requested:
-            request.client.check_may_write(relation)
-            if relation not in self.session.declared:
+        for each in requested:
+            request.client.check_may_write(each.relation)
+            if each.relation not in self.session.declared:
                 may = ", ".join(sorted(self.session.changeable))
-                raise NotFound(f"the program has no relation {relation!r}: facts may be changed of {may or 'none'}")
+                raise NotFound(f"the program has no relation {each.relation!r}: facts may be changed of {may or 'none'}")
         with self.session.transaction() as transaction:
-            for operation, relation, rows, key in requested:
-                arguments = {"clear": (), "upsert": (rows, key)}.get(operation, (rows,))
-                getattr(transaction, operation)(relation, *arguments)
+            for name, relation, rows, key in requested:
+                arguments = {"clear": (), "upsert": (rows, key)}.get(name, (rows,))
+                getattr(transaction, name)(relation, *arguments)
         sent, left_out = {}, {}
         for name, change in transaction.changes.items():
             if (visible := self._visible_part(request.client, change)) is not None:
@@ -246,7 +249,8 @@ class Web:
         keys = {each.key for each in registry.subscribers.active if each.relation == name and each.owner == client.name}
         if not client.may_read_part(name, registry) or not keys and name not in self.session.program.outputs:
             return None
-        part = change.with_keys(keys) if keys and all(keys) else change
+        of_some_values = keys and () not in keys  # () is the key of a subscription to a relation without parameters
+        part = change.with_keys(keys) if of_some_values else change
         return part if part.count() else None
 
     # -- rules
@@ -429,6 +433,7 @@ def _relation_of_query(text: str) -> str | None:
 
 
 def _schema_of(relation: Relation) -> dict:
+    """Return the names, types and kinds of a relation's attributes, as JSON."""
     attributes = [[attribute, type_.name] for attribute, type_ in relation.attributes]
     return {"attributes": attributes, "kinds": [kind.value for kind in relation.kinds]}
 
