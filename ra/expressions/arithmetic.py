@@ -1,4 +1,4 @@
-"""The arithmetic operators: functions of a kind and of columns of its type (int64, uint64 or float64)."""
+"""The arithmetic operators: functions of a kind and of columns (n,) of its type (int64, uint64 or float64)."""
 
 from functools import reduce
 
@@ -49,6 +49,7 @@ def _remainder(kind, left, right):
 
 
 def _no_zero(op: str, left, right) -> None:
+    """Raise EvaluationError if a divisor is zero."""
     refuse(right == 0, lambda i: f"{left[i]} {op} {right[i]}", "division by zero; guard it with a constraint such as y != 0")
 
 
@@ -86,6 +87,7 @@ def _shift_right(kind, left, right):
 
 
 def _shift_right_unsigned(kind, left, right):
+    """Shift right. The bits that become free are zeros."""
     return (_shift_right(kind, left.view(np.uint64), right.view(np.uint64))).view(left.dtype)
 
 

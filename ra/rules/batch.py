@@ -35,10 +35,10 @@ class Batch:
         self,
         size: int,
         columns: Mapping[str, np.ndarray] | None = None,
-        pair=None,
-        resume_at=None,
+        pair: tuple[str, str, np.ndarray | Block] | None = None,
+        resume_at: tuple[int, ...] | None = None,
         joined: int = 0,
-        share=(0, 1),
+        share: tuple[int, int] = (0, 1),
     ):
         self.size, self.resume_at, self.joined, self.share = size, resume_at, joined, share
         self._columns = Columns(columns) if isinstance(columns, dict) else columns
@@ -47,11 +47,6 @@ class Batch:
             first, second, words = pair
             self.names = first, second
             self.block = words if isinstance(words, Block) else Block(HALVES, words[None])
-
-    @property
-    def pair(self) -> tuple[str, str, np.ndarray] | None:
-        """(first variable, second variable, sorted words), or None if the batch is stored as columns."""
-        return (*self.names, self.block.words[0]) if self.names else None
 
     @property
     def visited(self) -> int:
@@ -89,7 +84,7 @@ class Batch:
         if (begin, end) == (0, self.size):
             return self
         if self.names:
-            return Batch(end - begin, pair=(*self.names, self.pair[2][begin:end]))
+            return Batch(end - begin, pair=(*self.names, self.block.words[0][begin:end]))
         return Batch(end - begin, self.columns.slice(begin, end))
 
     def with_columns(self, more: dict[str, np.ndarray]) -> "Batch":
@@ -128,7 +123,8 @@ class Batch:
         return Block.of(columns, self.size, packing) if packing == HALVES else None
 
     def split_by_first(self, count: int) -> list["Batch"]:
-        """Split a batch stored as pairs into at most `count` batches of about equal size, between two first values."""
+        """Split a batch stored as pairs into at most `count` batches of about equal size, between two first values: these are
+        the bits of a chunk's key above BELOW."""
         keys, masks = self.block.chunks
         cuts = [seek_word(keys, 0, keys[number * keys.size // count] >> BELOW << BELOW) for number in range(1, count)]
         bounds = pairwise(sorted({0, *cuts, keys.size}))

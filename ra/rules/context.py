@@ -75,9 +75,11 @@ class TaskContext:
         if partitioned.reduction and part != "delta":
             return reduced_table(partitioned, self.partition).blocks("all", order)
         index = partitioned.index(order) or partitioned.home
-        stored = index.delta[self.partition] if part == "delta" else index.full[self.partition]
-        stored = stored + index.delta[self.partition] * (part in ("all", "own"))
-        stored = stored + index.copied[self.partition] * (part in ("all", "full"))
+        stored = [] if part == "delta" else [*index.full[self.partition]]
+        if part in ("delta", "all", "own"):
+            stored += index.delta[self.partition]
+        if part in ("all", "full"):
+            stored += index.copied[self.partition]
         blocks = [handle.share() if partitioned.lasting else handle.open() for handle in stored]
         if index.order != order:
             blocks = [block.reordered(tuple(index.order.index(i) for i in order)) for block in blocks]

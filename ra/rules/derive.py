@@ -5,18 +5,22 @@ thread sorts its own heads and drops those known before the iteration. Only the 
 (`Table.insert`). Kernels release the interpreter lock.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block, Chunked, merged_as
-from semi_naive.ra.blocks.table import NO_LOCK
+from semi_naive.ra.blocks.table import NO_LOCK, Table
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Autoinc, Call, Const, Kind, Order, Pack, Range, Term, Test, Var
 from semi_naive.ra.rules.batch import Batch, unit
 from semi_naive.ra.rules.steps import AntiJoin, Bind, Context, Join, run_steps
 from semi_naive.ra.rules.weighing import Weigh
+
+if TYPE_CHECKING:
+    from semi_naive.ra.reduce.choice import Candidates
 
 MAX_BUFFERED_TUPLES = 1 << 20  # head tuples that are sorted and compared with the known ones at a time
 MAX_BUFFERED_WORDS = 1 << 17  # words of buffered blocks that are merged before they are compared with the known tuples
@@ -68,13 +72,14 @@ class Sink:
     born: the number of new tuples, unless `fresh` is given.
     """
 
-    def __init__(self, table, lock=NO_LOCK, fresh: list[Block] | None = None):
+    def __init__(self, table: "Table | Candidates", lock=NO_LOCK, fresh: list[Block] | None = None):
         self.table, self.lock, self.made, self.words, self.born, self.fresh = table, lock, 0, 0, 0, fresh
         self.buffered_columns, self.buffered_rows = [], 0
         self.buffered_blocks, self.buffered_words = [], 0
 
-    def take(self, heads) -> None:
+    def take(self, heads: Block | tuple[list[np.ndarray], int]) -> None:
         """Buffer heads, given as a block or as (columns, size); insert them once there are enough."""
+        # the candidates of a choice (`ra.reduce.choice`) take columns only
         if isinstance(heads, Block) and getattr(self.table, "takes_blocks", False):
             words = 2 * heads.chunks[0].size if isinstance(heads, Chunked) else heads.size
             self.made += heads.size
@@ -152,7 +157,7 @@ def _uniting_join(derivation: Derivation, batch: Batch, context: Context) -> Joi
     return join if all(join.unites(batch, block) for block in blocks if block.size) else None
 
 
-def searched_parts(steps) -> Iterator[tuple[str, str, Order]]:
+def searched_parts(steps: Iterable) -> Iterator[tuple[str, str, Order]]:
     """Yield the (relation, part, order) of each index that steps search or scan."""
     for step in steps:
         step = step.join if isinstance(step, Weigh) else step
@@ -195,6 +200,7 @@ def _terms_of(step) -> list[Term]:
     literal = getattr(step, "literal", None)
     if isinstance(literal, Range):
         return [term for term in (literal.start, literal.stop, literal.step) if term is not None]
+    # the sides of a Compare, or the arguments of a Test
     return [getattr(literal, side) for side in ("left", "right") if hasattr(literal, side)] + [*getattr(literal, "args", ())]
 
 

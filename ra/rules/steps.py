@@ -29,6 +29,7 @@ MAX_BATCH_BINDINGS = 1 << 18  # about the number of bindings in a batch, which b
 MIN_TRIE_BINDINGS = 4_000_000  # bindings that binary joins make, 50 ns each, from which loops over tries are worth compiling
 START = (0, 0, 0)  # a join's first position: the block, the row of the batch, the number of partners of this row already made
 MAX_DENSE_IDS = 1 << 27  # ids below this have a bitmap in a join of pairs: 16 MB
+MAX_CELLS = MAX_DENSE_IDS >> 6  # the 64-bit words of this bitmap
 MIN_SAMPLED_BINDINGS = 10_000  # a larger batch decides whether an early projection removes duplicates
 
 
@@ -122,9 +123,9 @@ class Join:
         if not self.binds and not self.every:
             if resume_at == START:
                 made = batch.where(matched(self, batch, context), self.keep)
-                made.resume_at, made.joined = (1, 0, 0), made.size
+                made.resume_at, made.joined = (1, 0, 0), made.size  # any position but START: there is no other batch
                 yield made
-        elif not self.keys and batch.size == 1:
+        elif not self.keys and batch.size == 1:  # a scan: the columns of a block are passed on without gathering rows
             binding = batch.take(np.zeros(1, np.int64), self.keep)
             yield from scan_blocks(blocks, self.binds, binding, resume_at, context.batch_size, context.exact)
         else:
@@ -146,7 +147,9 @@ class Join:
             np.minimum(greatest, evaluate(term, batch.columns, batch.size, context.values), out=greatest)
         return least, greatest
 
-    def expanded(self, batch, block, keys, resume_at=START, batch_size=MAX_BATCH_BINDINGS, between=None):
+    def expanded(
+        self, batch: Batch, block: Block, keys: list[np.ndarray], resume_at=START, batch_size=MAX_BATCH_BINDINGS, between=None
+    ):
         """Yield the bindings of a batch with each matching tuple of a block, at most `batch_size` at a time, even if one
         binding has more. keys: the values of the join's keys; between: the result of `_bounds`, or None."""
         lows, highs = block.ranges(keys, batch.size)
@@ -179,10 +182,11 @@ class Join:
         """True if `ra.joins.unions` can join a batch with a block: both are pairs of dense ids."""
         if self.composed is None or is_searched(block, batch.size) or not has_half_words(block.packing):
             return False
-        if block.rows[1] > MAX_DENSE_IDS >> 6:
+        _, cells = block.rows  # makes the directory as well, which threads then share
+        if cells > MAX_CELLS:
             return False
         outer = self.as_outer_pairs(batch)
-        return outer is not None and outer.block.cells <= MAX_DENSE_IDS >> 6
+        return outer is not None and outer.block.cells <= MAX_CELLS
 
     def _join_by_unions(self, batch: Batch, block: Block):
         """Yield the distinct heads of a join of pairs, made by unions of bitmaps (`ra.joins.unions`)."""
@@ -202,12 +206,12 @@ class Join:
         if self.composed is None or is_searched(block, batch.size) or not has_half_words(block.packing):
             return False
         (key, carried, new), (number, cursor, _) = self.composed, resume_at
-        if batch.names == (carried, key):
+        if batch.names == (carried, key):  # sorted by the carried column
             directory, greatest = block.by_first()
             if greatest >= MAX_DENSE_IDS:
                 return False
             inner = np.ascontiguousarray(block.words[0])
-            heads = local_join_by_row.compose(batch.pair[2], inner, directory, greatest, cursor, batch_size)
+            heads = local_join_by_row.compose(batch.block.words[0], inner, directory, greatest, cursor, batch_size)
             for words, joined, cursor in heads:
                 yield Batch(words.size, pair=(carried, new, words), resume_at=(number, cursor, 0), joined=joined)
             return True
@@ -252,6 +256,7 @@ def scan_blocks(blocks: list[Block], binds, binding, resume_at=START, batch_size
     a column of one value for each variable that was bound before; exact: see `Context`."""
     for number in range(resume_at[0], len(blocks)):
         block, row = blocks[number], resume_at[1] if number == resume_at[0] else 0
+        # pairs of 32-bit values are passed on as a whole block, without unpacking it
         if has_half_words(block.packing) and len(binds) == 2 and not binding and not (exact and block.size > batch_size):
             (_, first), (_, second) = sorted(binds)
             yield Batch(block.size, pair=(first, second, block), resume_at=(number + 1, 0, 0))
