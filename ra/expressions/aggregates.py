@@ -1,8 +1,6 @@
 """Evaluate aggregates over groups of rows: count, sum, min, max, mean, and those that users define. Groups are numbered from 0;
 columns are int64 bits."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from semi_naive.ra.expressions import text
@@ -10,9 +8,6 @@ from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Aggregate, Kind
 from semi_naive.ra.reduce.fold_kernels import add_floats, add_ones, add_whole, keep_least
 from semi_naive.ra.values.kinds import as_bits, numbers, order_of_values
-
-if TYPE_CHECKING:
-    from semi_naive.ra.rules.batch import Batch
 
 
 def reduce_groups(op: str, kind: Kind, group: np.ndarray, column: np.ndarray | None, groups: int):
@@ -103,7 +98,7 @@ class Fold:
     the outer bindings, one for each group; values: the content of ids (`ra.values.values`); parts: (group of each row, its
     value) of each piece."""
 
-    def __init__(self, literal: Aggregate, groups: "Batch", values):
+    def __init__(self, literal: Aggregate, groups, values):
         assert literal.init is not None and literal.target is not None
         self.literal, self.values, self.size = literal, values, groups.size
         self.initial = evaluate(literal.init, groups.columns, groups.size, values)

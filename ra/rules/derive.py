@@ -7,20 +7,16 @@ thread sorts its own heads and drops those known before the iteration. Only the 
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block, Chunked, merged_as
-from semi_naive.ra.blocks.table import NO_LOCK, Table
+from semi_naive.ra.blocks.table import NO_LOCK
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Autoinc, Call, Const, Kind, Order, Pack, Range, Term, Test, Var
 from semi_naive.ra.rules.batch import Batch, unit
 from semi_naive.ra.rules.steps import AntiJoin, Bind, Context, Join, run_steps
 from semi_naive.ra.rules.weighing import Weigh
-
-if TYPE_CHECKING:
-    from semi_naive.ra.reduce.choice import Candidates
 
 MAX_BUFFERED_TUPLES = 1 << 20  # head tuples that are sorted and compared with the known ones at a time
 MAX_BUFFERED_WORDS = 1 << 17  # words of buffered blocks that are merged before they are compared with the known tuples
@@ -66,20 +62,20 @@ class Derivation:
 class Sink:
     """A buffer of heads for one table, which inserts many at once. Heads are in the table's home order.
 
+    table: a `Table`, or the `Candidates` of a choice, which take no blocks.
     lock: all sinks of the table hold it while they change the table.
     fresh: if given, a list that gets blocks of the new tuples. The table does not get them: the caller adds them (`Table.add`).
     made, words: the number of heads taken, duplicates included, and of their words, two for each chunk of a chunked block.
     born: the number of new tuples, unless `fresh` is given.
     """
 
-    def __init__(self, table: "Table | Candidates", lock=NO_LOCK, fresh: list[Block] | None = None):
+    def __init__(self, table, lock=NO_LOCK, fresh: list[Block] | None = None):
         self.table, self.lock, self.made, self.words, self.born, self.fresh = table, lock, 0, 0, 0, fresh
         self.buffered_columns, self.buffered_rows = [], 0
         self.buffered_blocks, self.buffered_words = [], 0
 
     def take(self, heads: Block | tuple[list[np.ndarray], int]) -> None:
         """Buffer heads, given as a block or as (columns, size); insert them once there are enough."""
-        # the candidates of a choice (`ra.reduce.choice`) take columns only
         if isinstance(heads, Block) and getattr(self.table, "takes_blocks", False):
             words = 2 * heads.chunks[0].size if isinstance(heads, Chunked) else heads.size
             self.made += heads.size

@@ -436,7 +436,6 @@ class Answers:
 
     @property
     def takes_memory(self) -> bool:
-        """See `Outbox`."""
         return self.version.answer == "rows"
 
     def take(self, batch: Batch):

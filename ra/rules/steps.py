@@ -147,9 +147,7 @@ class Join:
             np.minimum(greatest, evaluate(term, batch.columns, batch.size, context.values), out=greatest)
         return least, greatest
 
-    def expanded(
-        self, batch: Batch, block: Block, keys: list[np.ndarray], resume_at=START, batch_size=MAX_BATCH_BINDINGS, between=None
-    ):
+    def expanded(self, batch: Batch, block: Block, keys, resume_at=START, batch_size=MAX_BATCH_BINDINGS, between=None):
         """Yield the bindings of a batch with each matching tuple of a block, at most `batch_size` at a time, even if one
         binding has more. keys: the values of the join's keys; between: the result of `_bounds`, or None."""
         lows, highs = block.ranges(keys, batch.size)
