@@ -43,6 +43,7 @@ class Count:
 
     @property
     def searched(self) -> set[tuple[str, Order]]:
+        """See `Join`."""
         return {(self.relation, self.order)}
 
     def __call__(self, batch: Batch, context: Context):
@@ -75,7 +76,7 @@ class Proposal(Join):
     """A join that extends each binding by the distinct values of one variable, even if further columns make the index repeat a
     value. `binds` has one entry."""
 
-    def __call__(self, batch: Batch, context: Context, resume_at=START):
+    def __call__(self, batch: Batch, context: Context, resume_at: tuple[int, ...] = START):
         """Yield extended batches. resume_at: see `Join`."""
         blocks = [block for block in context.blocks(self.relation, self.part, self.order) if block.size]
         keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys]
@@ -142,7 +143,7 @@ class Propose:
 
     steps: tuple[Proposal, ...]
 
-    def __call__(self, batch: Batch, context: Context, resume_at=START):
+    def __call__(self, batch: Batch, context: Context, resume_at: tuple[int, ...] = START):
         """Yield extended batches. resume_at: as of `Join`, but the number of the block is combined with that of the atom."""
         first, block = divmod(resume_at[0], BLOCKS)
         for number in range(first, len(self.steps)):

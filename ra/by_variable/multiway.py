@@ -89,7 +89,7 @@ class Multiway:
         """The names of the variables of all atoms, in the order of their first occurrence."""
         return tuple(dict.fromkeys(term.name for atom in self.atoms for term in atom.args if isinstance(term, Var)))
 
-    def __call__(self, batch: Batch, context: Context, resume_at=START):
+    def __call__(self, batch: Batch, context: Context, resume_at: tuple[int, ...] = START):
         """Yield the bindings of a batch, each extended by its solutions' values of the new variables. If there is no new
         variable, yield the bindings that have a solution. resume_at: START or a Position."""
         position = resume_at if resume_at != START else Position(0, 0, 0, BINARY) if self.steps else TRIES
@@ -228,7 +228,7 @@ class Multiway:
         compared = (Comparison(c.op, _side(c.left), _side(c.right)) for c in self.comparisons)
         return ConjunctiveQuery(tuple(atoms), tuple(compared))
 
-    def _tries(self, blocks, context: Context) -> Tries:
+    def _tries(self, blocks: list[list[Block]], context: Context) -> Tries:
         """Return the tries of the relations; from files of this host, if its processes share the relations."""
         read = {_name(atom, part): (atom, found) for (atom, part), found in zip(self._read, blocks, strict=True)}
 
@@ -248,7 +248,7 @@ class TooMany(Exception):
     """Raised if binary joins exceed their budget of bindings."""
 
 
-def run_steps_within(steps, batch: Batch, context: Context, remaining: list[float]):
+def run_steps_within(steps: list, batch: Batch, context: Context, remaining: list[float]):
     """Yield the batches of the last step, as `run_steps` does. Raises TooMany if the joins exceed their budget. remaining: the
     budget, a list of one number, which is reduced by the bindings that joins make."""
     if not steps:

@@ -57,7 +57,7 @@ class GroupReduction:
         else:
             add_whole(self.counts, group, weight)
 
-    def _add_values(self, group, column, weight) -> None:
+    def _add_values(self, group: np.ndarray, column: np.ndarray, weight: np.ndarray | None) -> None:
         """Combine the rows' values with those of earlier pieces, group by group."""
         if self.kind in (Kind.SYMBOL, Kind.RECORD):
             raise ValueError(

@@ -133,7 +133,7 @@ class Candidates:
                 self._drop()
         return 0
 
-    def _free(self, columns, size: int) -> np.ndarray:
+    def _free(self, columns: list[np.ndarray], size: int) -> np.ndarray:
         """Return a mask (n,) of the tuples that agree in no key with a tuple of the relation's table."""
         return self.choice.free(columns, size, lambda order: self.table.blocks("all", order))
 

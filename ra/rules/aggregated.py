@@ -49,7 +49,7 @@ class Aggregated:
     steps: list
     bound: bool = False  # True if the result is compared with a bound value, False if it is new
 
-    def __call__(self, batch, context):
+    def __call__(self, batch: Batch, context: Context):
         groups, group = group_bindings(batch, self.outer)
         if not self.outer and self.literal.init is None:
             results, present = folded(self.steps, (), (self.literal,), context).reductions[0].results()

@@ -1,6 +1,6 @@
 """A batch of bindings: the columns of a rule's variables, passed from one step of the rule's body to the next."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from semi_naive.ra.blocks import kernels
 from semi_naive.ra.blocks.block import HALVES, Block, Chunked, bounds_of, roomy, snug
 from semi_naive.ra.expressions.terms import holds
+from semi_naive.ra.ir import Literal
 from semi_naive.ra.joins.unions import BELOW
 from semi_naive.ra.rules.columns import Columns
 from semi_naive.ra.words import seek_word, sort_unique
@@ -75,8 +76,8 @@ class Batch:
         rows = np.flatnonzero(mask)
         return Batch(rows.size, columns.picked(rows))
 
-    def filtered(self, literal, values) -> "Batch":
-        """Keep the bindings for which a comparison or a test holds."""
+    def filtered(self, literal: Literal, values) -> "Batch":
+        """Keep the bindings for which a comparison or a test holds. values: the content of ids (`ra.values.values`)."""
         return self.where(holds(literal, self.columns, self.size, values))
 
     def slice(self, begin: int, end: int) -> "Batch":
@@ -91,7 +92,7 @@ class Batch:
         """Return the same bindings with more variables."""
         return Batch(self.size, self.columns | more)
 
-    def distinct(self, names) -> "Batch":
+    def distinct(self, names: Iterable[str]) -> "Batch":
         """Return the distinct bindings of some variables. Takes 20 to 40 ns a binding."""
         names = tuple(names)
         if self.names and set(names) == set(self.names):
@@ -102,7 +103,7 @@ class Batch:
         block = Block.of(columns, self.size, snug(bounds_of(columns)))
         return Batch(block.size, dict(zip(names, block.columns(), strict=True)))
 
-    def repeats(self, names) -> bool:
+    def repeats(self, names: Collection[str]) -> bool:
         """True if at least a tenth of the bindings of some variables are duplicates, or if `distinct` has no work. Estimated
         from a sample of hashes; takes 2 ns a binding and variable."""
         if not names or self.names and set(names) == set(self.names):

@@ -24,6 +24,7 @@ from semi_naive.ra.by_variable.bigjoin import OFFER, Intersect
 from semi_naive.ra.by_variable.listed import ArrivedLists, Listed, StoredLists
 from semi_naive.ra.expressions.arithmetic import EvaluationError
 from semi_naive.ra.expressions.terms import evaluate
+from semi_naive.ra.ir import Rule
 from semi_naive.ra.packing import Bounds, Packing
 from semi_naive.ra.partitions import parcels
 from semi_naive.ra.rules.batch import Batch, concatenate_batches
@@ -75,7 +76,7 @@ class Version:
     """A delta version of a rule, or a nonrecursive rule, cut into segments at its exchanges. `moves[i]` leads from segment i to
     the next.
 
-    number: its place in `Evaluate.versions`; rule: the `ir.Rule`, for the profile and errors.
+    number: its place in `Evaluate.versions`; rule: for the profile and errors.
     derivation: the rule version's steps and head; segments: these steps, divided.
     relation, order, part: the relation, index and part that the first atom reads. Without an atom `relation` is "", and only
     partition 0 runs the version, unless `part` is "share".
@@ -92,7 +93,7 @@ class Version:
     relation: str
     order: tuple[int, ...]
     part: str
-    rule: object = None
+    rule: Rule | None = None
     first: int = 0
     holds: dict[int, WaitingBindings] = field(default_factory=dict)
     gathers: dict[int, tuple[Gather, WaitingBindings]] = field(default_factory=dict)
@@ -164,7 +165,7 @@ class Evaluate:
     root: str
     label: str
 
-    def __call__(self, partition, records):
+    def __call__(self, partition: int, records: list):
         """Yield (destination, parcel) pairs for the next stage or for home partitions, and (partition, report) pairs. records:
         the parcels and reports that the stage before has sent to this partition."""
         # a task stops only between two batches, so none is larger than the least size that exceeds the threshold
@@ -188,14 +189,14 @@ class Evaluate:
         if hasattr(self.world.values, "made") and (made := self.world.values.made()):
             yield partition, Report("values", partition, facts={"made": made})
 
-    def _arrived(self, records) -> list[Remaining]:
+    def _arrived(self, records: list) -> list[Remaining]:
         """Return the work of the bindings that arrived for this stage, one piece for each version and kind of parcel."""
         receiving = [v for v in self.versions if 0 < self.stage - v.first < len(v.segments)]
         found = [(v.number, self._received(records, v, self.stage - v.first)) for v in receiving]
         found += [(v.number, listed.received_lists(records, v.tag(self.stage - v.first))) for v in receiving]
         return [Remaining(number, arrived) for number, arrived in found if arrived is not None and arrived.size]
 
-    def _received(self, records, version: Version, segment: int) -> Block | None:
+    def _received(self, records: list, version: Version, segment: int) -> Block | None:
         """Return the bindings that arrived for a segment. If it begins with a Gather, these are the bindings that waited for
         it, joined with the results of their groups."""
         block = parcels.received_block(records, version.tag(segment), tight=True)

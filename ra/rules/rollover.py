@@ -27,7 +27,7 @@ class Arrived:
     block: Block
     names: tuple[str, ...]
 
-    def __call__(self, batch: Batch, context: Context, resume_at=START):
+    def __call__(self, batch: Batch, context: Context, resume_at: tuple[int, ...] = START):
         yield from scan_blocks([self.block], tuple(enumerate(self.names)), {}, resume_at, context.batch_size, context.exact)
 
 

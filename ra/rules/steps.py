@@ -57,7 +57,7 @@ class Context(Protocol):
         """Return the number of subbuckets of each key's bucket in an index."""
 
 
-def run_steps(steps, batch: Batch, context: Context):
+def run_steps(steps: list, batch: Batch, context: Context):
     """Yield all batches that the last step makes, depth first: at most one batch for each step is in memory. Checks the
     limits of the evaluation between two batches."""
     if not steps:
@@ -115,7 +115,7 @@ class Join:
         self.binds = tuple((order.index(self.order[place]), name) for place, name in self.binds)
         self.order = order
 
-    def __call__(self, batch: Batch, context: Context, resume_at=START):
+    def __call__(self, batch: Batch, context: Context, resume_at: tuple[int, ...] = START):
         """Yield the extended bindings. resume_at: the position where an earlier call for the same batch and blocks stopped:
         `resume_at` of its last batch."""
         blocks = [block for block in context.blocks(self.relation, self.part, self.order) if block.size]
@@ -198,7 +198,7 @@ class Join:
             heads = Chunked(HALVES, chunks)
             yield Batch(heads.size, pair=(*names, heads))
 
-    def _join_pairs(self, batch: Batch, block: Block, resume_at, batch_size: int):
+    def _join_pairs(self, batch: Batch, block: Block, resume_at: tuple[int, ...], batch_size: int):
         """Yield the distinct heads of a join of pairs, made by `ra.joins.local_join` or `local_join_by_row`. Return False if
         neither is possible: nothing has been yielded then."""
         if self.composed is None or is_searched(block, batch.size) or not has_half_words(block.packing):
@@ -227,9 +227,9 @@ class Join:
         return True
 
 
-def matched(step, batch: Batch, context: Context) -> np.ndarray:
+def matched(step: "Join | AntiJoin", batch: Batch, context: Context) -> np.ndarray:
     """Return a mask (n,) of the bindings for which a step's relation has a tuple that begins, in the step's order, with the
-    step's keys. step: a Join or an AntiJoin."""
+    step's keys."""
     found, keys = np.zeros(batch.size, np.bool_), None
     for block in context.blocks(step.relation, step.part, step.order):
         if block.size:
@@ -239,7 +239,7 @@ def matched(step, batch: Batch, context: Context) -> np.ndarray:
     return found
 
 
-def match_counts(step, batch: Batch, context: Context) -> np.ndarray:
+def match_counts(step: Join, batch: Batch, context: Context) -> np.ndarray:
     """Return for each binding (n,) the number of tuples of a step's relation that begin, in the step's order, with its keys."""
     keys = [evaluate(term, batch.columns, batch.size, context.values) for term in step.keys]
     counts = np.zeros(batch.size, np.int64)
@@ -288,7 +288,7 @@ class EarlyProjection:
     deduplicates: bool | None = None
     sliceable = True
 
-    def __call__(self, batch, context):
+    def __call__(self, batch: Batch, context: Context):
         if self.deduplicates is None and batch.size > MIN_SAMPLED_BINDINGS:
             self.deduplicates = batch.repeats(self.keep)
         if self.deduplicates is False or batch.size < 2:
@@ -304,7 +304,7 @@ class Filter:
     literal: Compare | ir.Test | Truth
     sliceable = True
 
-    def __call__(self, batch, context):
+    def __call__(self, batch: Batch, context: Context):
         yield batch.filtered(self.literal, context.values)
 
 
@@ -316,7 +316,7 @@ class Bind:
     term: Term
     sliceable = True
 
-    def __call__(self, batch, context):
+    def __call__(self, batch: Batch, context: Context):
         yield batch.with_columns({self.name: evaluate(self.term, batch.columns, batch.size, context.values)})
 
 
@@ -330,7 +330,7 @@ class Unpack:
     branch: str = ""
     tag: int = 0
 
-    def __call__(self, batch, context):
+    def __call__(self, batch: Batch, context: Context):
         ids = evaluate(self.record, batch.columns, batch.size, context.values)
         batch, ids = batch.where(ids != 0), ids[ids != 0]
         if self.branch:
@@ -354,9 +354,10 @@ class AntiJoin:
 
     @property
     def searched(self) -> set[tuple[str, Order]]:
+        """See `Join`."""
         return {(self.relation, self.order)}
 
-    def __call__(self, batch, context):
+    def __call__(self, batch: Batch, context: Context):
         yield batch.where(~matched(self, batch, context))
 
 
@@ -368,7 +369,7 @@ class Generate:
     keep: frozenset[str]
     sliceable = True
 
-    def __call__(self, batch, context, resume_at=START):
+    def __call__(self, batch: Batch, context: Context, resume_at: tuple[int, ...] = START):
         kind = self.literal.result.kind
 
         def typed(term: Term) -> np.ndarray:

@@ -12,7 +12,7 @@ from functools import partial, reduce
 
 from semi_naive.ra.by_variable.multiway import Multiway
 from semi_naive.ra.expressions.terms import evaluate
-from semi_naive.ra.ir import Call, Compare, Const, Kind, Order, Range, Term, Truth, Var
+from semi_naive.ra.ir import Call, Compare, Const, Kind, Literal, Order, Range, Term, Truth, Var
 from semi_naive.ra.rules import steps
 from semi_naive.ra.rules.ages import AGE, Aged, Older, TicksRef
 from semi_naive.ra.rules.derive import Derivation
@@ -182,7 +182,7 @@ class Assembler:
         self.code += [number for triple in bound for number in triple]
         self.back = begin if operation == at.JOIN else self.back
 
-    def _add_to_sieve(self, operation: int, step, access: int, relation: int) -> None:
+    def _add_to_sieve(self, operation: int, step: steps.Join | steps.AntiJoin, access: int, relation: int) -> None:
         """Add to the version's sieve a semijoin of the delta's rows with a joined relation that is not of the stratum. None is
         added after the first computed term, as a row on which that fails must raise its error."""
         key = step.keys[0] if step.keys else None
@@ -240,8 +240,8 @@ class Assembler:
 
     # -- constraints and terms
 
-    def _filter(self, literal) -> None:
-        """Emit a comparison."""
+    def _filter(self, literal: Literal) -> None:
+        """Emit a comparison. Raises Unknown for one of strings other than = and !=, and for a test."""
         if isinstance(literal, Truth):
             if not literal.value:
                 self._emit(at.FAIL)
