@@ -79,5 +79,6 @@ class Aggregated:
         numbered = groups.with_columns({GROUP: np.arange(groups.size)})
         for made in run_steps(self.steps, numbered, context):
             column = None if target is None else evaluate(target, made.columns, made.size, context.values)
-            reduction.add(made.columns[GROUP], column, *([made.columns[WEIGHT]] if WEIGHT in made.columns else ()))
+            weights = [made.columns[WEIGHT]] if WEIGHT in made.columns else []  # none for a Fold
+            reduction.add(made.columns[GROUP], column, *weights)
         return reduction.results()

@@ -184,7 +184,7 @@ class Streamed:
 
     @property
     def steps(self) -> list:
-        """The steps of the derivation, as of other steps that contain some."""
+        """The steps inside this step, as in `Folded`."""
         return self.derivation.steps
 
     def __call__(self, batch: Batch, context: Context):
@@ -228,8 +228,8 @@ class Pairs:
 
     @classmethod
     def of(cls, step: Folded, context: Context) -> "Pairs | None":
-        """Return the pairs that a step counts. None unless its body is a scan and a join by variables with one new variable,
-        and if the values of that are too large for an array."""
+        """Return the pairs that a step counts. None if its body is not a scan and a join by variables with one new variable, or
+        if that variable has values too large for an array."""
         if [type(each) for each in step.steps] != [Join, Join] or len(step.keys) != 2 or len(step.literals) != 1:
             return None
         (scan, last), (literal,) = step.steps, step.literals

@@ -106,7 +106,7 @@ class Assembled:
             self.known.append(place)
         heads = {self.versions[place][0].relation for place in self.others} if entries else ()
         self.inserting = {name: assembler.inserting(name, self.shapes[name].home) for name in heads}
-        # one register more, as the address of an empty array takes longer (`sharing.address_of`)
+        # with one register more, the array is never empty
         self.code, self.registers = np.array(assembler.code, np.int64), np.array([*assembler.registers, 0], np.int64)
         self.list_operands, self.symbols = np.array(assembler.list_operands, np.int64), assembler.symbols
         self.cursors, self.set_widths = assembler.cursors, assembler.set_widths
