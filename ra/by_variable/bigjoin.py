@@ -43,6 +43,7 @@ class Count:
 
     @property
     def searched(self) -> set[tuple[str, Order]]:
+        """See `Join`."""
         return {(self.relation, self.order)}
 
     def __call__(self, batch: Batch, context: Context):
@@ -50,7 +51,7 @@ class Count:
         if self.keys:
             keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys]
             counts, parts = match_counts(self, batch, context), context.subbuckets(self.relation, self.order, keys)
-        else:  # an atom without bound variables: if it proposes, the binding is sent to all partitions
+        else:  # an atom without bound columns: if it proposes, the binding is sent to all partitions
             counts, parts = np.full(batch.size, context.total(self.relation, self.part, self.order)), 1
         offer = counts * parts * self.among + self.number
         if self.number:
@@ -75,7 +76,7 @@ class Proposal(Join):
     """A join that extends each binding by the distinct values of one variable, even if further columns make the index repeat a
     value. `binds` has one entry."""
 
-    def __call__(self, batch: Batch, context: Context, resume_at=START):
+    def __call__(self, batch: Batch, context: Context, resume_at: tuple[int, ...] = START):
         """Yield extended batches. resume_at: see `Join`."""
         blocks = [block for block in context.blocks(self.relation, self.part, self.order) if block.size]
         keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys]
@@ -102,6 +103,7 @@ class Proposal(Join):
         order = argsort_words(lows.view(np.uint64))  # equal ranges are adjacent, so that a batch stores each once
         lows, highs = lows[order], highs[order]
         ends = np.cumsum(highs - lows)
+        # the bindings made before the position: the lists before `row`, and `skip` values of its own
         made = int(ends[row] - (highs - lows)[row]) + skip if row < batch.size else 0
         while row < batch.size and made < ends[-1]:
             stop = min(made + batch_size, int(ends[-1]))
@@ -141,7 +143,7 @@ class Propose:
 
     steps: tuple[Proposal, ...]
 
-    def __call__(self, batch: Batch, context: Context, resume_at=START):
+    def __call__(self, batch: Batch, context: Context, resume_at: tuple[int, ...] = START):
         """Yield extended batches. resume_at: as of `Join`, but the number of the block is combined with that of the atom."""
         first, block = divmod(resume_at[0], BLOCKS)
         for number in range(first, len(self.steps)):
@@ -176,7 +178,8 @@ class Intersect:
 
     def _of_lists(self, batch: Listed, context: Context) -> Batch:
         """Intersect each list of a batch with the atom that its binding's OFFER selects."""
-        visited, parts = (batch.listed(OFFER) + self.turn) % len(self.steps), [batch.lists.chosen(slice(0, 0))]
+        visited, no_lists = (batch.listed(OFFER) + self.turn) % len(self.steps), batch.lists.chosen(slice(0, 0))
+        parts = [no_lists]
         for number, step in enumerate(self.steps):
             lists = batch.lists.chosen(visited == number)
             if lists.rows.size:
@@ -187,7 +190,8 @@ class Intersect:
         return Batch(made.size, made.take(np.arange(made.size), keep))
 
     def _intersected(self, step: Join, batch: Listed, lists: Lists, context: Context):
-        """Yield the lists intersected with each block of a relation."""
+        """Yield the lists intersected with each block of a step's relation. step: its last key is the listed variable; lists:
+        some of the batch's."""
         blocks = [block for block in context.blocks(step.relation, step.part, step.order) if block.size]
         if len(blocks) > 1 and len(step.order) > len(step.keys):  # a value may be in several blocks
             yield lists.kept(matched(step, batch.with_lists(lists), context))

@@ -27,6 +27,7 @@ from semi_naive.ra.rules.weighing import with_multiplicities
 from semi_naive.ra.words import sort
 
 EXTENDED_AT_A_TIME = 1 << 16  # bindings of a batch for which indexes are searched at a time
+LISTED_AT_A_TIME = 1 << 20  # (binding, value) pairs that are listed at a time if they are only counted: 16 MB
 MAX_MARKED_SPAN = 1 << 22  # the widest range of one key's values that are marked in a byte map: 4 MB for each thread
 HALF = np.uint64(32)  # the bits of a position in a sort key
 NO_WORDS, NO_POSITIONS = np.empty(0, np.uint64), np.empty(0, np.int64)
@@ -92,6 +93,7 @@ class Side:
         keys = [evaluate(term, batch.columns, batch.size, context.values) for term in join.keys]
         words, gone, lows, highs = [], [], [], []
         for block in blocks:
+            # a thinned block is read as the whole one, with the positions of its dropped tuples
             whole = block.whole if isinstance(block, Thinned) and not block.has_words else block
             low, high = whole.ranges(keys, batch.size)
             if not np.array_equal(low, high):
@@ -99,7 +101,7 @@ class Side:
                 gone.append(NO_POSITIONS if whole is block else block.dropped)
                 lows.append(low)
                 highs.append(high)
-        shape = len(words), batch.size
+        shape = len(words), batch.size  # also without blocks
         lows, highs = np.array(lows, np.int64).reshape(shape), np.array(highs, np.int64).reshape(shape)
         empty = BLOCKS - len(words)
         index = (*words, *[NO_WORDS] * empty), (*gone, *[NO_POSITIONS] * empty), lows, highs, _field(blocks, join)
@@ -130,7 +132,7 @@ def _field(blocks: list[Block], join: Join) -> np.ndarray:
 
 @dataclass
 class Intersection:
-    """The values that several indexes have in common for each binding."""
+    """The values that several indexes, two or more, have in common for each binding."""
 
     sides: list[Side]
 
@@ -154,8 +156,8 @@ class Intersection:
             for proposing, tested, order in self._proposals():
                 indexes = *self.sides[proposing].index, *self.sides[tested].index
                 meet(*indexes, order, 0, 0, _marks_of_thread(), NO_POSITIONS, NO_POSITIONS, counts)
-        elif len(self.sides) > 2:
-            for rows, _ in self.listed(1 << 20):
+        else:
+            for rows, _ in self.listed(LISTED_AT_A_TIME):
                 counts += np.bincount(rows, minlength=counts.size)
         return counts
 
@@ -187,8 +189,8 @@ class Intersection:
         return (sort(lows.view(np.uint64) << HALF | order.view(np.uint64)) & np.uint64(0xFFFFFFFF)).view(np.int64)
 
     def _in_other_sides(self, proposing: int, tested: int, rows: np.ndarray, values: np.ndarray):
-        """Return the (binding, value) pairs that all other sides than two have too. proposing, tested: the numbers of the
-        two."""
+        """Return (rows, values): the (binding, value) pairs that all other sides than two have too. proposing, tested: the
+        numbers of the two."""
         for number, side in enumerate(self.sides):
             if number not in (proposing, tested) and rows.size:
                 common = has_pairs(*side.index, rows, values)

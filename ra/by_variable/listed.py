@@ -6,7 +6,7 @@ Propose makes such batches, and Intersect shortens their lists. All other steps 
 
 import os
 import pickle
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -16,7 +16,7 @@ import numpy as np
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import bucket_of
 from semi_naive.ra.by_variable.lists import Lists, concatenate_lists
-from semi_naive.ra.ir import Compare, Kind, Var
+from semi_naive.ra.ir import Compare, Kind, Literal, Var
 from semi_naive.ra.lanes import combined
 from semi_naive.ra.partitions.parcels import receiving_partitions
 from semi_naive.ra.rules.batch import Batch
@@ -43,13 +43,13 @@ class Listed(Batch):
             self._columns = self.others.picked(rows) | {self.name: values}
         return self._columns
 
-    def where(self, mask: np.ndarray, names=None) -> Batch:
+    def where(self, mask: np.ndarray, names: Collection[str] | None = None) -> Batch:
         """Return the bindings that a mask (size,) selects, with the variables in `names` or, by default, all."""
         if names is not None and self.name not in names:
             return super().where(mask, names)
         return self.with_lists(self.lists if mask.all() else self.lists.kept(mask), names)
 
-    def filtered(self, literal, values) -> Batch:
+    def filtered(self, literal: Literal, values) -> Batch:
         """Keep the bindings for which a comparison or a test holds. A comparison of the listed variable with another variable,
         both numbers, only narrows the range of each list: no binding is copied."""
         if isinstance(literal, Compare) and literal.kind == Kind.NUMBER:
@@ -58,7 +58,7 @@ class Listed(Batch):
                     return self.with_lists(self.lists.compared(op, self.listed(other.name)))
         return super().filtered(literal, values)
 
-    def with_lists(self, lists: Lists, names=None) -> "Listed":
+    def with_lists(self, lists: Lists, names: Collection[str] | None = None) -> "Listed":
         """Return a batch with these lists, whose `rows` refer to the same `others`. names: the other variables to keep, by
         default all."""
         others = self.others if names is None else self.others.only(names)
@@ -94,7 +94,7 @@ class ListParcel(NamedTuple):
     data: bytes
 
     @classmethod
-    def of(cls, batch: Listed, names: tuple[str, ...], tag: str, place) -> "ListParcel":
+    def of(cls, batch: Listed, names: tuple[str, ...], tag: str, place: tuple) -> "ListParcel":
         """Encode a batch, with those of the other variables that are in `names`. place: (stream, order) of the parcel."""
         lists = batch.lists.compacted()
         columns = [*(batch.others[name][lists.rows] for name in names), lists.starts, lists.stops - lists.starts, lists.pool]
@@ -148,7 +148,7 @@ def _bucket(columns: list[np.ndarray], placement: BucketMap) -> np.ndarray:
     return bucket_of(combined(np.array(columns, np.int64)), np.uint64(placement.buckets)).astype(np.int64)
 
 
-def received_lists(records, tag: str) -> Listed | None:
+def received_lists(records: list, tag: str) -> Listed | None:
     """Return all lists that arrived under a tag as one batch; None if there are none."""
     arrived = sorted((r for r in records if isinstance(r, ListParcel) and r.tag == tag), key=lambda r: (r.stream, r.order))
     if not arrived:
@@ -166,7 +166,7 @@ class ArrivedLists:
 
     batch: Listed
 
-    def __call__(self, batch: Batch, context: Context, resume_at=START):
+    def __call__(self, batch: Batch, context: Context, resume_at: tuple[int, ...] = START):
         for number, piece in enumerate(self.batch.pieces(context.batch_size)):
             if number >= resume_at[0]:
                 piece.resume_at = (number + 1, 0, 0)
@@ -188,4 +188,5 @@ class StoredLists:
         return cls(write_run(path, np.frombuffer(data + bytes(-len(data) % 8), np.uint64)), batch.size)
 
     def open(self) -> Listed:
+        """Read the batch."""
         return pickle.loads(self.run.open().tobytes())

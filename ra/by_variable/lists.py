@@ -46,7 +46,7 @@ class Lists(NamedTuple):
         """
         return _pairs(*self)
 
-    def chosen(self, index) -> "Lists":
+    def chosen(self, index: np.ndarray | slice) -> "Lists":
         """Return some of the lists. index: a mask, positions, or a slice."""
         return Lists(self.rows[index], self.starts[index], self.stops[index], self.pool)
 

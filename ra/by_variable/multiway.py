@@ -43,6 +43,7 @@ class Position(NamedTuple):
 BOUND = "@bound"  # the relation of a batch's bound variables
 BINDINGS_PER_CALL = 100_000  # bindings that binary joins make in the time of a call of loops over cached tries, 2 to 5 ms
 BINDINGS_PER_SEED = 2  # bindings that binary joins make in the time in which the loops index one input binding, 150 ns
+BINDINGS_PER_TUPLE = 2  # bindings that binary joins make in about the time in which tries are built of one tuple
 BINARY = -1  # in place of the code of an order: the binary joins make the bindings
 DONE = Position(-1, -1, -1, BINARY)  # after all bindings
 TRIES = Position(0, 0, 0, -2)  # the tries make all bindings: without binary joins, or after these have exceeded their budget
@@ -88,15 +89,16 @@ class Multiway:
         """The names of the variables of all atoms, in the order of their first occurrence."""
         return tuple(dict.fromkeys(term.name for atom in self.atoms for term in atom.args if isinstance(term, Var)))
 
-    def __call__(self, batch: Batch, context: Context, resume_at=START):
+    def __call__(self, batch: Batch, context: Context, resume_at: tuple[int, ...] = START):
         """Yield the bindings of a batch, each extended by its solutions' values of the new variables. If there is no new
         variable, yield the bindings that have a solution. resume_at: START or a Position."""
         position = resume_at if resume_at != START else Position(0, 0, 0, BINARY) if self.steps else TRIES
         if position == DONE:
             return
         if position.code == BINARY:
-            joined = position, self._by_binary_joins(batch, context), lambda within: DONE if within else TRIES
-            if (yield from resumed([joined], position.batches)):
+            joined = position, self._by_binary_joins(batch, context), lambda within_budget: DONE if within_budget else TRIES
+            within_budget = yield from resumed([joined], position.batches)
+            if within_budget:
                 return
             position = TRIES
         core = self._core(context)
@@ -115,10 +117,11 @@ class Multiway:
         """Yield all solutions, combined with each binding of the batch, which has none of the atoms' variables, as units of
         `resumed`."""
 
-        def combined(solutions: Batch):
+        def combined(solutions: Batch) -> Iterator[Batch]:
             for row in range(batch.size):
                 repeated = {name: np.repeat(column[row : row + 1], solutions.size) for name, column in batch.columns.items()}
-                columns = {**{n: c for n, c in repeated.items() if n in self.keep}, **solutions.columns}
+                needed = {name: column for name, column in repeated.items() if name in self.keep}
+                columns = {**needed, **solutions.columns}
                 if self.counted and WEIGHT in repeated:
                     columns[WEIGHT] = repeated[WEIGHT] * solutions.columns[WEIGHT]
                 yield Batch(solutions.size, columns)
@@ -128,7 +131,7 @@ class Multiway:
         for start, solutions in merged_batches(found, context.batch_size):
             yield start, combined(solutions), solutions.resume_at
 
-    def _have_solution(self, batch: Batch, core: "Core", bound) -> np.ndarray:
+    def _have_solution(self, batch: Batch, core: "Core", bound: tuple[str, ...]) -> np.ndarray:
         """Return a mask (n,) of the bindings that have a solution."""
         mask = np.zeros(batch.size, np.bool_)
         for _, solutions in self._solutions(batch, core, bound, bound, TRIES, MAX_BATCH_BINDINGS):
@@ -137,7 +140,7 @@ class Multiway:
             mask |= highs > lows
         return mask
 
-    def _extended(self, batch: Batch, core: "Core", bound, position: Position, context: Context):
+    def _extended(self, batch: Batch, core: "Core", bound: tuple[str, ...], position: Position, context: Context):
         """Yield the bindings extended by the new variables, as units of `resumed`. If columns are needed that the query does
         not read, the solutions are joined with the batch."""
         others = (self.keep & set(batch.columns)) - set(bound)
@@ -153,9 +156,9 @@ class Multiway:
             else:
                 yield start, [solutions], solutions.resume_at
 
-    def _solutions(self, batch: Batch, core: "Core", bound, names, position: Position, size: int):
+    def _solutions(self, batch: Batch, core: "Core", bound: tuple[str, ...], names, position: Position, size: int):
         """Yield (position, batch): the solutions for a batch, from a position on, as values of the variables `names`, about
-        `size` at a time. bound: the atoms' variables that the batch has."""
+        `size` at a time. bound: the names of the atoms' variables that the batch has, here and in the methods that call it."""
         seeded = core.with_bound(batch.distinct(bound), bound)
         return merged_batches(seeded.solutions(names, position=position, size=size), size)
 
@@ -179,12 +182,13 @@ class Multiway:
         return True
 
     def _allowed(self, context: Context) -> float:
-        """Return the budget of the binary joins in bindings: above it, building the tries and joining them is faster."""
+        """Return the budget of the binary joins in bindings: above it, building the tries and joining them is faster. What
+        earlier calls have used of it is subtracted."""
         folder = self._folder(context)
         if self._key in context.cache or folder is not None and SharedTries.exist(folder):  # another process has begun
             return BINDINGS_PER_CALL
-        read = dict(zip((_name(*one) for one in self._read), self._blocks(context), strict=True))
-        build = 2 * sum(block.size for blocks in read.values() for block in blocks)
+        read = dict(zip((_name(*one) for one in self._read), self._blocks(context), strict=True))  # atoms may share a name
+        build = BINDINGS_PER_TUPLE * sum(block.size for blocks in read.values() for block in blocks)
         return max(MIN_TRIE_BINDINGS, build) - context.cache.get((self._key, "made"), 0)
 
     @property
@@ -224,7 +228,7 @@ class Multiway:
         compared = (Comparison(c.op, _side(c.left), _side(c.right)) for c in self.comparisons)
         return ConjunctiveQuery(tuple(atoms), tuple(compared))
 
-    def _tries(self, blocks, context: Context) -> Tries:
+    def _tries(self, blocks: list[list[Block]], context: Context) -> Tries:
         """Return the tries of the relations; from files of this host, if its processes share the relations."""
         read = {_name(atom, part): (atom, found) for (atom, part), found in zip(self._read, blocks, strict=True)}
 
@@ -244,7 +248,7 @@ class TooMany(Exception):
     """Raised if binary joins exceed their budget of bindings."""
 
 
-def run_steps_within(steps, batch: Batch, context: Context, remaining: list[float]):
+def run_steps_within(steps: list, batch: Batch, context: Context, remaining: list[float]):
     """Yield the batches of the last step, as `run_steps` does. Raises TooMany if the joins exceed their budget. remaining: the
     budget, a list of one number, which is reduced by the bindings that joins make."""
     if not steps:
@@ -266,10 +270,12 @@ def _name(atom: Atom, part: str) -> str:
 
 
 def _variable_names(atom: Atom) -> tuple[str, ...]:
+    """Return the variables of an atom, one an occurrence."""
     return tuple(term.name for term in atom.args if isinstance(term, Var))
 
 
-def _side(term):
+def _side(term: Var | Const) -> str | Constant:
+    """Return an operand of a comparison as the query refers to it."""
     return term.name if isinstance(term, Var) else Constant(term.value)
 
 
@@ -347,14 +353,17 @@ class Core:
             order = decoded_order(code, self.query.variables)
         code = coded_order(order, self.query.variables) * MAX_PARTS + parts
         join = Leapfrog(self.query, Shape(self.query, order), self.tries)
-        depth = 1 + max([order.index(name) for name in names], default=-1 if counted else 0)  # variables that are listed
+        # the first `depth` variables are listed: all to the last of `names`; of no names, none to count, one to find a solution
+        least_depth = 0 if counted else 1
+        depth = max([order.index(name) + 1 for name in names], default=least_depth)
         loops = join.loops(depth)
+        rows_end_with_count = loops.nest.width > depth
         self._forget_bound()
         first, skipped = position.part, position.solutions
         for number, (ways, rows) in enumerate(loops.pieces(self.threads, share=share, first=first, parts=parts), first):
             limits.check_limits()
             after = Position(number + 1, 0, 0, code)
-            if not depth:
+            if not depth:  # there are no rows, only the number of solutions
                 weight = np.array([ways] if ways else [], np.int64)
                 yield Position(number, 0, 0, code), Batch(weight.size, {WEIGHT: weight}, resume_at=after)
                 continue
@@ -362,8 +371,9 @@ class Core:
                 some = rows[start : start + size]
                 columns = {name: self.tries.domain.decode(np.ascontiguousarray(some[:, order.index(name)])) for name in names}
                 if counted:
-                    columns[WEIGHT] = some[:, -1].copy() if loops.nest.width > depth else np.ones(len(some), np.int64)
+                    columns[WEIGHT] = some[:, -1].copy() if rows_end_with_count else np.ones(len(some), np.int64)
                 end = start + len(some)
+                # bindings of no variables are equal, so one is enough
                 batch = Batch(len(some) if names or counted else 1, columns)
                 batch.resume_at = after if end == len(rows) else Position(number, end, 0, code)
                 yield Position(number, start, 0, code), batch
@@ -371,8 +381,9 @@ class Core:
 
     def _order(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the variable order for listing `names`, cached for each size class of the bound relation."""
-        size = len(self.tries.relations[BOUND][0]).bit_length() // 3 if BOUND in self.tries.relations else 0
-        key = (self.query.atoms[0], names, size)
+        # sizes up to a factor of 8 share a class
+        size_class = len(self.tries.relations[BOUND][0]).bit_length() // 3 if BOUND in self.tries.relations else 0
+        key = (self.query.atoms[0], names, size_class)
         if key not in self.orders:
             self.orders[key] = order_beginning_with(self.query, self.tries, names)
         return self.orders[key]
@@ -403,7 +414,7 @@ def order_beginning_with(query: ConjunctiveQuery, tries: Tries, names: tuple[str
 
 def mark_in_domain(domain: Domain, column: np.ndarray) -> np.ndarray:
     """Return a mask (n,) of the values that are in a domain."""
-    if not domain.names.size:
+    if not domain.names.size:  # the ids are those of consecutive values: see `Domain`
         return (column >= domain.low) & (column < domain.low + domain.size)
     return search(column, domain.names) >= 0
 
@@ -425,6 +436,7 @@ def merged_batches(found: Iterator[tuple[Position, Batch]], size: int) -> Iterat
 
 
 def _merged(batches: list[Batch]) -> Batch:
+    """Concatenate batches, as a new one with `resume_at` of the last."""
     made = concatenate_batches(batches)
     return Batch(made.size, made.columns, resume_at=batches[-1].resume_at)
 

@@ -31,17 +31,21 @@ class Dense:
 
     @property
     def domain(self) -> int:
+        """The number of nodes."""
         return self.values.size
 
     @property
     def sources(self) -> np.ndarray:
+        """The source of each edge, uint64 (n,)."""
         return self.words >> HALF
 
     @property
     def targets(self) -> np.ndarray:
+        """The target of each edge, uint64 (n,)."""
         return self.words & LOW
 
     def reversed(self) -> "Dense":
+        """Return the graph with the direction of each edge reversed."""
         return replace(self, words=sort_unique(self.targets << HALF | self.sources))
 
 

@@ -1,4 +1,5 @@
-"""Evaluate aggregates over groups of rows: count, sum, min, max, mean, and those that users define."""
+"""Evaluate aggregates over groups of rows: count, sum, min, max, mean, and those that users define. Groups are numbered from 0;
+columns are int64 bits."""
 
 import numpy as np
 
@@ -27,7 +28,8 @@ def reduce_groups(op: str, kind: Kind, group: np.ndarray, column: np.ndarray | N
 
 class GroupReduction:
     """An aggregate over rows that come in pieces. It takes 8 to 16 bytes a group, independent of the number of rows. The result
-    does not depend on how the rows are divided: floats are added in the order of the rows."""
+    does not depend on how the rows are divided: floats are added in the order of the rows. op, kind: see `reduce_groups`;
+    groups: their number, which may `grow`; counts, values: of each group, the number of rows and the aggregate so far."""
 
     def __init__(self, op: str, kind: Kind, groups: int):
         self.op, self.kind = op, kind
@@ -55,7 +57,7 @@ class GroupReduction:
         else:
             add_whole(self.counts, group, weight)
 
-    def _add_values(self, group, column, weight) -> None:
+    def _add_values(self, group: np.ndarray, column: np.ndarray, weight: np.ndarray | None) -> None:
         """Combine the rows' values with those of earlier pieces, group by group."""
         if self.kind in (Kind.SYMBOL, Kind.RECORD):
             raise ValueError(
@@ -72,7 +74,7 @@ class GroupReduction:
             keep_least(self.values, group, ordered if self.op == "min" else ~ordered)
 
     def merge(self, group: np.ndarray, other: "GroupReduction", rows: np.ndarray) -> None:
-        """Add partial results of another reduction: those of its groups `rows`, which have the numbers `group` here."""
+        """Add partial results of another reduction of the same aggregate: of its groups `rows`, numbered `group` here."""
         add_whole(self.counts, group, other.counts[rows])
         if self.values is not None:
             fold = add_floats if self.exact else add_whole if self.op == "sum" else keep_least
@@ -93,7 +95,8 @@ class GroupReduction:
 
 class Fold:
     """A user-defined aggregate: it collects the values of groups, 16 bytes each, and folds them at the end. groups: a batch of
-    the outer bindings, one for each group."""
+    the outer bindings, one for each group; values: the content of ids (`ra.values.values`); parts: (group of each row, its
+    value) of each piece."""
 
     def __init__(self, literal: Aggregate, groups, values):
         assert literal.init is not None and literal.target is not None
@@ -106,7 +109,8 @@ class Fold:
         self.parts.append((group, column))
 
     def results(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return (results, present): for each group the int64 bits; for an empty one the initial value."""
+        """Return (results, present): for each group the int64 bits, for an empty one the initial value; all are present. The
+        function gets the values of a group in ascending order."""
         everywhere = np.ones(self.size, np.bool_)
         if not any(len(group) for group, _ in self.parts):
             return self.initial, everywhere

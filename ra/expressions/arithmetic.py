@@ -1,5 +1,6 @@
-"""The arithmetic operators: functions of a kind and of columns of its type (int64, uint64 or float64)."""
+"""The arithmetic operators: functions of a kind and of columns (n,) of its type (int64, uint64 or float64)."""
 
+from collections.abc import Callable
 from functools import reduce
 
 import numpy as np
@@ -22,14 +23,14 @@ def located(error: EvaluationError, rule: Rule) -> EvaluationError:
     return EvaluationError(f"{error}{place}, in the rule\n  {rule.text or rule}")
 
 
-def refuse(wrong: np.ndarray, shown, why: str) -> None:
+def refuse(wrong: np.ndarray, shown: Callable[[int], str], why: str) -> None:
     """Raise EvaluationError for the first wrong row, if there is one. wrong: a mask (n,); shown: a function from a row's number
     to its text; why: the reason."""
     if wrong.any():
         raise EvaluationError(f"{shown(int(np.argmax(wrong)))}: {why}")
 
 
-def _divide(kind, left, right):
+def _divide(kind: Kind, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Divide, truncating whole numbers towards zero; refuse a zero divisor and the one quotient that overflows."""
     if kind == Kind.FLOAT:
         return left / right
@@ -41,25 +42,26 @@ def _divide(kind, left, right):
     return (left - np.fmod(left, right)) // right  # a multiple of the divisor, so the quotient is truncated, not rounded down
 
 
-def _remainder(kind, left, right):
+def _remainder(kind: Kind, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Return the remainder, with the sign of the dividend."""
     if kind != Kind.FLOAT:
         _no_zero("%", left, right)
     return np.fmod(left, right)
 
 
-def _no_zero(op: str, left, right) -> None:
+def _no_zero(op: str, left: np.ndarray, right: np.ndarray) -> None:
+    """Raise EvaluationError if a divisor is zero."""
     refuse(right == 0, lambda i: f"{left[i]} {op} {right[i]}", "division by zero; guard it with a constraint such as y != 0")
 
 
-def _power(kind, left, right):
+def _power(kind: Kind, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Return the power, computed as a float, like pow of C++: exact up to 2^53; of integers, a negative exponent gives 0 except
     for bases 1 and -1."""
     result = np.float_power(left, right)
     return result if kind == Kind.FLOAT else to_integer(kind, result, lambda i: f"{left[i]} ^ {right[i]}")
 
 
-def to_integer(kind: Kind, column, shown):
+def to_integer(kind: Kind, column: np.ndarray, shown: Callable[[int], str]) -> np.ndarray:
     """Truncate floats to numbers or unsigneds; a negative one wraps around in an unsigned, as on usual machines. shown: a
     function from a row's number to its text, for errors."""
     end = _END_OF_UNSIGNED if kind == Kind.UNSIGNED else _END_OF_NUMBERS
@@ -71,7 +73,7 @@ def to_integer(kind: Kind, column, shown):
     return low_bits ^ (high.astype(np.uint64) << np.uint64(63))
 
 
-def converted(op: str, source: Kind, target: Kind, column):
+def converted(op: str, source: Kind, target: Kind, column: np.ndarray) -> np.ndarray:
     """Convert a column by the functor `op`: to_number, to_unsigned or to_float. Between integers the bits are unchanged."""
     if target == Kind.FLOAT:
         return column.astype(np.float64)
@@ -80,12 +82,13 @@ def converted(op: str, source: Kind, target: Kind, column):
     return column
 
 
-def _shift_right(kind, left, right):
+def _shift_right(kind: Kind, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Shift right. The bits that become free are the sign for numbers, zeros for unsigneds."""
     return left >> (right & right.dtype.type(_SHIFT_MASK))
 
 
-def _shift_right_unsigned(kind, left, right):
+def _shift_right_unsigned(kind: Kind, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Shift right. The bits that become free are zeros."""
     return (_shift_right(kind, left.view(np.uint64), right.view(np.uint64))).view(left.dtype)
 
 

@@ -68,7 +68,7 @@ def matching(pattern: str, strings) -> np.ndarray:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    slow = compile_pattern(pattern)
+    slow = compile_pattern(pattern)  # also checks the expression: RE2 is only given a correct one
     if linear(pattern):
         return booleans_of(pc.match_substring_regex(strings.view(pa.binary()), pattern=_for_re2(pattern)))
     found = np.zeros(len(strings), np.bool_)
@@ -97,6 +97,7 @@ def linear(pattern: str) -> bool:
 
 
 def _for_re2(pattern: str) -> str:
+    """Translate an expression for RE2, to match a string from end to end."""
     return f"\\A(?:{_portable_expression(pattern, end=_RE2_END)})\\z"
 
 
@@ -116,6 +117,7 @@ def _at_most(seconds: float):
 
 
 def _stop(number, frame):
+    """Handle the signal of `_at_most`."""
     raise TooLong(f"matching takes more than {MAX_SECONDS} s; without back references and lookaheads it is done at once")
 
 

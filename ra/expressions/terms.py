@@ -3,6 +3,8 @@ is true.
 
 The semantics is Soufflé's on a 64-bit machine: integers wrap around, division truncates, shifts use six bits, and `^` is
 computed as a float. If there is no value (a division by zero, a string that is not a number), EvaluationError is raised.
+
+Columns are int64 bits (n,), by variable name. values: the content of ids of symbols and records (`ra.values.values`).
 """
 
 import operator
@@ -24,8 +26,7 @@ _COMPARISONS = {"=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": ope
 
 
 def evaluate(term: Term, columns: Mapping[str, np.ndarray], size: int, values) -> np.ndarray:
-    """Return the values of a term, a column of `size` rows. columns: one for each variable; values: the content of ids
-    (`ra.values.values`).
+    """Return the values of a term, a column of `size` rows.
 
     >>> x = Var("x", Kind.NUMBER)
     >>> evaluate(Call("+", (x, Const(1, Kind.NUMBER)), Kind.NUMBER), {"x": np.array([4, 5])}, 2, None).tolist()
@@ -89,17 +90,17 @@ def bits_of_constant(term: Const, values) -> np.int64:
 def _call(term: Call, args: list[np.ndarray], size: int, values) -> np.ndarray:
     """Return the values of a functor, given those of its arguments."""
     op, kind = term.op, term.kind
-    if op.startswith("@"):
+    if op.startswith("@"):  # a user's
         if term.function is None:
             raise EvaluationError(f"there is no function for functor {op[1:]}")
         return term.function(args, size, values)
-    if op in ("as", "ord"):
+    if op in ("as", "ord"):  # the same bits, but a float's bits are made unique
         return as_bits(numbers(args[0], kind)) if kind == Kind.FLOAT != term.args[0].kind else args[0]
     if op.startswith("to_"):
         return _convert(op, term.args[0].kind, kind, args[0], values)
     if op in text.FUNCTIONS:
         return text.FUNCTIONS[op](args, values)
-    if kind == Kind.SYMBOL:
+    if kind == Kind.SYMBOL:  # min or max
         return _extreme_symbol(op, args, values)
     typed = [numbers(arg, kind) for arg in args]
     with np.errstate(all="ignore"):

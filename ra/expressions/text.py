@@ -2,6 +2,9 @@
 
 A string is its UTF-8 bytes, as in Soufflé: lengths and positions count bytes, the order is that of the bytes, and `.` of a
 pattern is one byte. A substring has whole characters only, so that every string is valid UTF-8.
+
+Parameters that the functions share: columns of symbols are ids, int64 (n,); values: the content of ids (`ra.values.values`);
+args: the columns of a functor's arguments; negated: the constraint is preceded by `!`.
 """
 
 import sys
@@ -162,7 +165,7 @@ def _contains(needle: np.ndarray, string: np.ndarray, negated: bool, values) -> 
 
 
 def _by_value(symbols: np.ndarray, values) -> list[tuple[str, np.ndarray]]:
-    """Return (string, rows) for each distinct string of a column."""
+    """Return (string, numbers of the rows that have it) for each distinct string of a column."""
     ids, number = distinct_with_inverse(symbols)
     order = np.argsort(number, kind="stable")
     groups = np.split(order, np.cumsum(np.bincount(number))[:-1]) if len(ids) else []
@@ -170,6 +173,7 @@ def _by_value(symbols: np.ndarray, values) -> list[tuple[str, np.ndarray]]:
 
 
 def _warn(message: str) -> None:
+    """Print a warning to standard error."""
     print(f"warning: {message}", file=sys.stderr)
 
 

@@ -54,8 +54,8 @@ class Best(Reduction):
         return order_of_values(~numbers if self.better == "max" else numbers, self.kind)
 
     def thinned(self, columns: list[np.ndarray], size: int) -> tuple[list[np.ndarray], int]:
-        """Return the best tuple of each key. Only if the key is one column of numbers that are close together, else return all
-        tuples: an array by key takes 4 to 6 ns a tuple, where sorting takes 10.
+        """Return the best tuple of each key, if the key is one column of numbers that are close together; else all tuples. An
+        array by key takes 4 to 6 ns a tuple, where sorting takes 10.
 
         >>> [column.tolist() for column in Best("max").thinned([np.arange(600) % 3, np.arange(600)], 600)[0]]
         [[0, 1, 2], [597, 598, 599]]
@@ -98,13 +98,17 @@ class Best(Reduction):
         return block
 
     def gathered(self, new: list[Block], block: Block) -> list[Block]:
+        """Return the candidates after adding some, as one block: the best tuple of each key."""
         return [self.best(union_of_blocks([*new, block], block.arity))]
 
     def reduced(self, table: Table, born: Block) -> tuple[Block, Block]:
+        """Return (born, superseded): all candidates, as each improves on its key's value, and the known tuples of the keys."""
         return born, with_keys(table, keys_of(born, 1), born.size)
 
     def superseding(self, table: Table, columns: list[np.ndarray]) -> None:
+        """Remove the known tuples that have a key of the given tuples, as columns in the relation's order."""
         remove_tuples(table, with_keys(table, [columns[place] for place in table.home[:-1]], columns[-1].size))
 
     def growth(self, table: Table) -> int:
+        """Return the number of keys that only the candidates have."""
         return sum(born.size - with_keys(table, keys_of(born, 1), born.size).size for born in table.new)

@@ -89,6 +89,7 @@ class Choice(Reduction):
         return self.candidates
 
     def end_rule(self) -> int:
+        """Insert the chosen candidates of the rule that has ended, and return their number."""
         candidates, self.candidates = self.candidates, None
         return candidates.choose() if candidates is not None else 0
 
@@ -96,6 +97,7 @@ class Choice(Reduction):
         """Insert the chosen tuples of columns (arity, n), which are in the order of preference, and return their number."""
         free = self.free(columns, size, lambda order: table.blocks("all", order))
         columns = [column[free] for column in columns]
+        # tuples born in this iteration are in home order only
         free = self.free(columns, columns[0].size, lambda order: [block.reordered(order) for block in table.new])
         columns = [column[free] for column in columns]
         chosen = first_of_keys(columns, columns[0].size, self.keys)
@@ -115,7 +117,7 @@ class Choice(Reduction):
 
 class Candidates:
     """The heads of a rule in one iteration, which are collected here, and not in the relation's table, until all are made.
-    most: the number of candidates above which those that cannot be chosen are dropped."""
+    made: the candidates; home: their column order; most: the number above which those that cannot be chosen are dropped."""
 
     def __init__(self, table: Table, choice: Choice):
         self.table, self.choice, self.made, self.most = table, choice, Table(table.arity), MAX_CANDIDATES
@@ -123,7 +125,7 @@ class Candidates:
         self._free(np.empty((table.arity, 0), np.int64), 0)  # makes the indexes, which threads search
 
     def insert(self, columns: list[np.ndarray], size: int, alone=NO_LOCK) -> int:
-        """Add tuples in any order. None is born yet, so the result is 0."""
+        """Add tuples in any order. None is born yet, so the result is 0. alone: a lock, held while candidates are added."""
         free = self._free(columns, size)
         with alone:
             self.made.insert([column[free] for column in columns], int(free.sum()))
@@ -131,7 +133,7 @@ class Candidates:
                 self._drop()
         return 0
 
-    def _free(self, columns, size: int) -> np.ndarray:
+    def _free(self, columns: list[np.ndarray], size: int) -> np.ndarray:
         """Return a mask (n,) of the tuples that agree in no key with a tuple of the relation's table."""
         return self.choice.free(columns, size, lambda order: self.table.blocks("all", order))
 

@@ -85,9 +85,11 @@ class Classes(Reduction):
         return self.members.nbytes + self.classes.nbytes
 
     def expanded(self, columns: list[np.ndarray], size: int) -> tuple[list[np.ndarray], int]:
+        """Unite the classes of pairs, and return (columns, size) of the pairs of members that are in one class since."""
         return self._new_pairs(self.unite(columns)) if size else (columns, size)
 
     def superseding(self, table: Table, columns: list[np.ndarray]) -> None:
+        """Unite the classes of pairs that will be put into the table with all that follow. No tuple is superseded."""
         self.unite(columns)
 
     def unite(self, columns: list[np.ndarray]) -> np.ndarray:
@@ -107,8 +109,8 @@ class Classes(Reduction):
     def _new_pairs(self, old: np.ndarray):
         """Return (columns, size) of the pairs of members that are in one class, but were not. old: the old class of each
         member, -1 if it is new."""
-        sizes, before = np.bincount(self.classes), np.bincount(old[old >= 0])
-        size = int((sizes * sizes).sum() - (before * before).sum())
+        sizes, sizes_before = np.bincount(self.classes), np.bincount(old[old >= 0])
+        size = int((sizes * sizes).sum() - (sizes_before * sizes_before).sum())  # a class of n has n * n pairs
         order = np.argsort(self.classes, kind="stable")
         starts = np.concatenate([[0], np.cumsum(sizes[sizes > 0])])
         pairs = [np.empty(size, np.int64), np.empty(size, np.int64)]

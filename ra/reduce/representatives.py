@@ -65,7 +65,7 @@ def places_in(members: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 @dataclass
 class Representatives(Reduction):
-    """A reduction to the class of each value.
+    """A reduction of inserted pairs to the class of each value: the table's tuples are (value, name of its class).
 
     members: all values, ascending; parents: for each, the place of the member that is the name of its class; sizes: of the
     classes, by the place of that member.
@@ -144,6 +144,7 @@ class Representatives(Reduction):
         self.sizes = np.bincount(self.parents, minlength=members.size)
 
     def growth(self, table: Table) -> int:
+        """Return the number of values that the table does not have; after `reduce`, that of all born tuples."""
         return self.members.size - self.known.size if not table.new else sum(block.size for block in table.new)
 
     def end_rule(self) -> int:

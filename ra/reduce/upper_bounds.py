@@ -61,13 +61,14 @@ def upper_bounds(columns: list[np.ndarray], joins: tuple[Join, ...], values) -> 
     >>> [column.tolist() for column in upper_bounds(columns, (lambda pair, size, values: pair[0] | pair[1],), None)]
     [[1, 2], [7, 8]]
     """
-    size, keys = len(columns[0]), len(columns) - len(joins)
-    rows = np.lexsort(columns[:keys][::-1]) if keys else np.arange(size)
-    columns = [column[rows] for column in columns]
-    while True:
+    keys = len(columns) - len(joins)
+    if keys:
+        rows = np.lexsort(columns[:keys][::-1])
+        columns = [column[rows] for column in columns]
+    while True:  # replace the first and second, the third and fourth, … tuple of each key by their bound
         size = len(columns[0])
-        first = np.zeros(size, np.bool_)
-        first[:1] = True
+        first = np.zeros(size, np.bool_)  # True for the first tuple of each key
+        first[:1] = True  # there may be no tuple
         for column in columns[:keys]:
             first[1:] |= column[1:] != column[:-1]
         place_in_group = np.arange(size) - np.maximum.accumulate(np.where(first, np.arange(size), 0))

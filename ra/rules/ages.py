@@ -105,8 +105,9 @@ class Ticks:
         return Ticks(layers, following)
 
     def after(self, births: dict[str, list[Layer]], following: int, lost: dict[str, Block]) -> "Ticks":
-        """Return the ticks after births and losses. lost: tuples that were removed and not born again; their tick becomes
-        NEVER. following: the tick of the next births."""
+        """Return the ticks after births and losses. births: a list, maybe empty, for each relation of a stratum; lost: the
+        stratum's tuples that were removed and not born again, whose tick becomes NEVER; following: the tick of the next
+        births."""
         gone = {name: [layer_of_tick(block, NEVER)] for name, block in lost.items() if block.size}
         return self.with_births({name: [*born, *gone.get(name, [])] for name, born in births.items()}, following)
 
@@ -115,7 +116,7 @@ def _layers_of_table(table: Table, births: list[Layer]) -> tuple[Layer, ...]:
     """Return the layers of a settled table, one for each of its blocks, with the ticks of `births`. The largest block is last,
     so that it is searched first."""
     blocks = [block for block in table.blocks("full", own_order(table.arity)) if block.size]
-    if any(block.packing.lanes > 1 for block in blocks):
+    if any(block.packing.lanes > 1 for block in blocks):  # `assign` finds single words only
         return (_merge_layers([layer.where(membership(layer.block, table)) for layer in births]),)
     layers = []
     for block in sorted(blocks, key=lambda block: block.size, reverse=True):
@@ -125,7 +126,8 @@ def _layers_of_table(table: Table, births: list[Layer]) -> tuple[Layer, ...]:
         remaining = born.block.size
         for layer in layers:
             words = np.ascontiguousarray(born.block.repacked(layer.block.packing).words_once()[0])
-            ticks = born.ticks if born.ticks.flags.writeable else born.ticks[:1].copy()  # one tick for all
+            # a read-only array repeats one tick (`layer_of_tick`), for which `assign` takes an array of size 1
+            ticks = born.ticks if born.ticks.flags.writeable else born.ticks[:1].copy()
             remaining -= assign(layer.ticks, layer.block.words[0], words, ticks)
             if not remaining:  # usually the births of one tick are in one block
                 break
@@ -214,7 +216,7 @@ class Clock:
         self.births: dict[str, list[Layer]] = {name: [] for name in relations}
 
     def timed(self, name: str, table: Table) -> "TimedTable":
-        """Return a copy of a table that records the ticks of its new tuples with this clock."""
+        """Return a table with the contents of another one that records the ticks of its new tuples with this clock."""
         timed = object.__new__(TimedTable)
         vars(timed).update(vars(table))
         timed.clock, timed.name, timed.recorded = self, name, 0

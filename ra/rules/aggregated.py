@@ -49,7 +49,7 @@ class Aggregated:
     steps: list
     bound: bool = False  # True if the result is compared with a bound value, False if it is new
 
-    def __call__(self, batch, context):
+    def __call__(self, batch: Batch, context: Context):
         groups, group = group_bindings(batch, self.outer)
         if not self.outer and self.literal.init is None:
             results, present = folded(self.steps, (), (self.literal,), context).reductions[0].results()
@@ -79,5 +79,6 @@ class Aggregated:
         numbered = groups.with_columns({GROUP: np.arange(groups.size)})
         for made in run_steps(self.steps, numbered, context):
             column = None if target is None else evaluate(target, made.columns, made.size, context.values)
-            reduction.add(made.columns[GROUP], column, *([made.columns[WEIGHT]] if WEIGHT in made.columns else ()))
+            weights = [made.columns[WEIGHT]] if WEIGHT in made.columns else []  # none for a Fold
+            reduction.add(made.columns[GROUP], column, *weights)
         return reduction.results()

@@ -1,6 +1,6 @@
 """A batch of bindings: the columns of a rule's variables, passed from one step of the rule's body to the next."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from semi_naive.ra.blocks import kernels
 from semi_naive.ra.blocks.block import HALVES, Block, Chunked, bounds_of, roomy, snug
 from semi_naive.ra.expressions.terms import holds
+from semi_naive.ra.ir import Literal
 from semi_naive.ra.joins.unions import BELOW
 from semi_naive.ra.rules.columns import Columns
 from semi_naive.ra.words import seek_word, sort_unique
@@ -35,10 +36,10 @@ class Batch:
         self,
         size: int,
         columns: Mapping[str, np.ndarray] | None = None,
-        pair=None,
-        resume_at=None,
+        pair: tuple[str, str, np.ndarray | Block] | None = None,
+        resume_at: tuple[int, ...] | None = None,
         joined: int = 0,
-        share=(0, 1),
+        share: tuple[int, int] = (0, 1),
     ):
         self.size, self.resume_at, self.joined, self.share = size, resume_at, joined, share
         self._columns = Columns(columns) if isinstance(columns, dict) else columns
@@ -47,11 +48,6 @@ class Batch:
             first, second, words = pair
             self.names = first, second
             self.block = words if isinstance(words, Block) else Block(HALVES, words[None])
-
-    @property
-    def pair(self) -> tuple[str, str, np.ndarray] | None:
-        """(first variable, second variable, sorted words), or None if the batch is stored as columns."""
-        return (*self.names, self.block.words[0]) if self.names else None
 
     @property
     def visited(self) -> int:
@@ -80,8 +76,8 @@ class Batch:
         rows = np.flatnonzero(mask)
         return Batch(rows.size, columns.picked(rows))
 
-    def filtered(self, literal, values) -> "Batch":
-        """Keep the bindings for which a comparison or a test holds."""
+    def filtered(self, literal: Literal, values) -> "Batch":
+        """Keep the bindings for which a comparison or a test holds. values: the content of ids (`ra.values.values`)."""
         return self.where(holds(literal, self.columns, self.size, values))
 
     def slice(self, begin: int, end: int) -> "Batch":
@@ -89,14 +85,14 @@ class Batch:
         if (begin, end) == (0, self.size):
             return self
         if self.names:
-            return Batch(end - begin, pair=(*self.names, self.pair[2][begin:end]))
+            return Batch(end - begin, pair=(*self.names, self.block.words[0][begin:end]))
         return Batch(end - begin, self.columns.slice(begin, end))
 
     def with_columns(self, more: dict[str, np.ndarray]) -> "Batch":
         """Return the same bindings with more variables."""
         return Batch(self.size, self.columns | more)
 
-    def distinct(self, names) -> "Batch":
+    def distinct(self, names: Iterable[str]) -> "Batch":
         """Return the distinct bindings of some variables. Takes 20 to 40 ns a binding."""
         names = tuple(names)
         if self.names and set(names) == set(self.names):
@@ -107,7 +103,7 @@ class Batch:
         block = Block.of(columns, self.size, snug(bounds_of(columns)))
         return Batch(block.size, dict(zip(names, block.columns(), strict=True)))
 
-    def repeats(self, names) -> bool:
+    def repeats(self, names: Collection[str]) -> bool:
         """True if at least a tenth of the bindings of some variables are duplicates, or if `distinct` has no work. Estimated
         from a sample of hashes; takes 2 ns a binding and variable."""
         if not names or self.names and set(names) == set(self.names):
@@ -128,7 +124,8 @@ class Batch:
         return Block.of(columns, self.size, packing) if packing == HALVES else None
 
     def split_by_first(self, count: int) -> list["Batch"]:
-        """Split a batch stored as pairs into at most `count` batches of about equal size, between two first values."""
+        """Split a batch stored as pairs into at most `count` batches of about equal size, between two first values: these are
+        the bits of a chunk's key above BELOW."""
         keys, masks = self.block.chunks
         cuts = [seek_word(keys, 0, keys[number * keys.size // count] >> BELOW << BELOW) for number in range(1, count)]
         bounds = pairwise(sorted({0, *cuts, keys.size}))

@@ -13,6 +13,7 @@ from semi_naive.host.private import digest
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.stored import StoredBlock
 from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.ir import Order
 from semi_naive.ra.lanes import combined
 from semi_naive.ra.partitions.partitioned import PartitionedRelation
 from semi_naive.ra.rules.steps import MAX_BATCH_BINDINGS
@@ -52,7 +53,7 @@ class TaskContext:
     def position(self) -> tuple[int, int]:
         return self.partition, self.partitions
 
-    def host_cache_dir(self, read) -> str | None:
+    def host_cache_dir(self, read: set[tuple[str, Order]]) -> str | None:
         """Return a directory for data derived from copied relations, the same in all processes of the host for the same files;
         None if one of `read`, (relation, order) pairs, is partitioned."""
         if any(index not in self.world.statics for index in read):
@@ -60,7 +61,7 @@ class TaskContext:
         paths = sorted(stored.run.path for index in read for stored in self.world.statics[index])
         return os.path.join(self.world.folder, digest(*paths))
 
-    def blocks(self, relation: str, part: str, order) -> list[Block]:
+    def blocks(self, relation: str, part: str, order: Order) -> list[Block]:
         """Return the blocks of a part of a relation on this partition, sorted in a column order.
 
         part: "full" (with copies of other partitions' buckets), "delta", or "all" (both); "own": both, without copies; "share":
@@ -75,22 +76,24 @@ class TaskContext:
         if partitioned.reduction and part != "delta":
             return reduced_table(partitioned, self.partition).blocks("all", order)
         index = partitioned.index(order) or partitioned.home
-        stored = index.delta[self.partition] if part == "delta" else index.full[self.partition]
-        stored = stored + index.delta[self.partition] * (part in ("all", "own"))
-        stored = stored + index.copied[self.partition] * (part in ("all", "full"))
+        stored = [] if part == "delta" else [*index.full[self.partition]]
+        if part in ("delta", "all", "own"):
+            stored += index.delta[self.partition]
+        if part in ("all", "full"):
+            stored += index.copied[self.partition]
         blocks = [handle.share() if partitioned.lasting else handle.open() for handle in stored]
         if index.order != order:
             blocks = [block.reordered(tuple(index.order.index(i) for i in order)) for block in blocks]
         return blocks
 
-    def total(self, relation: str, part: str, order) -> int:
+    def total(self, relation: str, part: str, order: Order) -> int:
         """Return the number of tuples of a part of a relation on all partitions, or an upper bound."""
         partitioned = self.world.relations.get(relation)
         if partitioned is None or (relation, order) in self.world.statics:
             return sum(block.size for block in self.blocks(relation, part, order))
         return partitioned.count
 
-    def subbuckets(self, relation: str, order, keys: list[np.ndarray]) -> np.ndarray | int:
+    def subbuckets(self, relation: str, order: Order, keys: list[np.ndarray]) -> np.ndarray | int:
         """Return for each key, given as columns, the number of subbuckets of its bucket; 1 if no bucket of the index is
         refined."""
         partitioned = self.world.relations.get(relation)

@@ -5,7 +5,7 @@ thread sorts its own heads and drops those known before the iteration. Only the 
 (`Table.insert`). Kernels release the interpreter lock.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -62,6 +62,7 @@ class Derivation:
 class Sink:
     """A buffer of heads for one table, which inserts many at once. Heads are in the table's home order.
 
+    table: a `Table`, or the `Candidates` of a choice, which take no blocks.
     lock: all sinks of the table hold it while they change the table.
     fresh: if given, a list that gets blocks of the new tuples. The table does not get them: the caller adds them (`Table.add`).
     made, words: the number of heads taken, duplicates included, and of their words, two for each chunk of a chunked block.
@@ -73,7 +74,7 @@ class Sink:
         self.buffered_columns, self.buffered_rows = [], 0
         self.buffered_blocks, self.buffered_words = [], 0
 
-    def take(self, heads) -> None:
+    def take(self, heads: Block | tuple[list[np.ndarray], int]) -> None:
         """Buffer heads, given as a block or as (columns, size); insert them once there are enough."""
         if isinstance(heads, Block) and getattr(self.table, "takes_blocks", False):
             words = 2 * heads.chunks[0].size if isinstance(heads, Chunked) else heads.size
@@ -152,7 +153,7 @@ def _uniting_join(derivation: Derivation, batch: Batch, context: Context) -> Joi
     return join if all(join.unites(batch, block) for block in blocks if block.size) else None
 
 
-def searched_parts(steps) -> Iterator[tuple[str, str, Order]]:
+def searched_parts(steps: Iterable) -> Iterator[tuple[str, str, Order]]:
     """Yield the (relation, part, order) of each index that steps search or scan."""
     for step in steps:
         step = step.join if isinstance(step, Weigh) else step
@@ -195,6 +196,7 @@ def _terms_of(step) -> list[Term]:
     literal = getattr(step, "literal", None)
     if isinstance(literal, Range):
         return [term for term in (literal.start, literal.stop, literal.step) if term is not None]
+    # the sides of a Compare, or the arguments of a Test
     return [getattr(literal, side) for side in ("left", "right") if hasattr(literal, side)] + [*getattr(literal, "args", ())]
 
 

@@ -10,7 +10,7 @@ job, which returns them to the driver.
 import itertools
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -24,6 +24,7 @@ from semi_naive.ra.by_variable.bigjoin import OFFER, Intersect
 from semi_naive.ra.by_variable.listed import ArrivedLists, Listed, StoredLists
 from semi_naive.ra.expressions.arithmetic import EvaluationError
 from semi_naive.ra.expressions.terms import evaluate
+from semi_naive.ra.ir import Rule
 from semi_naive.ra.packing import Bounds, Packing
 from semi_naive.ra.partitions import parcels
 from semi_naive.ra.rules.batch import Batch, concatenate_batches
@@ -75,7 +76,8 @@ class Version:
     """A delta version of a rule, or a nonrecursive rule, cut into segments at its exchanges. `moves[i]` leads from segment i to
     the next.
 
-    derivation: the rule version's steps and head.
+    number: its place in `Evaluate.versions`; rule: for the profile and errors.
+    derivation: the rule version's steps and head; segments: these steps, divided.
     relation, order, part: the relation, index and part that the first atom reads. Without an atom `relation` is "", and only
     partition 0 runs the version, unless `part` is "share".
     first: the stage of the first segment.
@@ -91,7 +93,7 @@ class Version:
     relation: str
     order: tuple[int, ...]
     part: str
-    rule: object = None
+    rule: Rule | None = None
     first: int = 0
     holds: dict[int, WaitingBindings] = field(default_factory=dict)
     gathers: dict[int, tuple[Gather, WaitingBindings]] = field(default_factory=dict)
@@ -114,7 +116,8 @@ class Version:
         if segment not in self.gathers:
             return self.moves[segment - 1].names if segment else ()
         gather, waiting = self.gathers[segment]
-        return waiting.names + ((gather.literal.result.name,) if gather.literal and not gather.bound else ())
+        binds_result = gather.literal is not None and not gather.bound
+        return (*waiting.names, gather.literal.result.name) if binds_result else waiting.names
 
     def awaited(self, segment: int, begun: bool) -> bool:
         """True if bindings wait for results that depend on a segment, so that it must not be postponed. begun: count also the
@@ -150,6 +153,7 @@ class Evaluate:
     Roll-over: after more than `threshold` tuples the task stops, if necessary in the middle of a join, and reports the
     remaining work. The next inner iteration continues there and makes no tuple twice. The order of the work depends only on the
     runs, so a repeated task makes the same tuples. At most one batch for each step and the arriving tuples are in memory.
+    threshold: None for no roll-over; root, label: the folder of the files of remaining work, and a part of their names.
     """
 
     world: World
@@ -161,14 +165,16 @@ class Evaluate:
     root: str
     label: str
 
-    def __call__(self, partition, records):
+    def __call__(self, partition: int, records: list):
         """Yield (destination, parcel) pairs for the next stage or for home partitions, and (partition, report) pairs. records:
         the parcels and reports that the stage before has sent to this partition."""
+        # a task stops only between two batches, so none is larger than the least size that exceeds the threshold
         batch_size = MAX_BATCH_BINDINGS if self.threshold is None else min(MAX_BATCH_BINDINGS, self.threshold + 1)
         exact = any(version.answer for version in self.versions)
         self.context = TaskContext(self.world, partition, self.partitions, batch_size, exact)
         self.streams, self.made, self.numbers = parcels.Streams(partition, self.stage), 0, itertools.count()
         yield from ((partition, report) for report in reports(records, partition))
+        # bindings that wait for a later stage stay on this partition
         later = {v.waiting_tag(segment) for v in self.versions for segment in v.gathers if segment + v.first > self.stage}
         yield from ((partition, record) for record in records if isinstance(record, parcels.Parcel) and record.tag in later)
         for number, work in enumerate(self.left[partition] + self._arrived(records)):
@@ -183,14 +189,14 @@ class Evaluate:
         if hasattr(self.world.values, "made") and (made := self.world.values.made()):
             yield partition, Report("values", partition, facts={"made": made})
 
-    def _arrived(self, records) -> list[Remaining]:
+    def _arrived(self, records: list) -> list[Remaining]:
         """Return the work of the bindings that arrived for this stage, one piece for each version and kind of parcel."""
         receiving = [v for v in self.versions if 0 < self.stage - v.first < len(v.segments)]
         found = [(v.number, self._received(records, v, self.stage - v.first)) for v in receiving]
         found += [(v.number, listed.received_lists(records, v.tag(self.stage - v.first))) for v in receiving]
         return [Remaining(number, arrived) for number, arrived in found if arrived is not None and arrived.size]
 
-    def _received(self, records, version: Version, segment: int) -> Block | None:
+    def _received(self, records: list, version: Version, segment: int) -> Block | None:
         """Return the bindings that arrived for a segment. If it begins with a Gather, these are the bindings that waited for
         it, joined with the results of their groups."""
         block = parcels.received_block(records, version.tag(segment), tight=True)
@@ -244,11 +250,13 @@ class Evaluate:
         version, arrived = self.versions[work.version], work.arrived
         segment = self.stage - version.first
         remaining: Remaining | None = work
-        if self._is_below_threshold() or version.awaited(segment, False) or not version.awaited(segment, True):
+        indivisible = version.awaited(segment, begun=True)
+        begins_to_wait = indivisible and not version.awaited(segment, begun=False)
+        if self._is_below_threshold() or not begins_to_wait:
             steps, frames = version.segments[segment], restored(work.frames) if work.frames else None
             names = version.names(segment)
             block = arrived.open() if isinstance(arrived, StoredBlock | StoredLists) else arrived
-            if segment in version.holds:
+            if segment in version.holds:  # a version that begins here has the empty binding
                 hold, block = version.holds[segment], Block.of([], 1) if block is None else block
                 columns = _batch(block, names).columns
                 waiting = Block.of([columns[name] for name in hold.names], block.size)
@@ -257,8 +265,9 @@ class Evaluate:
             if block is not None:
                 steps = [ArrivedLists(block) if isinstance(block, Listed) else Arrived(block, names), *steps]
             batches = BatchIterator(steps, self.context, frames)
-            outbox = self._last(version) if segment == len(version.segments) - 1 else self._bindings(version, segment)
-            yield from self._sent(batches, outbox, divisible=not version.awaited(segment, True))
+            is_last = segment == len(version.segments) - 1
+            outbox = self._head_outbox(version) if is_last else self._binding_outbox(version, segment)
+            yield from self._sent(batches, outbox, divisible=not indivisible)
             remaining = Remaining(work.version, arrived, batches.store(path)) if batches.frames else None
             report.facts |= {"joined": batches.joined, "left": remaining}
         if remaining is not None and isinstance(arrived, Block):
@@ -284,7 +293,7 @@ class Evaluate:
 
     # -- destinations
 
-    def _bindings(self, version: Version, segment: int) -> "Outbox":
+    def _binding_outbox(self, version: Version, segment: int) -> "Outbox":
         """Return the outbox that sends a segment's bindings to the next segment; for a join this is the intra-bucket
         shuffle."""
         move, tag = version.moves[segment], version.tag(segment + 1)
@@ -292,7 +301,7 @@ class Evaluate:
         def tuples_of(batch: Batch):
             if isinstance(batch, Listed) and version.takes_lists(segment + 1):
                 return batch
-            if move.partial is not None:
+            if move.partial is not None:  # the number differs from those of all other batches, on all partitions
                 number = self.context.partition + self.partitions * next(self.numbers)
                 batch = move.partial.partial(batch, number, self.context.values)
             return [batch.columns[name] for name in move.names], batch.size
@@ -346,7 +355,7 @@ class Evaluate:
             if chosen.size:
                 yield from self._moved(chosen, selected_move, tag)
 
-    def _last(self, version: Version) -> "Outbox | Answers":
+    def _head_outbox(self, version: Version) -> "Outbox | Answers":
         """Return the outbox of the last segment: it sends answers to the driver, or heads to the subbuckets of their relation's
         home, which is the all-to-all."""
         if version.answer:
@@ -367,17 +376,17 @@ class Evaluate:
 class Outbox:
     """A buffer of outgoing tuples, so that many are deduplicated and sent at once.
 
-    tuples_of: turns a batch into a block or lists, which are sent immediately, or into (columns, size) in the order of the
+    tuples_of: function of a batch → a block or lists, which are sent immediately, or (columns, size) in the order of the
     destination's index, which are buffered.
-    ship: turns a block or lists into (destination, parcel) pairs.
+    ship: function of a block or lists → iterator of (destination, parcel) pairs.
     packing: chooses the packing of a block from its bounds.
     thinned: drops tuples of a buffer, columns and size, that need not be sent (see `Reduction`).
     rows: the number of buffered tuples, in `waiting`.
     takes_memory: True if the tuples sent take memory until the stage ends, and so count towards the threshold.
     """
 
-    tuples_of: object
-    ship: object
+    tuples_of: Callable[[Batch], Block | Listed | tuple[list[np.ndarray], int]]
+    ship: Callable[[Block | Listed], Iterator[tuple[int, parcels.Parcel | listed.ListParcel]]]
     packing: Callable[[Bounds], Packing] = roomy
     thinned: Callable | None = None
     waiting: list[Batch] = field(default_factory=list)
@@ -390,8 +399,9 @@ class Outbox:
         if isinstance(tuples, Block | Listed):
             yield tuples
             return
-        self.waiting.append(Batch(tuples[1], dict(enumerate(tuples[0]))))
-        self.rows += tuples[1]
+        columns, size = tuples
+        self.waiting.append(Batch(size, dict(enumerate(columns))))
+        self.rows += size
         if self.rows >= MAX_BUFFERED_TUPLES:
             yield from self.flush()
 
@@ -423,17 +433,18 @@ class Answers:
 
     version: Version
     context: TaskContext
-    rows = 0
+    rows = 0  # nothing is buffered
 
     @property
     def takes_memory(self) -> bool:
         return self.version.answer == "rows"
 
     def take(self, batch: Batch):
-        """Yield the batch immediately: nothing is buffered."""
+        """Yield the batch immediately."""
         yield batch
 
     def flush(self):
+        """Return the buffered batches: none."""
         return ()
 
     def ship(self, batch: Batch):

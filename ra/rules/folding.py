@@ -60,7 +60,8 @@ class GroupNumbers:
 
     def _resize(self, room: int, rows: np.ndarray) -> None:
         """Make a table for up to `room` groups, in which the known rows (arity, n) have the numbers 0 … n - 1."""
-        self.known, self.table = np.empty((self.arity, room), np.int64), np.full(2 << (room - 1).bit_length(), -1)
+        slots = 2 << (room - 1).bit_length()  # a power of two; at most half of them are taken
+        self.known, self.table = np.empty((self.arity, room), np.int64), np.full(slots, -1)
         if rows.size:
             number_rows(np.ascontiguousarray(rows), self.known, self.table, np.empty(rows.shape[1], np.int64), 0, 0)
 
@@ -70,7 +71,8 @@ class GroupNumbers:
 
 
 class Folding:
-    """Partial results of the aggregates `literals`, by the values of the variables `keys`."""
+    """Partial results of the aggregates `literals`, by the values of the variables `keys`. reductions: one for each aggregate,
+    by the numbers of `groups`."""
 
     def __init__(self, keys: tuple[str, ...], literals: tuple[Aggregate, ...]):
         self.keys, self.literals, self.groups = keys, literals, GroupNumbers(len(keys))
@@ -85,7 +87,7 @@ class Folding:
         for literal, reduction in zip(self.literals, self.reductions, strict=True):
             column = None if literal.target is None else evaluate(literal.target, batch.columns, batch.size, values)
             reduction.grow(self.groups.size)
-            reduction.add(group, column, *([batch.columns[WEIGHT]] if WEIGHT in batch.columns else ()))
+            reduction.add(group, column, batch.columns.get(WEIGHT))
 
     def merge(self, other: "Folding") -> None:
         """Add the partial results of another folding of the same aggregates."""
@@ -113,12 +115,13 @@ class Folding:
 def folded(steps: list, keys: tuple[str, ...], literals: tuple[Aggregate, ...], context: Context) -> Folding:
     """Fold all bindings that steps make, on as many threads as the context has cores."""
     cores, total = getattr(context, "cores", 1), Folding(keys, literals)
-    if cores == 1 or not steps_are_sliceable(steps, literals) or any(reduction.exact for reduction in total.reductions):
+    depends_on_order = any(reduction.exact for reduction in total.reductions)
+    if cores == 1 or depends_on_order or not steps_are_sliceable(steps, literals):
         for made in run_steps(steps, unit(), context):
             total.add(made, context.values)
         return total
     make_indexes(steps, context)
-    foldings, idle, lock = [total], [total], threading.Lock()
+    foldings, idle, lock = [total], [total], threading.Lock()  # idle: the foldings that no thread uses
 
     def fold(some: Batch) -> None:
         with lock:
@@ -181,6 +184,7 @@ class Streamed:
 
     @property
     def steps(self) -> list:
+        """The steps inside this step, as in `Folded`."""
         return self.derivation.steps
 
     def __call__(self, batch: Batch, context: Context):
@@ -224,7 +228,8 @@ class Pairs:
 
     @classmethod
     def of(cls, step: Folded, context: Context) -> "Pairs | None":
-        """Return the pairs that a step counts. None if it does not count pairs, or their values are too large for an array."""
+        """Return the pairs that a step counts. None if its body is not a scan and a join by variables with one new variable, or
+        if that variable has values too large for an array."""
         if [type(each) for each in step.steps] != [Join, Join] or len(step.keys) != 2 or len(step.literals) != 1:
             return None
         (scan, last), (literal,) = step.steps, step.literals
@@ -276,6 +281,7 @@ class Pairs:
         except IndexError:
             domain = int(self.second.max()) + 1
             counts, touched = np.zeros(domain, np.int64), np.empty(domain + 1, np.int64)
+        # a task has at most PAIRS_PER_TASK pairs, or one value of the first column: then at most counts.size are distinct
         made = np.empty((3, min(pairs, max(PAIRS_PER_TASK, counts.size))), np.int64)
         first, lows, highs = (column[begin:end] for column in self.columns)
         found = count_pairs(first, lows, highs, self.second, counts, touched, self.least, made)

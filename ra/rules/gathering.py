@@ -35,7 +35,7 @@ class Hold:
 class Gather:
     """A cut between two segments of a body: the waiting bindings are joined with the result of their group, the bindings that
     agree in the `outer` variables. Without a `literal` it is a negation: only the waiting bindings whose group is empty
-    continue. bound: the result is compared with a bound variable."""
+    continue. bound: the result is compared with a bound variable. values, in its methods: the content of ids."""
 
     outer: tuple[str, ...]
     literal: Aggregate | None = None
@@ -91,7 +91,7 @@ class Gather:
             results, present = self._results(group, value, counts)
         return resulting(waiting, self.literal, results[inverse], present[inverse], self.bound)
 
-    def _results(self, group, value, counts):
+    def _results(self, group: np.ndarray, value: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (results, present) of the groups. group, value: the group and the VALUE of each partial aggregate; counts
         (groups,): the number of bindings of each group."""
         everywhere = np.ones(counts.size, np.bool_)

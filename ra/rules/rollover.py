@@ -27,7 +27,7 @@ class Arrived:
     block: Block
     names: tuple[str, ...]
 
-    def __call__(self, batch: Batch, context: Context, resume_at=START):
+    def __call__(self, batch: Batch, context: Context, resume_at: tuple[int, ...] = START):
         yield from scan_blocks([self.block], tuple(enumerate(self.names)), {}, resume_at, context.batch_size, context.exact)
 
 
@@ -67,7 +67,8 @@ class BatchIterator:
             self.frames[1].batch = self._next_output(self.frames[0])
 
     def more(self) -> bool:
-        """Make the next batch of the last step, unless it has been made. Return False if there is none: no work remains."""
+        """Make the next batch of the last step, unless it has been made. Return False if there is none: no work remains. The
+        frame of a step that cannot be resumed is removed with its only batch."""
         while self.frames and self.frames[-1].step < len(self.steps):
             frame = self.frames[-1]
             made = self._next_output(frame)
@@ -107,10 +108,10 @@ class BatchIterator:
             self.frames.pop()
             self.frames[-1].resume_at = self.frames[-1].before_last
         saved = [(frame.step, frame.batch, frame.resume_at) for frame in self.frames]
-        first, second = (*self.frames, None)[:2]
+        first, second = self.frames[0], self.frames[1] if len(self.frames) > 1 else None
         if second and second.step == first.step + 1 and first.batch.size == 1 and isinstance(self.steps[first.step], RESUMABLE):
             saved[:2] = [(first.step, first.batch, first.before_last), (second.step, None, second.resume_at)]
-        data = pickle.dumps(saved, protocol=5)
+        data = pickle.dumps(saved, protocol=5)  # a run has whole words; pickle ignores the zeros after the end
         return write_run(path, np.frombuffer(data + bytes(-len(data) % 8), np.uint64))
 
 

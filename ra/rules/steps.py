@@ -29,6 +29,7 @@ MAX_BATCH_BINDINGS = 1 << 18  # about the number of bindings in a batch, which b
 MIN_TRIE_BINDINGS = 4_000_000  # bindings that binary joins make, 50 ns each, from which loops over tries are worth compiling
 START = (0, 0, 0)  # a join's first position: the block, the row of the batch, the number of partners of this row already made
 MAX_DENSE_IDS = 1 << 27  # ids below this have a bitmap in a join of pairs: 16 MB
+MAX_CELLS = MAX_DENSE_IDS >> 6  # the 64-bit words of this bitmap
 MIN_SAMPLED_BINDINGS = 10_000  # a larger batch decides whether an early projection removes duplicates
 
 
@@ -56,7 +57,7 @@ class Context(Protocol):
         """Return the number of subbuckets of each key's bucket in an index."""
 
 
-def run_steps(steps, batch: Batch, context: Context):
+def run_steps(steps: list, batch: Batch, context: Context):
     """Yield all batches that the last step makes, depth first: at most one batch for each step is in memory. Checks the
     limits of the evaluation between two batches."""
     if not steps:
@@ -114,7 +115,7 @@ class Join:
         self.binds = tuple((order.index(self.order[place]), name) for place, name in self.binds)
         self.order = order
 
-    def __call__(self, batch: Batch, context: Context, resume_at=START):
+    def __call__(self, batch: Batch, context: Context, resume_at: tuple[int, ...] = START):
         """Yield the extended bindings. resume_at: the position where an earlier call for the same batch and blocks stopped:
         `resume_at` of its last batch."""
         blocks = [block for block in context.blocks(self.relation, self.part, self.order) if block.size]
@@ -122,9 +123,9 @@ class Join:
         if not self.binds and not self.every:
             if resume_at == START:
                 made = batch.where(matched(self, batch, context), self.keep)
-                made.resume_at, made.joined = (1, 0, 0), made.size
+                made.resume_at, made.joined = (1, 0, 0), made.size  # any position but START: there is no other batch
                 yield made
-        elif not self.keys and batch.size == 1:
+        elif not self.keys and batch.size == 1:  # a scan: the columns of a block are passed on without gathering rows
             binding = batch.take(np.zeros(1, np.int64), self.keep)
             yield from scan_blocks(blocks, self.binds, binding, resume_at, context.batch_size, context.exact)
         else:
@@ -146,7 +147,7 @@ class Join:
             np.minimum(greatest, evaluate(term, batch.columns, batch.size, context.values), out=greatest)
         return least, greatest
 
-    def expanded(self, batch, block, keys, resume_at=START, batch_size=MAX_BATCH_BINDINGS, between=None):
+    def expanded(self, batch: Batch, block: Block, keys, resume_at=START, batch_size=MAX_BATCH_BINDINGS, between=None):
         """Yield the bindings of a batch with each matching tuple of a block, at most `batch_size` at a time, even if one
         binding has more. keys: the values of the join's keys; between: the result of `_bounds`, or None."""
         lows, highs = block.ranges(keys, batch.size)
@@ -179,10 +180,11 @@ class Join:
         """True if `ra.joins.unions` can join a batch with a block: both are pairs of dense ids."""
         if self.composed is None or is_searched(block, batch.size) or not has_half_words(block.packing):
             return False
-        if block.rows[1] > MAX_DENSE_IDS >> 6:
+        _, cells = block.rows  # makes the directory as well, which threads then share
+        if cells > MAX_CELLS:
             return False
         outer = self.as_outer_pairs(batch)
-        return outer is not None and outer.block.cells <= MAX_DENSE_IDS >> 6
+        return outer is not None and outer.block.cells <= MAX_CELLS
 
     def _join_by_unions(self, batch: Batch, block: Block):
         """Yield the distinct heads of a join of pairs, made by unions of bitmaps (`ra.joins.unions`)."""
@@ -196,18 +198,18 @@ class Join:
             heads = Chunked(HALVES, chunks)
             yield Batch(heads.size, pair=(*names, heads))
 
-    def _join_pairs(self, batch: Batch, block: Block, resume_at, batch_size: int):
+    def _join_pairs(self, batch: Batch, block: Block, resume_at: tuple[int, ...], batch_size: int):
         """Yield the distinct heads of a join of pairs, made by `ra.joins.local_join` or `local_join_by_row`. Return False if
         neither is possible: nothing has been yielded then."""
         if self.composed is None or is_searched(block, batch.size) or not has_half_words(block.packing):
             return False
         (key, carried, new), (number, cursor, _) = self.composed, resume_at
-        if batch.names == (carried, key):
+        if batch.names == (carried, key):  # sorted by the carried column
             directory, greatest = block.by_first()
             if greatest >= MAX_DENSE_IDS:
                 return False
             inner = np.ascontiguousarray(block.words[0])
-            heads = local_join_by_row.compose(batch.pair[2], inner, directory, greatest, cursor, batch_size)
+            heads = local_join_by_row.compose(batch.block.words[0], inner, directory, greatest, cursor, batch_size)
             for words, joined, cursor in heads:
                 yield Batch(words.size, pair=(carried, new, words), resume_at=(number, cursor, 0), joined=joined)
             return True
@@ -225,9 +227,9 @@ class Join:
         return True
 
 
-def matched(step, batch: Batch, context: Context) -> np.ndarray:
+def matched(step: "Join | AntiJoin", batch: Batch, context: Context) -> np.ndarray:
     """Return a mask (n,) of the bindings for which a step's relation has a tuple that begins, in the step's order, with the
-    step's keys. step: a Join or an AntiJoin."""
+    step's keys."""
     found, keys = np.zeros(batch.size, np.bool_), None
     for block in context.blocks(step.relation, step.part, step.order):
         if block.size:
@@ -237,7 +239,7 @@ def matched(step, batch: Batch, context: Context) -> np.ndarray:
     return found
 
 
-def match_counts(step, batch: Batch, context: Context) -> np.ndarray:
+def match_counts(step: Join, batch: Batch, context: Context) -> np.ndarray:
     """Return for each binding (n,) the number of tuples of a step's relation that begin, in the step's order, with its keys."""
     keys = [evaluate(term, batch.columns, batch.size, context.values) for term in step.keys]
     counts = np.zeros(batch.size, np.int64)
@@ -252,6 +254,7 @@ def scan_blocks(blocks: list[Block], binds, binding, resume_at=START, batch_size
     a column of one value for each variable that was bound before; exact: see `Context`."""
     for number in range(resume_at[0], len(blocks)):
         block, row = blocks[number], resume_at[1] if number == resume_at[0] else 0
+        # pairs of 32-bit values are passed on as a whole block, without unpacking it
         if has_half_words(block.packing) and len(binds) == 2 and not binding and not (exact and block.size > batch_size):
             (_, first), (_, second) = sorted(binds)
             yield Batch(block.size, pair=(first, second, block), resume_at=(number + 1, 0, 0))
@@ -285,7 +288,7 @@ class EarlyProjection:
     deduplicates: bool | None = None
     sliceable = True
 
-    def __call__(self, batch, context):
+    def __call__(self, batch: Batch, context: Context):
         if self.deduplicates is None and batch.size > MIN_SAMPLED_BINDINGS:
             self.deduplicates = batch.repeats(self.keep)
         if self.deduplicates is False or batch.size < 2:
@@ -301,7 +304,7 @@ class Filter:
     literal: Compare | ir.Test | Truth
     sliceable = True
 
-    def __call__(self, batch, context):
+    def __call__(self, batch: Batch, context: Context):
         yield batch.filtered(self.literal, context.values)
 
 
@@ -313,7 +316,7 @@ class Bind:
     term: Term
     sliceable = True
 
-    def __call__(self, batch, context):
+    def __call__(self, batch: Batch, context: Context):
         yield batch.with_columns({self.name: evaluate(self.term, batch.columns, batch.size, context.values)})
 
 
@@ -327,7 +330,7 @@ class Unpack:
     branch: str = ""
     tag: int = 0
 
-    def __call__(self, batch, context):
+    def __call__(self, batch: Batch, context: Context):
         ids = evaluate(self.record, batch.columns, batch.size, context.values)
         batch, ids = batch.where(ids != 0), ids[ids != 0]
         if self.branch:
@@ -351,9 +354,10 @@ class AntiJoin:
 
     @property
     def searched(self) -> set[tuple[str, Order]]:
+        """See `Join`."""
         return {(self.relation, self.order)}
 
-    def __call__(self, batch, context):
+    def __call__(self, batch: Batch, context: Context):
         yield batch.where(~matched(self, batch, context))
 
 
@@ -365,7 +369,7 @@ class Generate:
     keep: frozenset[str]
     sliceable = True
 
-    def __call__(self, batch, context, resume_at=START):
+    def __call__(self, batch: Batch, context: Context, resume_at: tuple[int, ...] = START):
         kind = self.literal.result.kind
 
         def typed(term: Term) -> np.ndarray:

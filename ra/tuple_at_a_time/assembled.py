@@ -69,12 +69,15 @@ class Assembled:
     known, others: the places of the versions that run in the machine, and of all others.
     binary: the places, among `known`, of those with binary joins instead of a multiway join.
     inserting: for each relation whose heads `others` derive, the position of the instruction that inserts them.
-    lists: the number of each list of blocks. unknown: why the last of `others` cannot run in the machine.
+    lists: the number of each list of blocks. index_count: the number of hash indexes of all relations.
+    unknown: why the last of `others` cannot run in the machine.
+    code, registers, relations, indexes, entries: the arrays of the machine as they are before the tables are known.
+    list_operands, symbols, cursors, set_widths: see `Assembler`.
     """
 
     def __init__(self, versions: Versions, slow: set[int], shapes: dict[str, RelationLayout], values: Any):
         self.versions, self.shapes, self.values, self.lists = versions, shapes, values, {}
-        self.count = 0  # the number of indexes
+        self.index_count = 0
         for shape in shapes.values():
             for columns in (shape.key, *MEMBERS.get(shape.sort, ())):
                 self._index(shape, columns)
@@ -103,6 +106,7 @@ class Assembled:
             self.known.append(place)
         heads = {self.versions[place][0].relation for place in self.others} if entries else ()
         self.inserting = {name: assembler.inserting(name, self.shapes[name].home) for name in heads}
+        # with one register more, the array is never empty
         self.code, self.registers = np.array(assembler.code, np.int64), np.array([*assembler.registers, 0], np.int64)
         self.list_operands, self.symbols = np.array(assembler.list_operands, np.int64), assembler.symbols
         self.cursors, self.set_widths = assembler.cursors, assembler.set_widths
@@ -130,14 +134,14 @@ class Assembled:
     def _index(self, shape: RelationLayout, columns: Order) -> int:
         """Return the number of a relation's hash index by some columns, which is added if it is new."""
         if columns not in shape.indexes:
-            shape.indexes[columns] = self.count
-            self.count += 1
+            shape.indexes[columns] = self.index_count
+            self.index_count += 1
         return shape.indexes[columns]
 
     def _lay_out(self) -> None:
         """Lay out the relations and their indexes, without the parts that depend on the tables."""
-        begin, lists = self.count * at.INDEX_SIZE, []
-        indexes = np.zeros((self.count, at.INDEX_SIZE), np.int64)
+        begin, lists = self.index_count * at.INDEX_SIZE, []  # lists follow the indexes, in one array
+        indexes = np.zeros((self.index_count, at.INDEX_SIZE), np.int64)
         self.relations = np.zeros((len(self.shapes), at.RELATION_SIZE), np.int64)
         for shape in self.shapes.values():
             entry = self.relations[shape.number]
@@ -166,7 +170,8 @@ class Assembled:
 
 def assembled(kept: dict, versions: Versions, slow: set[int], tables: dict[str, Any], values: Any) -> Assembled:
     """Return the assembled program of rule versions, from the cache `kept` if the versions and the tables' reductions are
-    unchanged. Raises Unknown if the machine can run none of the versions."""
+    unchanged. slow: the places of versions that are not to run in the machine; values: the content of ids. Raises Unknown if
+    the machine can run none of the versions."""
     sorts = tuple((name, sort_of(table), table.arity, table.home) for name, table in tables.items())
     key = tuple((id(derivation), delta) for derivation, delta in versions), frozenset(slow), sorts
     if key not in kept:

@@ -6,14 +6,15 @@ becomes: JOIN path (its delta), binds x and y → JOIN edge by y, binds z → HE
 register. Terms are also referred to by registers, by number.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial, reduce
 
 from semi_naive.ra.by_variable.multiway import Multiway
 from semi_naive.ra.expressions.terms import evaluate
-from semi_naive.ra.ir import Call, Compare, Const, Kind, Order, Range, Term, Truth, Var
+from semi_naive.ra.ir import Call, Compare, Const, Kind, Literal, Order, Range, Term, Truth, Var
 from semi_naive.ra.rules import steps
-from semi_naive.ra.rules.ages import AGE, Aged, Older
+from semi_naive.ra.rules.ages import AGE, Aged, Older, TicksRef
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.exists import Without
 from semi_naive.ra.tuple_at_a_time import layout as at
@@ -66,10 +67,11 @@ class Assembler:
     access: function (relation, order, number of keys, part) → (number of the list of blocks to search, position of the
     relation, position of its index); -1 where there is none.
     ages: function (ticks, relation) → number of the list of blocks with ticks.
+    values: the content of ids (`ra.values.values`).
     """
 
-    access: object
-    ages: object
+    access: Callable[..., tuple[int, int, int]]
+    ages: Callable[[TicksRef, str], int]
     values: object
     code: list[int] = field(default_factory=list)
     list_operands: list[int] = field(default_factory=list)  # the positions in `code` that have the number of a list of blocks
@@ -126,7 +128,8 @@ class Assembler:
             self.jumps_to_end[self.back].append(len(self.code) + at.BACK)
         self.code += [operation, self.back, *operands]
 
-    def _steps(self, body) -> None:
+    def _steps(self, body: list) -> None:
+        """Emit the steps of a body. Raises Unknown if the machine cannot run one of them."""
         for step in body:
             self._step(step)
 
@@ -179,7 +182,7 @@ class Assembler:
         self.code += [number for triple in bound for number in triple]
         self.back = begin if operation == at.JOIN else self.back
 
-    def _add_to_sieve(self, operation: int, step, access: int, relation: int) -> None:
+    def _add_to_sieve(self, operation: int, step: steps.Join | steps.AntiJoin, access: int, relation: int) -> None:
         """Add to the version's sieve a semijoin of the delta's rows with a joined relation that is not of the stratum. None is
         added after the first computed term, as a row on which that fails must raise its error."""
         key = step.keys[0] if step.keys else None
@@ -237,8 +240,8 @@ class Assembler:
 
     # -- constraints and terms
 
-    def _filter(self, literal) -> None:
-        """Emit a comparison."""
+    def _filter(self, literal: Literal) -> None:
+        """Emit a comparison. Raises Unknown for one of strings other than = and !=, and for a test."""
         if isinstance(literal, Truth):
             if not literal.value:
                 self._emit(at.FAIL)
@@ -274,7 +277,7 @@ class Assembler:
         """Emit the computation of a functor, and return the register of its value."""
         args = [self._register(arg) for arg in term.args]
         source = term.args[0].kind if term.args else None
-        if term.op in ("as", "ord"):
+        if term.op in ("as", "ord"):  # the same bits, but a float's bits are made unique
             return self._compute(at.BITS_TO_FLOAT, args[0], args[0]) if term.kind == Kind.FLOAT != source else args[0]
         converts = term.op.startswith("to_")
         if converts and source == term.kind:
@@ -282,7 +285,7 @@ class Assembler:
         operation = CONVERSIONS.get((source, term.kind)) if converts else FUNCTORS.get(term.kind, {}).get(term.op)
         if operation is None:
             raise Unknown("a functor of strings, or a power")
-        if term.op in ("min", "max"):  # of one argument or more
+        if term.op in ("min", "max"):  # of one argument or more; other functors have one or two
             return reduce(partial(self._compute, operation), args)
         return self._compute(operation, args[0], args[-1])
 

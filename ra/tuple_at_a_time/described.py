@@ -70,7 +70,7 @@ def describe_block(block: Block, keys: int) -> Described:
 def _describe_whole(block: Block, keys: int) -> Described:
     """Describe a block that is not thinned, searched by its first `keys` columns."""
     words, fields = np.ascontiguousarray(block.words), block.packing.fields
-    rest, base, coarse, starts = 0, 0, 0, np.zeros(2, np.int64)
+    rest, base, coarse, starts = 0, 0, 0, np.zeros(2, np.int64)  # not read without a key in the first lane
     present, least, within, cells = ADMITS_ALL, 0, WORD_BITS - 1, 2
     shifts = [layout_field.shift for layout_field in fields[:keys] if layout_field.lane == 0]
     if shifts and shifts[-1] < WORD_BITS:
@@ -103,6 +103,7 @@ def _describe_thinned(block: Thinned, keys: int) -> Described:
 
 
 def _with_address(words: np.ndarray, *arrays) -> Described:
+    """Return a description in `words`, which keeps the arrays alive."""
     return Described(words, arrays, address_of(words) // BYTES)
 
 

@@ -78,10 +78,11 @@ ENTRY, DELTA_RELATION, WORK, MADE, BORN, RUNS, MADE_THEN, BORN_THEN, RUNS_THEN, 
 THEN = MADE_THEN - MADE
 
 # -- the state: where the machine continues, and when it stops. WORKED: the instructions before this iteration; MOST_WORK: the
-# instructions allowed in one iteration. SHARED: the size of a delta from which threads share an iteration. PROPOSED: the
-# address of a thread's buffer of heads, 0 if the iteration is not shared; then the number of heads, the capacity, and the
-# numbers that each head takes. COURSE: the address of the record of iterations; COURSE_AT: its last entry; COURSE_STEPS: the
-# number of iterations in an entry.
+# instructions allowed in one iteration. GROWING: after GROW, the full relation, or -1 - the position of a full set of bindings
+# (of a thread also 0: its buffer of heads); NEEDED: the rows that the relation needs room for. SHARED: the size of a delta
+# from which threads share an iteration. PROPOSED: the address of a thread's buffer of heads, 0 if the iteration is not shared;
+# then the number of heads, the capacity, and the numbers that each head takes. COURSE: the address of the record of iterations;
+# COURSE_AT: its last entry; COURSE_STEPS: the number of iterations in an entry.
 (
     COUNTER, AGAIN, VERSION, ITERATION, ITERATIONS, ITERATION_MADE, BUDGET, SMALL, MOST, SLICE, GROWING, NEEDED,
     RELATIONS_END, VERSIONS_END, HAS_OTHERS, OTHERS_DONE, WORKED, MOST_WORK, SHARED, PROPOSED, PROPOSED_COUNT, PROPOSED_ROOM,

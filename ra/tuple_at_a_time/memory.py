@@ -14,6 +14,7 @@ _BITS = {"uint64": 64, "int64": 64, "int32": 32, "uint8": 8}
 
 
 def _never(*given):
+    """Stand for an instruction where kernels run uncompiled."""
     raise NotImplementedError("the machine runs compiled only")
 
 

@@ -81,7 +81,7 @@ class ThreadState:
         self.relations[:, [at.SHARE, at.SHARES, at.TAKEN]] = self.number, self.count, ROWS_PER_TURN
         self.versions[:, [at.MADE, at.WORK]] = 0
         self.state[:] = self.interpreter.state
-        self._set_buffer(0)
+        self._set_buffer(count=0)
 
     def _set_buffer(self, count: int) -> None:
         """Tell the machine the address and the capacity of the buffer, which has `count` heads."""
@@ -99,11 +99,12 @@ class ThreadState:
             )
             if reason != at.GROW:
                 return reason
-            if self.state[at.GROWING] < 0:
+            if self.state[at.GROWING] < 0:  # a set of bindings: see `layout`
                 self.cursors.grow(-1 - int(self.state[at.GROWING]))
             else:
+                count = len(self.heads)  # the buffer is full
                 self.heads = np.concatenate([self.heads, np.empty_like(self.heads)])
-                self._set_buffer(len(self.heads) // 2)
+                self._set_buffer(count)
 
     @property
     def made(self) -> int:
@@ -127,6 +128,7 @@ class Shares:
         returns False. pause: called each time that the threads have run `instructions` together."""
         for share in self.shares:
             share.begin()
+        # the first thread runs all versions: its runs are those of the iteration
         runs, running = self.shares[0].versions[:, at.RUNS].copy(), self.shares
         while running:
             reasons = list(self.in_threads(lambda share: share.run(instructions // len(self.shares)), running))

@@ -44,6 +44,8 @@ class Interpreter:
     kept: a cache of assembled programs.
     known, others: the places of the versions that the machine runs, and of those that it cannot run.
     binary: the places, among `known`, of versions with binary joins instead of a multiway join.
+    own: the names of `tables`; relations: the rows of each relation of `tables` and `beside`.
+    clock, tick: the `Clock` of tables that record ticks, or None, and its time, which the machine reads and advances.
 
     Raises Unknown if the machine can run no version.
     """
@@ -72,14 +74,14 @@ class Interpreter:
         self.code, self.registers = program.code_with_lists(lists.begins), program.initial_registers()
         self.cursors, self.versions = Cursors(program.cursors, program.set_widths), program.entries.copy()
         self.relation_table, self.index_words = program.relations.copy(), program.indexes.copy()
-        self.index_table = self.index_words[: program.count * at.INDEX_SIZE].reshape(program.count, at.INDEX_SIZE)
+        self.index_table = self.index_words[: program.index_count * at.INDEX_SIZE].reshape(-1, at.INDEX_SIZE)
         for rows in self.relations.values():
             entry = self.relation_table[rows.number]
             entry[at.BASED], entry[at.LIMIT] = rows.based, -1 if rows.limit is None else rows.limit
             entry[at.DELTA_BEGIN], entry[at.DELTA_END], entry[at.COUNT] = rows.begin, rows.count, rows.count
         self.entries = np.zeros((at.ENTRIES, at.ENTRY_SIZE), np.int64)
         self.state = state = np.zeros(at.STATE_SIZE, np.int64)
-        state[at.COUNTER], state[at.VERSION] = -1, -at.VERSION_SIZE
+        state[at.COUNTER], state[at.VERSION] = -1, -at.VERSION_SIZE  # before the first version
         state[at.RELATIONS_END], state[at.VERSIONS_END] = self.relation_table.size, self.versions.size
         state[at.HAS_OTHERS], state[at.SHARED] = len(self.others), MIN_SHARED_DELTA_TUPLES if self.cores > 1 else NEVER
         state[at.COURSE], state[at.COURSE_STEPS] = address_of(self.entries), 1
@@ -88,14 +90,15 @@ class Interpreter:
             self._give_room(rows, room_for(rows.count))
 
     def _blocks_of_list(self, wanted: Searched | Dated) -> ListEntries:
-        """Return the blocks of the current tables that a list refers to."""
+        """Return the blocks of the current tables that a list refers to, and the places of a lattice's key columns in them."""
         if isinstance(wanted, Dated):
             return [(layer.block, layer.block.arity, layer.ticks) for layer in wanted.now.layers(wanted.relation)], ()
         relation, order, keys, part = wanted
         rows = self.relations.get(relation)
         blocks = self.context.blocks(relation, part, order) if rows is None else rows.base(order, part)
         key = rows.key if rows is not None and rows.sort >= at.MIN else ()
-        return [(block, keys, None) for block in blocks if block.size], tuple(map(order.index, key))
+        key_places = tuple(map(order.index, key))
+        return [(block, keys, None) for block in blocks if block.size], key_places
 
     def _give_room(self, rows: NewRows, room: int) -> None:
         """Set a relation's capacity to `room` rows, and build its indexes again."""
@@ -129,7 +132,7 @@ class Interpreter:
             reason = self._run_in_threads(bounds.slice, pause) if self._begins_shared_iteration() else self._run_machine()
             if reason == at.SHARING:
                 continue
-            if reason == at.GROW and self.state[at.GROWING] < 0:
+            if reason == at.GROW and self.state[at.GROWING] < 0:  # a set of bindings: see `layout`
                 self.cursors.grow(-1 - int(self.state[at.GROWING]))
             elif reason == at.GROW:
                 self._grow()
@@ -195,6 +198,7 @@ class Interpreter:
             self._grow()
 
     def has_delta(self, relation: str) -> bool:
+        """True if the delta of a relation has tuples in this iteration."""
         begin, end = self._delta(self.relations[relation])
         return begin < end
 
@@ -206,7 +210,7 @@ class Interpreter:
 
     def leave(self) -> None:
         """Make the machine stop at the end of the running iteration."""
-        self.state[at.SMALL] = -1
+        self.state[at.SMALL] = -1  # every delta is larger
 
     def _compact(self) -> None:
         """Remove superseded rows, between two iterations."""
@@ -277,6 +281,7 @@ class Interpreter:
 
     @property
     def nbytes(self) -> int:
+        """The bytes of the arrays of rows, indexes, sets of bindings and threads, without the tables."""
         shares = self.shares.nbytes if self.shares else 0
         return self.cursors.nbytes + shares + sum(rows.nbytes for rows in self.relations.values())
 
