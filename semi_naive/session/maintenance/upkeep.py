@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import starmap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from semi_naive.config import Config
 from semi_naive.host import limits
@@ -33,9 +33,6 @@ from semi_naive.session.maintenance.materialized import MaterializedRelations, S
 from semi_naive.session.maintenance.propagation import Propagation
 from semi_naive.session.maintenance.recomputation import Budget, Recomputation, is_plain
 from semi_naive.session.maintenance.spread import AllChanges
-
-if TYPE_CHECKING:
-    from semi_naive.session.durability.directory import Directory, LoggedTransaction
 
 MIN_TUPLES_TO_LOAD_KERNELS = 1 << 17  # tuples of a session from which kernels are loaded before its first transaction
 _SEARCHES = ("ranges", "mark_within_bounds", "pack_fields", "unpack", "expand_some", "field_at")
@@ -118,13 +115,13 @@ class Upkeep:
             self._compute(missing)
         return True
 
-    def load(
-        self, directory: Directory, changeable: set[str], outputs: Iterable[str], retain: int
-    ) -> tuple[list[LoggedTransaction], list[str]]:
-        """Restore the first retained epoch of a session from its directory.
-        Return (transactions, derived again). transactions: those of `Directory.load`; the first one has been applied. derived
-        again: the relations whose rules have changed since the directory was written. Relations on the partitions and their
-        dependents are derived again, too. Relations that are neither outputs nor in the directory are not evaluated."""
+    def load(self, directory: Any, changeable: set[str], outputs: Iterable[str], retain: int) -> tuple[list[Any], list[str]]:
+        """Restore the first retained epoch of a session from its `Directory`.
+
+        Return (transactions, derived again). transactions: those of `Directory.load`, of which the first has been applied.
+        derived again: the relations whose rules have changed since the directory was written. Relations on the partitions and
+        their dependents are derived again, too. Relations that are neither outputs nor in the directory are not evaluated.
+        """
         relations, run = self.relations, self.run
         relations.use({name: Table(relation.arity) for name, relation in self.program.relations.items()}, relations.spread)
         transactions, saved = directory.load(self, changeable, retain)
