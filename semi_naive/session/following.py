@@ -238,8 +238,8 @@ class _Folder:
             for entry in sorted(os.scandir(self.path), key=lambda each: each.name):
                 hidden = entry.name.startswith((".", "_")) or entry.name.endswith(UNFINISHED)
                 if not hidden and entry.is_file() and f"{name}/{entry.name}" not in batches:
-                    state = entry.stat()
-                    seen[entry.name] = state.st_size, state.st_mtime_ns
+                    found = entry.stat()
+                    seen[entry.name] = found.st_size, found.st_mtime_ns
         before, self.seen = self.seen, seen
         for file, state in seen.items():
             if before.get(file) == state:

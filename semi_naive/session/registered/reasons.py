@@ -18,11 +18,10 @@ from semi_naive.session.registered.rules import Registered, parameters_as_variab
 
 if TYPE_CHECKING:
     from semi_naive.provenance.why import Why
-    from semi_naive.session.contents import Epoch
 
 
 @contextmanager
-def reasons(session: Any, name: str, given: dict[str, Any], epoch: "Epoch") -> Iterator["Why"]:
+def reasons(session: Any, name: str, given: dict[str, Any], epoch: Any) -> Iterator["Why"]:
     """Yield the search for proofs of a relation of registered rules at an epoch, for given values of its parameters. No
     transaction is open while the block runs. At the last epoch, relations of registered rules that are not evaluated, and that
     the rules read, are evaluated for this."""
@@ -41,7 +40,7 @@ def reasons(session: Any, name: str, given: dict[str, Any], epoch: "Epoch") -> I
             yield _proofs_at(session, rules, parameter_values, epoch)
 
 
-def _proofs_at(session: Any, rules: Registered, parameter_values: Table, epoch: "Epoch") -> "Why":
+def _proofs_at(session: Any, rules: Registered, parameter_values: Table, epoch: Any) -> "Why":
     """Evaluate rules over the relations of an epoch, and return the search for proofs in the result. parameter_values: 1
     tuple."""
     from semi_naive.provenance.why import Why
