@@ -33,8 +33,9 @@ FIGURES = Entry._fields
 
 
 class Course:
-    """The entries of a stratum, the oldest first. stride: the iterations up to which neighbouring entries are merged; earlier:
-    the iterations in earlier rounds of the stratum; clock: when the last recorded iteration ended.
+    """The entries of a stratum, the oldest first. An iteration is added to the last entry while that has fewer than `stride`
+    iterations; `stride` is 1 at first, and doubles when neighbours are merged. earlier: the iterations in earlier rounds of the
+    stratum; clock: when the last recorded iteration ended.
     """
 
     def __init__(self) -> None:

@@ -229,7 +229,7 @@ class Simulation:
             replay.join_on_ranks(
                 low, high, outer.of_rank, outer.begin, outer.end, outer.words, rank_runs, begin, end, words, self.shift,
                 threshold, batch, self.bucket_of_id, self.hash_of_id, first, home,
-                cursor.join, cursor.pair, born, marked, mark, sums, arrived, fresh,
+                cursor.run_pair, cursor.match, born, marked, mark, sums, arrived, fresh,
             )  # fmt: skip
             return arrived, fresh
 
@@ -365,19 +365,19 @@ class Simulation:
 
 @dataclass
 class _Cursor:
-    """The position at which each rank's join continues: the number of its pair of runs (-1: finished), and the place in it."""
+    """The position at which each rank's join continues; `_join` moves it."""
 
-    join: np.ndarray
-    pair: np.ndarray
+    run_pair: np.ndarray  # for each rank, the number of a run of its delta with one of its inner runs; -1: finished
+    match: np.ndarray  # for each rank, the number of a match of these two runs
 
     def copy(self) -> "_Cursor":
-        return _Cursor(self.join.copy(), self.pair.copy())
+        return _Cursor(self.run_pair.copy(), self.match.copy())
 
     @property
     def left(self) -> bool:
         """True if a rank has pairs left to join."""
-        return bool((self.join >= 0).any())
+        return bool((self.run_pair >= 0).any())
 
     def counts(self) -> list[int]:
         """Return for each rank 1 if it has pairs left to join, else 0."""
-        return (self.join >= 0).astype(int).tolist()
+        return (self.run_pair >= 0).astype(int).tolist()

@@ -31,6 +31,8 @@ def _sentences(kind: str, events: list[dict]) -> list[str]:
 
 
 def _rolled_over(events: list[dict]) -> str:
+    """Return the sentence of all roll-overs of one iteration. Each is a join that stopped at the threshold of its output, and
+    continued in a further inner iteration."""
     times = "once" if len(events) == 1 else "twice" if len(events) == 2 else about(len(events), "time")
     return f"in iteration {events[0]['iteration']}: a local join rolled over {times}, into {len(events) + 1} inner iterations"
 

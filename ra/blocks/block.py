@@ -164,11 +164,16 @@ class Block:
         return self.packing.arity
 
     @property
+    def has_words(self) -> bool:
+        """True if the words are in memory: a subclass computes them on first use, and caches them."""
+        return "words" in vars(self)
+
+    @property
     def nbytes(self) -> int:
         """The bytes of the arrays computed so far: words (also if mapped from a file), chunks and directories."""
         computed = vars(self)
         arrays = [*computed.get("chunks", ()), *computed.get("present", ())[:1]]
-        if "words" in computed:
+        if self.has_words:
             arrays.append(computed["words"])
         directories = list(self._directories.values())  # copied at once: another thread may add one
         if "rows" in computed:
@@ -187,7 +192,7 @@ class Block:
 
     def columns(self) -> list[np.ndarray]:
         """Return all columns, in the block's order."""
-        if self.size <= FEW and "words" in vars(self):
+        if self.size <= FEW and self.has_words:  # one call for all columns takes less time
             return list(kernels.unpack(np.ascontiguousarray(self.words), self.packing.layout))
         return [self.column(place) for place in range(self.arity)]
 
@@ -317,11 +322,6 @@ class Chunked(Block):
     @cached
     def words(self) -> np.ndarray:
         return words_of(*self.chunks, self.size)[None]
-
-    @property
-    def has_words(self) -> bool:
-        """True if the words have been computed and are cached."""
-        return "words" in vars(self)
 
     def words_once(self) -> np.ndarray:
         return self.words if self.has_words else words_of(*self.chunks, self.size)[None]

@@ -1,6 +1,8 @@
 """Evaluate aggregates over groups of rows: count, sum, min, max, mean, and those that users define. Groups are numbered from 0;
 columns are int64 bits."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from semi_naive.ra.expressions import text
@@ -8,6 +10,10 @@ from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Aggregate, Kind
 from semi_naive.ra.reduce.fold_kernels import add_floats, add_ones, add_whole, keep_least
 from semi_naive.ra.values.kinds import as_bits, numbers, order_of_values
+
+if TYPE_CHECKING:
+    from semi_naive.ra.rules.batch import Batch
+    from semi_naive.ra.values.values import Values
 
 
 def reduce_groups(op: str, kind: Kind, group: np.ndarray, column: np.ndarray | None, groups: int):
@@ -94,11 +100,15 @@ class GroupReduction:
 
 
 class Fold:
-    """A user-defined aggregate: it collects the values of groups, 16 bytes each, and folds them at the end. groups: a batch of
-    the outer bindings, one for each group; values: the content of ids (`ra.values.values`); parts: (group of each row, its
-    value) of each piece."""
+    """A user-defined aggregate: it collects the values of groups, 16 bytes each, and folds them at the end.
 
-    def __init__(self, literal: Aggregate, groups, values):
+    groups: a batch of the outer bindings, one for each group.
+    values: the run's symbols and records.
+    initial: for each group the int64 bits of the value from which its fold starts.
+    parts: the rows added so far: (group of each row (n,), value of each row (n,)).
+    """
+
+    def __init__(self, literal: Aggregate, groups: "Batch", values: "Values"):
         assert literal.init is not None and literal.target is not None
         self.literal, self.values, self.size = literal, values, groups.size
         self.initial = evaluate(literal.init, groups.columns, groups.size, values)

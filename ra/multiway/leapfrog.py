@@ -85,12 +85,14 @@ class Leapfrog:
         return self.combined(names, loops.nest.width, list(loops.pieces(threads)))
 
     def combined(self, names: Sequence[str], width: int, parts: list) -> tuple[np.ndarray, np.ndarray]:
-        """Return the result of `grouped` from those of `Loops.pieces`, with rows of `width` numbers."""
+        """Return (bindings (n, len(names)) of the listed variables, columns in the order of `names`; the number of extensions
+        of each to all variables (n,)). parts: the results of `Loops.pieces`, (number of answers, rows (m, width)): ids of the
+        listed variables and, if other variables are counted, the number of extensions."""
         keep, answers = len(names), sum(found for found, _ in parts)
-        if not keep:
+        if not keep:  # the only binding is the empty one, which all answers extend
             return np.empty((min(answers, 1), 0), np.int64), np.array([answers] if answers else [], np.int64)
-        rows = np.concatenate([np.empty((0, width), np.int64), *(rows for _, rows in parts)])
-        counts = rows[:, -1].copy() if width > keep else np.ones(len(rows), np.int64)
+        rows, others_are_counted = np.concatenate([np.empty((0, width), np.int64), *(rows for _, rows in parts)]), width > keep
+        counts = rows[:, -1].copy() if others_are_counted else np.ones(len(rows), np.int64)
         return self.decoded(rows, names), counts
 
     def decoded(self, rows: np.ndarray, names: Sequence[str]) -> np.ndarray:
@@ -112,9 +114,14 @@ def checked_order(query: ConjunctiveQuery, tries, first: tuple[str, ...] = (), *
 
 
 def bind_loops(query: ConjunctiveQuery, order: tuple[str, ...], keep: int, domain: Domain, arrays: list[TrieArray]) -> "Loops":
-    """Return loops over whole tries, given by slot. Each variable loops over the shortest of the tries that begin with it."""
-    roots = sorted(range(len(arrays)), key=lambda slot: len(arrays[slot].values[0]))
-    return nest(query, order, keep, None, tuple(roots)).over(domain, arrays)
+    """Return the compiled loops of a query, bound to whole tries, not slices of them. Each variable loops over the shortest of
+    the tries that begin with it.
+
+    keep: the number of variables, from the first of the order, that are listed; the others are counted.
+    arrays: the tries, by the slots of the query's `Shape`.
+    """
+    shortest_first = sorted(range(len(arrays)), key=lambda slot: len(arrays[slot].values[0]))
+    return nest(query, order, keep, levels=None, roots=tuple(shortest_first)).over(domain, arrays)
 
 
 @lru_cache(maxsize=1024)
@@ -126,8 +133,9 @@ def nest(
     roots: tuple[int, ...],
     divisible: bool = False,
 ) -> "Nest":
-    """Return the compiled loops of a query. levels: see `Shape`; roots: slots in order of preference, if a variable may loop
-    over several; divisible: the values of the second variable can be divided, too."""
+    """Return the compiled loops of a query. keep: see `bind_loops`; levels: see `Shape`, None for whole tries; roots: slots in
+    order of preference, if a variable may loop over several; divisible: the values of the second variable can be divided,
+    too."""
     shape = Shape(query, order, levels)
     sliced = [member.path[level - 1] for member, level in zip(shape.members, levels or (), strict=False)]
     bounded = frozenset(depth for depth in sliced if depth >= 0) | set(range(1, len(order))[:divisible])

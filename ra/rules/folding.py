@@ -174,8 +174,9 @@ class Folded:
 
 @dataclass
 class Streamed:
-    """A first step of a body: it yields the tuples of a relation that is not stored in a table, as `derivation` makes each of
-    them once. The first step of `derivation` is `Folded`. binds: (place of the column, variable) of the needed columns."""
+    """A first step of a body that runs the only rule of another relation, `derivation`, instead of reading its table. No table
+    is needed, as the rule makes each tuple once: its first step is `Folded`, which yields each group once. binds: (place of the
+    column, variable) of the needed columns."""
 
     relation: str
     derivation: Derivation
@@ -184,7 +185,7 @@ class Streamed:
 
     @property
     def steps(self) -> list:
-        """The steps inside this step, as in `Folded`."""
+        """The steps of the rule; planning collects the indexes that a step's own `steps` search."""
         return self.derivation.steps
 
     def __call__(self, batch: Batch, context: Context):

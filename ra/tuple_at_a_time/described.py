@@ -86,10 +86,10 @@ def _describe_whole(block: Block, keys: int) -> Described:
 
 
 def _trivial_directory(words: np.ndarray, rest: int) -> tuple[int, int, np.ndarray]:
-    """Return (base, coarse, starts) of a directory (see `Block.directory`) that has all words in one group, or in two of 63
-    bits each. rest: the number of low bits of a word that are not part of the key."""
+    """Return (base, coarse, starts) of a directory (see `Block.directory`) of a small block, which is searched as a whole: all
+    words are in one group, or in two. rest: the number of low bits of a word that are not part of the key."""
     base, last = int(words[0]) >> rest, int(words[-1]) >> rest
-    if (last - base) >> (WORD_BITS - 1):
+    if (last - base) >> (WORD_BITS - 1):  # a group has 63 bits, and the key all 64 of the word: rest is 0
         return 0, WORD_BITS - 1, np.array([0, int(np.searchsorted(words, np.uint64(1 << (WORD_BITS - 1)))), words.size])
     return base, WORD_BITS - 1, np.array([0, words.size])
 

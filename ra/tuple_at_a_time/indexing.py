@@ -249,9 +249,15 @@ def superseded(relations, relation, indexes, blocks, access, block, position):
 
 
 @njit(**COMPILED)
+def keeps_one_per_key(relations, relation):
+    """True if a new tuple of the relation supersedes the one with its key, as in a lattice: see `layout.SORT`."""
+    return value_at(relations, relation + at.SORT) >= at.MIN
+
+
+@njit(**COMPILED)
 def first_alive(relations, relation, row, high):
     """Return the first row in [row, high) that is not superseded; high if there is none."""
-    if value_at(relations, relation + at.SORT) >= at.MIN:
+    if keeps_one_per_key(relations, relation):
         while row < high and flag_at(value_at(relations, relation + at.DEAD), row):
             row += 1
     return row

@@ -10,7 +10,7 @@ import numpy as np
 
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.tuple_at_a_time import layout as at
-from semi_naive.ra.tuple_at_a_time.indexing import fetch_home, index_new, newest, newest_like
+from semi_naive.ra.tuple_at_a_time.indexing import fetch_home, index_new, keeps_one_per_key, newest, newest_like
 from semi_naive.ra.tuple_at_a_time.memory import (
     COMPILED,
     address,
@@ -302,7 +302,7 @@ def _insert_one(code, heads, place, relations, indexes, blocks, versions, regs, 
     known = _compare_with_rows(code, pc, relations, indexes, regs)
     if known == KNOWN:
         return np.int64(0)
-    if known == NEW and value_at(relations, value_at(code, pc + at.HEAD_RELATION) + at.SORT) >= at.MIN:
+    if known == NEW and keeps_one_per_key(relations, value_at(code, pc + at.HEAD_RELATION)):
         known = _compare_with_blocks(code, pc, relations, blocks, regs)
     born = _insert_new(code, pc, known, relations, indexes, regs, state)
     if born > 0:

@@ -17,6 +17,7 @@ from semi_naive.ra.tuple_at_a_time.indexing import (
     TAG,
     first_alive,
     hash_of_registers,
+    keeps_one_per_key,
     newest,
     rows_of,
     superseded,
@@ -43,7 +44,7 @@ def _first_valid_in_block(relations, relation, indexes, blocks, access, block, l
     """Return the first of the positions [low, high) of a block whose tuple is neither deleted nor superseded by a row; high if
     there is none."""
     low = first_undeleted(blocks, block, low, high)
-    if relation >= 0 and value_at(relations, relation + at.SORT) >= at.MIN:
+    if relation >= 0 and keeps_one_per_key(relations, relation):
         while low < high and superseded(relations, relation, indexes, blocks, access, block, low):
             low = first_undeleted(blocks, block, low + 1, high)
     return low

@@ -82,16 +82,16 @@ THEN = MADE_THEN - MADE
 # (of a thread also 0: its buffer of heads); NEEDED: the rows that the relation needs room for. SHARED: the size of a delta
 # from which threads share an iteration. PROPOSED: the address of a thread's buffer of heads, 0 if the iteration is not shared;
 # then the number of heads, the capacity, and the numbers that each head takes. COURSE: the address of the record of iterations;
-# COURSE_AT: its last entry; COURSE_STEPS: the number of iterations in an entry.
+# COURSE_AT: the number of its last entry; COURSE_STRIDE: iterations in a full entry.
 (
     COUNTER, AGAIN, VERSION, ITERATION, ITERATIONS, ITERATION_MADE, BUDGET, SMALL, MOST, SLICE, GROWING, NEEDED,
     RELATIONS_END, VERSIONS_END, HAS_OTHERS, OTHERS_DONE, WORKED, MOST_WORK, SHARED, PROPOSED, PROPOSED_COUNT, PROPOSED_ROOM,
-    PROPOSED_SIZE, COURSE, COURSE_AT, COURSE_STEPS, STATE_SIZE,
+    PROPOSED_SIZE, COURSE, COURSE_AT, COURSE_STRIDE, STATE_SIZE,
 ) = range(27)  # fmt: skip
 
 # -- an entry of the record of iterations: the number of iterations, tuples born in them, tuples after them, instructions.
 # ENTRIES: the capacity; if it is reached, each two neighbouring entries are merged
-STEPS_DONE, STEPS_BORN, STEPS_TUPLES, STEPS_WORK, ENTRY_SIZE = range(5)
+ENTRY_ITERATIONS, ENTRY_BORN, ENTRY_TUPLES, ENTRY_WORK, ENTRY_SIZE = range(5)
 ENTRIES = 1024
 
 # -- a head that a thread proposes: its rule version, the instruction that made it, its values. For each thread: the address of

@@ -15,7 +15,7 @@ import numpy as np
 
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.tuple_at_a_time import layout as at
-from semi_naive.ra.tuple_at_a_time.indexing import forget_new, index_born, index_rows
+from semi_naive.ra.tuple_at_a_time.indexing import forget_new, index_born, index_rows, keeps_one_per_key
 from semi_naive.ra.tuple_at_a_time.inserting import insert, insert_proposed, insert_rows, propose
 from semi_naive.ra.tuple_at_a_time.joining import bind_next, bind_value, has_match, is_repeated
 from semi_naive.ra.tuple_at_a_time.memory import (
@@ -45,7 +45,7 @@ def _end_iteration_of(relations, indexes, relation):
     put_value(relations, relation + at.DELTA_BEGIN, begin)
     put_value(relations, relation + at.DELTA_END, end)
     index_born(relations, relation, indexes, begin, end)
-    if value_at(relations, relation + at.SORT) < at.MIN:
+    if not keeps_one_per_key(relations, relation):
         return end - begin
     home = value_at(indexes, value_at(relations, relation + at.INDEX_LIST))
     dead, chain = value_at(relations, relation + at.DEAD), value_at(indexes, home + at.NEXT)
@@ -70,29 +70,32 @@ def _end_iteration_of(relations, indexes, relation):
 
 @njit(**COMPILED)
 def _record_iteration(state, born, tuples, work):
-    """Add an iteration to the record of iterations (`layout.COURSE`). If the record is full, each two neighbouring entries are
-    merged. born: the new tuples; tuples: all tuples after it; work: the instructions."""
+    """Add an iteration to the last entry of the record of iterations (`layout.COURSE`). born: the new tuples; tuples: all
+    tuples after it; work: the instructions.
+
+    Each entry but the last covers COURSE_STRIDE iterations. When all ENTRIES are full, each two neighbours are merged into one,
+    which frees half of the entries and doubles COURSE_STRIDE."""
     course, number = value_at(state, at.COURSE), value_at(state, at.COURSE_AT)
     entry = number * at.ENTRY_SIZE
-    increase(course, entry + at.STEPS_DONE, 1)
-    increase(course, entry + at.STEPS_BORN, born)
-    put_value(course, entry + at.STEPS_TUPLES, tuples)
-    increase(course, entry + at.STEPS_WORK, work)
-    if value_at(course, entry + at.STEPS_DONE) < value_at(state, at.COURSE_STEPS):
+    increase(course, entry + at.ENTRY_ITERATIONS, 1)
+    increase(course, entry + at.ENTRY_BORN, born)
+    put_value(course, entry + at.ENTRY_TUPLES, tuples)
+    increase(course, entry + at.ENTRY_WORK, work)
+    if value_at(course, entry + at.ENTRY_ITERATIONS) < value_at(state, at.COURSE_STRIDE):
         return
     if number + 1 < at.ENTRIES:
         put_value(state, at.COURSE_AT, number + 1)
         return
-    for half in range(at.ENTRIES // 2):
-        into, first = half * at.ENTRY_SIZE, 2 * half * at.ENTRY_SIZE
+    for merged in range(at.ENTRIES // 2):
+        into, first = merged * at.ENTRY_SIZE, 2 * merged * at.ENTRY_SIZE
         second = first + at.ENTRY_SIZE
-        for statistic in (at.STEPS_DONE, at.STEPS_BORN, at.STEPS_WORK):
+        for statistic in (at.ENTRY_ITERATIONS, at.ENTRY_BORN, at.ENTRY_WORK):
             put_value(course, into + statistic, value_at(course, first + statistic) + value_at(course, second + statistic))
-        put_value(course, into + at.STEPS_TUPLES, value_at(course, second + at.STEPS_TUPLES))
+        put_value(course, into + at.ENTRY_TUPLES, value_at(course, second + at.ENTRY_TUPLES))
     for place in range(at.ENTRIES // 2 * at.ENTRY_SIZE, at.ENTRIES * at.ENTRY_SIZE):
         put_value(course, place, 0)
     put_value(state, at.COURSE_AT, at.ENTRIES // 2)
-    put_value(state, at.COURSE_STEPS, 2 * value_at(state, at.COURSE_STEPS))
+    put_value(state, at.COURSE_STRIDE, 2 * value_at(state, at.COURSE_STRIDE))
 
 
 @njit(**COMPILED)

@@ -84,7 +84,7 @@ class Interpreter:
         state[at.COUNTER], state[at.VERSION] = -1, -at.VERSION_SIZE  # before the first version
         state[at.RELATIONS_END], state[at.VERSIONS_END] = self.relation_table.size, self.versions.size
         state[at.HAS_OTHERS], state[at.SHARED] = len(self.others), MIN_SHARED_DELTA_TUPLES if self.cores > 1 else NEVER
-        state[at.COURSE], state[at.COURSE_STEPS] = address_of(self.entries), 1
+        state[at.COURSE], state[at.COURSE_STRIDE] = address_of(self.entries), 1
         self.shares: Shares | None = None  # once an iteration is shared
         for rows in self.relations.values():
             self._give_room(rows, room_for(rows.count))
@@ -252,7 +252,7 @@ class Interpreter:
     @property
     def course(self) -> np.ndarray:
         """The record of iterations: for each entry, the number of iterations, born tuples, all tuples, and instructions."""
-        return self.entries[self.entries[:, at.STEPS_DONE] > 0]
+        return self.entries[self.entries[:, at.ENTRY_ITERATIONS] > 0]
 
     @property
     def delta(self) -> int:

@@ -63,8 +63,9 @@ class Names:
         """Return the occurrences of a declaration, in the order of the text."""
         return sorted(span for span, meant in self.occurrences.items() if meant is declaration)
 
-    def inside(self, component: Component | None) -> list[Declaration]:
-        """Return the declarations of a component, or those outside of all, in the order of the text."""
+    def declared_in(self, component: Component | None) -> list[Declaration]:
+        """Return the declarations of a component without its parameters, or those outside of all components (None), in the
+        order of the text."""
         return [each for each in self.declarations if each.within is component and each.kind != "parameter"]
 
     def rivals(self, declaration: Declaration, name: str) -> bool:

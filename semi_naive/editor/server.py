@@ -197,12 +197,12 @@ def _queries(server: EditorServer) -> None:
         def symbol(declaration: Declaration) -> lsp.DocumentSymbol:
             name = server.span_range(declaration.span, reading.texts)
             whole = server.span_range(declaration.node.span, reading.texts)
-            inner = reading.names.inside(declaration.node) if declaration.kind == "component" else []
+            inner = reading.names.declared_in(declaration.node) if declaration.kind == "component" else []
             return lsp.DocumentSymbol(
                 declaration.name, KINDS[declaration.kind], whole, name, children=[*map(symbol, inner)] or None
             )
 
-        return [symbol(each) for each in reading.names.inside(None) if each.span.file == path]
+        return [symbol(each) for each in reading.names.declared_in(None) if each.span.file == path]
 
 
 def _changes(server: EditorServer) -> None:

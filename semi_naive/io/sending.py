@@ -84,5 +84,6 @@ def parts_in(records, read: Callable | None):
 
 
 def report_of(part: SourcePart) -> Report:
-    """Return the report of a part to the driver: its rows, and its fault if any."""
-    return Report("read", 0, received=part.rows, facts={"fault": part.fault})
+    """Return the report of a part: its rows, and its fault if any. It is sent to partition 0, whose next task returns it to the
+    driver."""
+    return Report("read", partition=0, received=part.rows, facts={"fault": part.fault})

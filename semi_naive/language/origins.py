@@ -93,8 +93,8 @@ class Text:
         return Span(file, line, column, end_line, end_column + 1)
 
     def span(self, token) -> Span:
-        """Return the span of a lexer's token, whose line is known."""
+        """Return the span of a token, which has its line and column in this text, in the file that it comes from."""
         (file, line, column), *others = self._places
-        if not others and (line, column) == (1, 1):
+        if not others and (line, column) == (1, 1):  # the text is one file, in which the token has the same line and column
             return Span(file, token.line, token.column, token.end_line, token.end_column)
         return self.between(token.start_pos, token.end_pos)

@@ -17,26 +17,34 @@ LEFT_OUT = "left out with all of its reader: one is too large or reads what is o
 
 def make_static_joins(run: RunState, number: int, stratum: Stratum) -> Stratum:
     """Make the static joins that a stratum reads, in this process, and return the stratum. If one is too large or reads a
-    relation on the partitions, or there are checkpoints, return the stratum as it was written, which reads none."""
+    relation on the partitions, or there are checkpoints, return the stratum as it was written, which reads none. The result is
+    stored in `run.strata`, and a record of each join is added to `run.plans`."""
     names = {*filter(is_static, stratum.reads)}
     joins = [(place, join) for place, join in enumerate(run.strata) if names.intersection(join.relations)] if names else []
     if not joins:
         return stratum
     feasible = not run.config.checkpoint_dir and all(_is_small(run, join) for _, join in joins)
     made = feasible and all(_make(run, place, join) for place, join in joins)
-    if not made:
-        written = run.compiled.unjoined_strata[stratum.relations[0]]
-        stratum = replace(written, rules=[rule for rule in written.rules if not is_fact(rule)])
-    run.strata[number] = stratum
+    run.strata[number] = stratum if made else _as_written(run, stratum)
+    _record(run, joins, BEFOREHAND if made else LEFT_OUT)
+    return run.strata[number]
+
+
+def _as_written(run: RunState, stratum: Stratum) -> Stratum:
+    """Return a stratum without static joins. As in `run.strata`, it has no facts, which were loaded before."""
+    written = run.compiled.unjoined_strata[stratum.relations[0]]
+    return replace(written, rules=[rule for rule in written.rules if not is_fact(rule)])
+
+
+def _record(run: RunState, joins: list[tuple[int, Stratum]], reason: str) -> None:
+    """Add a record to `run.plans` for each static join, (number of its stratum, stratum), that has none."""
     recorded = {entry["number"] for entry in run.plans}
-    for place, join in joins:
-        if place not in recorded:
-            entry: dict = {"number": place, "relations": list(join.relations), "plan": "local", "recursive": False}
-            entry |= {"reason": BEFOREHAND if made else LEFT_OUT, "tuples": run.database.count(join.relations[0])}
-            run.plans.append(
-                entry | {"seconds": 0.0, "account": dict.fromkeys(PARTS, 0.0)}
-            )  # the stratum that reads it is charged
-    return stratum
+    for number, join in joins:
+        if number not in recorded:
+            entry: dict = {"number": number, "relations": list(join.relations), "plan": "local", "recursive": False}
+            entry |= {"reason": reason, "tuples": run.database.count(join.relations[0])}
+            # the time is charged to the stratum that reads it
+            run.plans.append(entry | {"seconds": 0.0, "account": dict.fromkeys(PARTS, 0.0)})
 
 
 def _is_small(run: RunState, join: Stratum) -> bool:

@@ -27,7 +27,7 @@ from semi_naive.ra.storage.missing import RunMissing
 from semi_naive.ra.values import branches
 from semi_naive.ra.values.kinds import as_bits, dtype_of
 from semi_naive.running.beforehand import make_static_joins
-from semi_naive.running.choose_plan import NotGroups, PlanChoice, choose_plan, limit_sizes, why_in_one_place
+from semi_naive.running.choose_plan import Groups, NotGroups, PlanChoice, choose_plan, limit_sizes, why_in_one_place
 from semi_naive.running.driver.local import Local, TooLarge
 from semi_naive.running.loops import StepClock, rounds, undefined_warnings
 from semi_naive.running.progress.recovery import Recovery
@@ -331,9 +331,9 @@ class ProgramRun(RunState):
                 del self.database.streams[source.relations[0]]
                 self._evaluate_by_plan(number, source, choose_plan(source, self.database, self.config, self.plan))
 
-    def _evaluate_by_partitions(self, local: Local, groups, reason: str):
-        """Evaluate a stratum on the partitions: in `groups` if possible, else by the balanced plan. Return (plan, reason,
-        trace). The modules of a plan are imported here, as most programs need none."""
+    def _evaluate_by_partitions(self, local: Local, groups: Groups | None, reason: str):
+        """Evaluate a stratum on the partitions: in `groups` if given and possible, else by the balanced plan. Return (plan,
+        reason, trace). The modules of a plan are imported here, as most programs need none."""
         if groups:
             try:
                 return "decomposed", reason, self._decomposed(local, groups, reason)
@@ -349,12 +349,14 @@ class ProgramRun(RunState):
         self.bodies[local.number] = partitioned.bodies
         return "balanced", reason, Fixpoint(partitioned, self.recovery).run()
 
-    def _decomposed(self, local: Local, groups, reason: str) -> dict:
-        """Evaluate a stratum by the decomposed plan, and return the trace. Raises NotGroups and TooLarge."""
+    def _decomposed(self, local: Local, groups: Groups, reason: str) -> dict:
+        """Evaluate a stratum by the decomposed plan, and return the trace. There are two forms of it: reachability by bit sets,
+        if the groups follow edges, and any rules, evaluated group by group. Raises TooLarge if the base is too large for the
+        driver and, in the second form, NotGroups if it has too few groups, or one of them has most of it."""
         if groups.following:
             from semi_naive.running.decomposition.reaching import follow
 
-            del self.bodies[local.number]
+            del self.bodies[local.number]  # no join of its recursive rules is made, so `explain` shows none
             lazy = self._is_read_by_itself_only(groups.following.relation, local.number)
             return follow(groups.following, local, self.database, self.cluster, self.config, reason, lazy)
         from semi_naive.running.decomposition.decomposed import Decomposed

@@ -169,7 +169,8 @@ class Subgraphs(Tuples):
         return pa.schema([(name, kind) for name in self.columns])
 
     def to_batches(self, dictionaries: bool = False):
-        """Return an iterator of pyarrow RecordBatches with the vertices of the user's graph: int64, or strings."""
+        """Return an iterator of pyarrow RecordBatches with the vertices of the user's graph: int64, or strings, which are
+        dictionary-encoded if `dictionaries`."""
         count = self.matches.piece if isinstance(self.matches, StoredRows) else ROWS
         return in_threads(lambda begin: self._batch(begin, begin + count, dictionaries), range(0, len(self.matches), count))
 

@@ -155,7 +155,7 @@ def _bits(column, type_, types: dict, values, fault) -> np.ndarray:
 
     if not len(column):  # of any type
         return np.empty(0, np.int64)
-    column = _categories(column) if pa.types.is_dictionary(column.type) else column
+    column = _readable_dictionaries(column) if pa.types.is_dictionary(column.type) else column
     if type_.kind == Kind.RECORD:  # structs, lists, or text; null is nil
         return bits_of_values(_python_values(column, fault), type_, types, values, fault)
     if missing := first_missing(column, type_.kind):
@@ -183,9 +183,9 @@ def _texts(column):
     return coded
 
 
-def _categories(column):
-    """Return a dictionary-encoded column without missing values in its dictionaries. The texts are cast to `string`: polars
-    uses views, which Arrow can cast only here."""
+def _readable_dictionaries(column):
+    """Return a dictionary-encoded column whose dictionaries have texts of type `string`: polars uses views, which Arrow can
+    cast only here. If a dictionary has a null, return the plain values, in which every null counts as missing."""
     import pyarrow as pa
 
     if kind_of_arrow(column.type) == Kind.SYMBOL and column.type.value_type != pa.string():

@@ -13,12 +13,13 @@ import numpy as np
 
 from semi_naive.io.directives import DEFAULT, STDOUT, Options, format_of, path_of
 from semi_naive.io.files import atomic_stream
+from semi_naive.io.formats.layouts import Format
 from semi_naive.io.results.order import MIN_ROWS_FOR_ARROW
 from semi_naive.io.results.read_back import check_texts
-from semi_naive.io.results.sorted_rows import ColumnRows, Keys, SortedRows
+from semi_naive.io.results.sorted_rows import Blocks, ColumnRows, Keys, SortedRows
 from semi_naive.io.values.bits import BUILT_IN, float_text, short_float_text
 from semi_naive.io.values.record_text import JsonStyle, ReadableStyle, TableStyle
-from semi_naive.ra.ir import Kind
+from semi_naive.ra.ir import Kind, Relation
 from semi_naive.ra.text.rows import SIGNED, UNSIGNED, RowFormat
 from semi_naive.ra.text.strings import concatenate_texts
 
@@ -69,8 +70,11 @@ def write_heading(file, form) -> None:
         file.write(f"{form.header}\n".encode())
 
 
-def write_rows(file, rows, relation, types: dict, values, form, threads: int | None = None) -> None:
-    """Write the tuples of `relation`, in order, to a binary stream. Pieces are made on all cores, or by `threads` threads."""
+def write_rows(
+    file, rows: ColumnRows | Blocks, relation: Relation, types: dict, values, form: Format, threads: int | None = None
+) -> None:
+    """Write the tuples of a relation to a binary stream, in the order of their values, the first column first. types: those
+    of all columns, by name; values: the run's symbols and records. Pieces are made on all cores, or by `threads` threads."""
     if form.io == "parquet":
         _write_parquet(file, rows, relation, types, values, threads)
         return

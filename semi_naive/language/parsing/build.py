@@ -189,6 +189,7 @@ class StatementBuilder(Reduce):
 
     @node
     def init(self, span, name, type_):
+        """Build an instance, `.init name = Component<Types>`, from the nameless one that `component_type` has built."""
         return replace(type_, name=str(name), span=span)
 
     @node

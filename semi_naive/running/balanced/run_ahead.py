@@ -74,7 +74,7 @@ class RunAhead:
         walk = self.distributed.walk
         if walk and (edges := self._walkable_edges(walk)):
             self._run(*self._walking_job(walk, edges, iterations_left))
-        elif self.linear and self._is_small(iterations_left):
+        elif self.linear and self._can_run_ahead(iterations_left):
             self._run(*self._stepping_job(iterations_left))
         else:
             return False
@@ -115,18 +115,24 @@ class RunAhead:
 
     # -- any linear rules, while deltas are small
 
-    def _is_small(self, iterations_left: int) -> bool:
-        """True if three steps that grow like the last one probably stay within the budget, and need no other partition."""
-        distributed, config = self.distributed, self.distributed.config
-        births = [born for entry in distributed.trace.record["iterations"][-2:] for born in entry["births"]][-2:]
-        growth = max(1.0, births[1] / births[0] if len(births) == 2 and births[0] else 1.0)
-        most = min(config.run_ahead, self._budget() * distributed.partitions / (growth + growth**2 + growth**3))
+    def _can_run_ahead(self, iterations_left: int) -> bool:
+        """True if a job of several steps is useful and possible: three steps that grow like the last iteration probably stay
+        within the budget, and the steps need no other partition, as they begin with the delta and all else is copied."""
+        distributed, growth = self.distributed, self._growth()
+        made_in_three_steps = growth + growth**2 + growth**3  # for each tuple of the delta
+        max_delta = min(distributed.config.run_ahead, self._budget() * distributed.partitions / made_in_three_steps)
         return (
             iterations_left > 1
-            and distributed.delta() <= most
+            and distributed.delta() <= max_delta
             and all(version.part == "delta" for version in distributed.compiled_delta_versions())
             and not distributed.statics.partitioned
         )
+
+    def _growth(self) -> float:
+        """Return the factor by which the last iteration made more new tuples than the one before: 1 if not more, or unknown."""
+        last_entries = self.distributed.trace.record["iterations"][-2:]  # of one or several iterations each
+        births = [born for entry in last_entries for born in entry["births"]]
+        return max(1.0, births[-1] / births[-2]) if len(births) > 1 and births[-2] else 1.0
 
     def _budget(self) -> int:
         return min(self.budget, self.distributed.config.run_ahead_budget)

@@ -123,7 +123,7 @@ class Database:
         """Return 1: tables in the driver have no buckets."""
         return 1
 
-    def host_cache_dir(self, read) -> None:
+    def host_cache_dir(self, read: set[tuple[str, Order]]) -> None:
         """Return None: no other process reads these tables."""
         return None
 

@@ -1,23 +1,29 @@
 """Send tuples to their home partitions: tuples of the driver, of a checkpoint, or facts that are on other partitions."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.partitions.loading import DealHome
+from semi_naive.ra.partitions.loading import DealHome, Shared
 from semi_naive.ra.partitions.local_insert import absorb, insert_tasks
 from semi_naive.ra.partitions.partitioned import PartitionedRelation
 
 
-def deal_tuples(cluster, relations: dict[str, PartitionedRelation], blocks: dict) -> None:
-    """Send tuples to their home partitions by one job, and insert the new ones. blocks: see `DealHome`."""
+def deal_tuples(cluster, relations: dict[str, PartitionedRelation], blocks: Mapping[str, PartitionedRelation | Shared]) -> None:
+    """Send tuples, `blocks` by relation, to their home partitions by one job, and insert the new ones."""
     bring_home(cluster, relations, DealHome(relations, blocks, cluster.jobs.partitions))
 
 
 def deal_columns(cluster, name: str, relation: PartitionedRelation, columns: np.ndarray) -> None:
-    """Send the tuples of one relation, columns (arity, n) of this process, to their home partitions."""
-    block = Block.of(list(columns), columns.shape[1])
-    deal_tuples(cluster, {name: relation}, {name: (cluster.share(name, block), tuple(range(len(columns))))})
-    relation.settle()
+    """Add tuples, columns (arity, n) of this process, to a settled relation: see `deal_block`."""
+    deal_block(cluster, name, relation, Block.of(list(columns), columns.shape[1]))
+
+
+def deal_block(cluster, name: str, relation: PartitionedRelation, block: Block) -> None:
+    """Add the tuples of a block, in the relation's own column order, to a settled relation. Afterwards it is settled again."""
+    deal_tuples(cluster, {name: relation}, {name: (cluster.share(name, block), tuple(range(relation.arity)))})
+    relation.settle()  # moves the tuples, which are inserted as new ones, into full
 
 
 def bring_home(cluster, relations: dict[str, PartitionedRelation], task, source=None) -> list:

@@ -18,7 +18,7 @@ from semi_naive.planning.maintaining import Begun, Maintained
 from semi_naive.planning.maintaining.flips import AGGREGATED
 from semi_naive.planning.maintaining.names import after, before, explicit, gained, lost, origin, remaining, renamed, suspects
 from semi_naive.planning.strata import Stratum, names_read
-from semi_naive.ra.blocks.changes import Change, own_order
+from semi_naive.ra.blocks.changes import Change
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Rule
 from semi_naive.ra.partitions.loading import SendToIndexes, StoreIndexes
@@ -29,7 +29,7 @@ from semi_naive.running.balanced.fixpoint import MAX_RETURNS_TO_DRIVER, Fixpoint
 from semi_naive.running.balanced.partitioned import Partitioned
 from semi_naive.running.choose_plan import why_in_one_place
 from semi_naive.running.driver.local import Local
-from semi_naive.running.relations.dealing import deal_tuples
+from semi_naive.running.relations.dealing import deal_block
 from semi_naive.running.relations.on_partitions import OnPartitions
 from semi_naive.session.maintenance.closures import closure_change
 from semi_naive.session.maintenance.improving import may_lose_best
@@ -137,15 +137,16 @@ class AcrossPartitions:
             self.relations.collect_small(number, self.run.strata[number])
         return {closure.relation: pairs}
 
-    def _apply_change(self, whole: PartitionedRelation, change: Change) -> PartitionedRelation:
-        """Return a relation without the lost tuples of a change, and with the new ones."""
-        name, arity = whole.name, whole.arity
-        whole, _ = self._without(whole, side(self.run.cluster, name, change, born=False) if change.lost_count else None)
-        rest = PartitionedRelation(name, arity, [only_full(index) for index in whole.indexes])
+    def _apply_change(self, old: PartitionedRelation, change: Change) -> PartitionedRelation:
+        """Return a settled relation without the lost tuples of a change, and with the new ones. `old` is not changed, as the
+        session's earlier epochs have it."""
+        name, cluster = old.name, self.run.cluster
+        remaining, _ = self._without(old, side(cluster, name, change, born=False) if change.lost_count else None)
+        # `remaining` may be `old` itself, so the tuples are added to a copy of its lists of runs
+        updated = PartitionedRelation(name, old.arity, [only_full(index) for index in remaining.indexes])
         if change.born_count:
-            deal_tuples(self.run.cluster, {name: rest}, {name: (self.run.cluster.share(name, change.born), own_order(arity))})
-            rest.settle()
-        return rest
+            deal_block(cluster, name, updated, change.born)
+        return updated
 
     def can_maintain(self, number: int, stratum: Stratum, own: FactChanges, changes: AllChanges) -> bool:
         """True if delta rules maintain the stratum exactly, and few of its tuples have changed. own: changes of its explicit

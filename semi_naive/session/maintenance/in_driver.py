@@ -211,9 +211,10 @@ class InDriver:
     @contextmanager
     def _before_changes(self, changes: dict[str, Change]) -> Iterator[None]:
         """Revert the changes of relations while the block runs: their tables have their old contents, with the lost tuples as
-        their delta. After an error the tables remain so."""
+        their delta. After an error the tables remain so: the caller of `maintain` restores all tables."""
         tables = self.relations.tables
         current = {name: tables[name] for name in changes}
+        # The delta of each table is its new tuples, which are not in full. Replacing it removes them.
         tables.update({name: grown(table, changes[name].lost) for name, table in current.items()})
         yield
         tables.update(current)
