@@ -12,7 +12,7 @@ import numpy as np
 
 from semi_naive.ra import words as single
 from semi_naive.ra.blocks import kernels
-from semi_naive.ra.blocks.kernels import FEW, Columns, few, kernel_ready
+from semi_naive.ra.blocks.kernels import FEW, Columns, as_one_array, kernel_ready
 from semi_naive.ra.cached import ProcessLocal, cached
 from semi_naive.ra.chunks import Chunks, chunked, field_of, minus, minus_words, size_of, union, words_at, words_of
 from semi_naive.ra.joins.unions import ROW, cells_of
@@ -91,7 +91,7 @@ def pack_columns(columns: Columns, packing: Packing, size: int) -> np.ndarray:
     """Return the words (lanes, size) of tuples given as columns: all columns of the packing, or the first ones, as a search
     key; the other fields are 0."""
     words = np.zeros((packing.lanes, size), np.uint64)
-    if (together := few(columns, size)) is not None:
+    if (together := as_one_array(columns, size)) is not None:
         kernels.pack_fields(words, together, packing.layout)
         return words
     for number, column in enumerate(columns[: packing.arity]):
@@ -103,8 +103,8 @@ def bounds_of(columns: Columns) -> Bounds:
     """Return the least and the greatest value of each column; (0, 0) for an empty column."""
     if not len(columns) or not columns[0].size:
         return ((0, 0),) * len(columns)
-    together = few(columns, columns[0].size)
-    if together is not None and columns[0].size <= FEW:
+    together = as_one_array(columns, columns[0].size)
+    if together is not None and columns[0].size <= FEW:  # numpy takes less time for many
         return tuple(map(tuple, kernels.bounds(together).tolist()))
     return tuple((int(column.min()), int(column.max())) for column in columns)
 
@@ -121,7 +121,7 @@ class Block:
     @classmethod
     def of(cls, columns: Columns, size: int, packing: Packing | None = None) -> "Block":
         """Make a block of columns (size,), in any order of rows, duplicates allowed. Takes 20 ns a tuple of one word."""
-        columns = columns if (together := few(columns, size)) is None else together
+        columns = columns if (together := as_one_array(columns, size)) is None else together
         packing = packing or roomy(bounds_of(columns))
         return cls(packing, sort_unique(pack_columns(columns, packing, size), over=True))
 
@@ -167,7 +167,10 @@ class Block:
     def nbytes(self) -> int:
         """The bytes of the arrays computed so far: words (also if mapped from a file), chunks and directories."""
         computed = vars(self)
-        arrays = [*computed.get("chunks", ()), *computed.get("present", ())[:1]]
+        arrays = list(computed.get("chunks", ()))
+        if "present" in computed:
+            bitmap, *_ = computed["present"]
+            arrays.append(bitmap)
         if "words" in computed:
             arrays.append(computed["words"])
         directories = list(self._directories.values())  # copied at once: another thread may add one
@@ -187,7 +190,7 @@ class Block:
 
     def columns(self) -> list[np.ndarray]:
         """Return all columns, in the block's order."""
-        if self.size <= FEW and "words" in vars(self):
+        if self.size <= FEW and "words" in vars(self):  # one call of a kernel for all columns
             return list(kernels.unpack(np.ascontiguousarray(self.words), self.packing.layout))
         return [self.column(place) for place in range(self.arity)]
 
@@ -215,8 +218,8 @@ class Block:
         """Return another block of the same packing without the tuples of this one. Subclasses override this half of
         `without`."""
         if isinstance(block, Chunked):
-            subtract = isinstance(self, Chunked)
-            rest = minus(*block.chunks, *self.chunks) if subtract else minus_words(*block.chunks, self.words[0])
+            both = isinstance(self, Chunked)
+            rest = minus(*block.chunks, *self.chunks) if both else minus_words(*block.chunks, self.words[0])
             return Chunked(self.packing, rest).compact()
         if isinstance(self, Chunked):
             return Chunked(self.packing, minus(*chunked(block.words[0]), *self.chunks)).compact()
@@ -237,7 +240,7 @@ class Block:
         within, prefix = _within_bounds(keys, self.packing, size), pack_columns(keys, self.packing, size)
         last = self.packing.fields[len(keys) - 1]
         if last.lane == 0:  # also if there are more lanes: the first one is in ascending order
-            rest = last.shift
+            rest = last.shift  # the bits of a word that are not of the key; 64 if the key columns have no bits
             if rest < 64 and rest not in self._directories and self._directory_costs_more(rest, size):
                 return self._ranges_of_few(prefix[0], rest, within)
             if rest < 64:
@@ -284,6 +287,7 @@ class Block:
         - least) >> within is set. Takes at most 8 bytes a tuple."""
         column = self.column(0)
         least, greatest = int(column[0]), int(column[-1])
+        # So many values share a bit, 2 ** within, that there are at most WORD_BITS bits a tuple.
         within = max(0, (greatest - least).bit_length() - (WORD_BITS * self.size).bit_length())
         cells = ((greatest - least) >> within) + 1
         return kernels.presence_bits(column, least, within, cells), least, within, cells
@@ -300,7 +304,7 @@ class Block:
 
 def _within_bounds(keys: Columns, packing: Packing, size: int) -> np.ndarray:
     """Return a mask (size,) of the keys that are within the bounds of a packing's first columns."""
-    if (together := few(keys, size)) is not None:
+    if (together := as_one_array(keys, size)) is not None:
         return kernels.mark_within_bounds(together, packing.layout)
     within = np.ones(size, np.bool_)
     for number, column in enumerate(keys):
@@ -356,7 +360,7 @@ def _directory_layout(words: np.ndarray, rest: int) -> tuple[int, int, int]:
     `kernels.directory`."""
     base = int(words[0]) >> rest
     span = (int(words[-1]) >> rest) - base
-    coarse = max(0, span.bit_length() - (2 * words.size + 64).bit_length())
+    coarse = max(0, span.bit_length() - (2 * words.size + 64).bit_length())  # about two entries a word at most
     return base, coarse, (span >> coarse) + 1
 
 
@@ -378,7 +382,7 @@ def merge_blocks(blocks: list[Block], packing: Packing) -> Block:
     if len(blocks) == 1:
         return blocks[0]
     chunked_tuples = sum(block.size for block in blocks if isinstance(block, Chunked))
-    if 2 * chunked_tuples > sum(block.size for block in blocks):
+    if 2 * chunked_tuples > sum(block.size for block in blocks):  # most of them: chunks save memory and time
         chunks = (block.chunks if isinstance(block, Chunked) else chunked(block.words[0]) for block in blocks)
         return Chunked(packing, reduce(lambda left, right: union(*left, *right), chunks)).compact()
     return Block(packing, merge_all([block.words_once() for block in blocks], packing.lanes))
@@ -421,7 +425,7 @@ def group_begins(block: Block, keys: int) -> np.ndarray:
     is_first = np.zeros(block.size, np.bool_)
     is_first[:1] = True
     last = block.packing.fields[keys - 1] if keys else None
-    if last and last.lane == 0 and (shift := last.shift) < 64:
+    if last and last.lane == 0 and (shift := last.shift) < 64:  # the columns are the high bits of the first word
         prefixes = block.words[0] >> np.uint64(shift)
         is_first[1:] = prefixes[1:] != prefixes[:-1]
         return np.flatnonzero(is_first)

@@ -120,7 +120,7 @@ def _parts(block: Block, order: Order) -> Iterator[Part]:
     """Yield the tuples of a block as parts of about `ROWS` tuples."""
     if isinstance(block, Chunked) and not block.has_words:
         keys, masks = block.chunks
-        step = max(1, ROWS * keys.size // max(1, block.size))
+        step = max(1, ROWS * keys.size // max(1, block.size))  # chunks; they have about as many tuples each
         for begin in range(0, keys.size, step):
             yield Part(block.packing, (keys[begin : begin + step], masks[begin : begin + step]), order)
         return
