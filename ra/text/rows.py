@@ -119,7 +119,7 @@ class RowFormat:
     """
 
     seams: Sequence[str]
-    fields: Sequence
+    fields: Sequence[int | tuple[np.ndarray, np.ndarray]]
 
     def __post_init__(self):
         """Compute the arguments of `put_rows`."""

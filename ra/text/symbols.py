@@ -212,6 +212,7 @@ class SymbolTable:
         if below.all():
             return self.base.strings(ids)
         both = pa.concat_arrays([self.base.strings(ids[below]), self.strings(ids[~below])])
+        # The position in `both` of the string of each id.
         places = np.where(below, np.cumsum(below), below.sum() + np.cumsum(~below)) - 1
         return both.take(arrow_of(places))
 
@@ -318,4 +319,5 @@ def process_symbols() -> SymbolTable:
 
 def keep(table: SymbolTable, owner) -> None:
     """Keep a table alive as long as `owner`, an object with ids of the table."""
+    # The finalizer refers to the table until the owner is gone; calling `len` has no effect.
     weakref.finalize(owner, len, table).atexit = False

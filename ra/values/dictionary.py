@@ -127,7 +127,7 @@ class Rows:
         return np.ascontiguousarray(np.concatenate(parts, axis=1))
 
     @staticmethod
-    def save(rows: np.ndarray, path: str) -> None:
+    def save(rows, path: str) -> None:
         _save_array(path + Rows.suffix, rows)
 
     @staticmethod
