@@ -121,7 +121,7 @@ def phases_of(inner: int, reports: list, arrivals: list, partitions: int) -> lis
         shuffle["arrived"] = _facts(makers + reports_by_phase["join"], "arrived", partitions)
         joined = _facts(makers, "joined", partitions)
         shuffle |= {"joined": joined} if any(joined) else {}
-    inserts = phases.pop("insert")
+    inserts = phases.pop("insert")  # every inner iteration has one; it becomes the last phase
     if any(inserts["bytes"]):  # new tuples were sent to further indexes
         inserts["messages"] = by_partition(reports_by_phase["insert"], attrgetter("messages"), partitions)
         inserts["arrived"] = _facts(reports_by_phase["insert"], "arrived", partitions)

@@ -26,6 +26,8 @@ TUPLES_PER_SEARCH = 512  # tuples indexed in a directory in the time of one sear
 TUPLES_PER_ENTRY = 4  # tuples indexed in a directory in the time of one more directory entry
 MIN_TUPLES_PER_CHUNK = 2  # on average; with fewer, words take less memory than chunks
 
+Directory = tuple[np.uint64, int, np.ndarray]  # (base, coarse, starts): see `kernels.directory`
+
 
 def roomy(bounds: Bounds) -> Packing:
     """Return a packing with room to grow: fields of equal width, in the fewest words that hold the bounds.
@@ -115,7 +117,7 @@ class Block:
 
     packing: Packing
     words: np.ndarray
-    _directories: dict = field(default_factory=dict, repr=False)
+    _directories: dict[int, Directory] = field(default_factory=dict, repr=False)
     searched_keys = 0  # by bisection, without a directory, so far
 
     @classmethod
@@ -129,6 +131,11 @@ class Block:
     def size(self) -> int:
         return self.words.shape[1]
 
+    @property
+    def has_words(self) -> bool:
+        """True unless the words are still to be computed, in a subclass that does so on first use."""
+        return "words" in vars(self)
+
     def words_once(self) -> np.ndarray:
         """Return the words (lanes, n) for a single use. A subclass that computes them does not cache them."""
         return self.words
@@ -139,7 +146,7 @@ class Block:
         return chunked(np.ascontiguousarray(self.words[0]))
 
     @cached
-    def rows(self) -> tuple:
+    def rows(self) -> tuple[Directory, int]:
         """(The directory of the chunks by the first column, `cells`), for joins of pairs in words first << 32 | second."""
         return _directory(self.chunks[0], ROW), self.cells
 
@@ -171,7 +178,7 @@ class Block:
         if "present" in computed:
             bitmap, *_ = computed["present"]
             arrays.append(bitmap)
-        if "words" in computed:
+        if self.has_words:
             arrays.append(computed["words"])
         directories = list(self._directories.values())  # copied at once: another thread may add one
         if "rows" in computed:
@@ -190,7 +197,7 @@ class Block:
 
     def columns(self) -> list[np.ndarray]:
         """Return all columns, in the block's order."""
-        if self.size <= FEW and "words" in vars(self):  # one call of a kernel for all columns
+        if self.size <= FEW and self.has_words:  # one call of a kernel for all columns
             return list(kernels.unpack(np.ascontiguousarray(self.words), self.packing.layout))
         return [self.column(place) for place in range(self.arity)]
 
@@ -274,9 +281,9 @@ class Block:
             masks[layout_field.lane] |= ((1 << layout_field.bits) - 1) << layout_field.shift
         return np.array(masks, np.uint64)
 
-    def directory(self, rest: int) -> tuple[np.uint64, int, np.ndarray]:
-        """Return the directory (base, coarse, starts) of the words by all but the lowest `rest` bits (see `kernels.directory`).
-        Computed on first use; takes 16 bytes a tuple at most."""
+    def directory(self, rest: int) -> Directory:
+        """Return the directory of the words by all but the lowest `rest` bits. Computed on first use; takes 16 bytes a tuple at
+        most."""
         if rest not in self._directories:
             self._directories[rest] = _directory(self.words[0], rest)
         return self._directories[rest]
@@ -292,7 +299,7 @@ class Block:
         cells = ((greatest - least) >> within) + 1
         return kernels.presence_bits(column, least, within, cells), least, within, cells
 
-    def by_first(self) -> tuple[tuple, int]:
+    def by_first(self) -> tuple[Directory, int]:
         """Return (the directory by the first column, the greatest value of the second column), for pairs in words first << 32 |
         second."""
         return self.directory(32), self._greatest_second
@@ -321,11 +328,6 @@ class Chunked(Block):
     @cached
     def words(self) -> np.ndarray:
         return words_of(*self.chunks, self.size)[None]
-
-    @property
-    def has_words(self) -> bool:
-        """True if the words have been computed and are cached."""
-        return "words" in vars(self)
 
     def words_once(self) -> np.ndarray:
         return self.words if self.has_words else words_of(*self.chunks, self.size)[None]
@@ -364,9 +366,8 @@ def _directory_layout(words: np.ndarray, rest: int) -> tuple[int, int, int]:
     return base, coarse, (span >> coarse) + 1
 
 
-def _directory(words: np.ndarray, rest: int) -> tuple[np.uint64, int, np.ndarray]:
-    """Return the directory (base, coarse, starts) of sorted words; see `kernels.directory`. rest: the number of low bits of a
-    word that are not part of the key."""
+def _directory(words: np.ndarray, rest: int) -> Directory:
+    """Return the directory of sorted words. rest: the number of low bits of a word that are not part of the key."""
     base, coarse, entries = _directory_layout(words, rest)
     return np.uint64(base), coarse, kernels.directory(words, rest, np.uint64(base), coarse, entries)
 

@@ -46,11 +46,6 @@ class Thinned(Block):
         return self.whole.bounds
 
     @property
-    def has_words(self) -> bool:
-        """True if the words have been computed and are cached."""
-        return "words" in vars(self)
-
-    @property
     def nbytes(self) -> int:
         return self.whole.nbytes + self.dropped.nbytes + self._remaining_before.nbytes + super().nbytes
 

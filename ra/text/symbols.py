@@ -123,6 +123,7 @@ class SymbolTable:
         self.base, self._below = base, len(base) if base else 0
         self._lock = threading.Lock()
         self.own_size = 0  # the number of strings that are not of the base
+        # Its own string i is _content[_ends[i] : _ends[i + 1]]; for the slots see `ra.text.strings.look_up`.
         self._slots = np.zeros(2 * INITIAL_SYMBOLS, np.uint64)
         self._hashes, self._ends = np.empty(INITIAL_SYMBOLS, np.uint64), np.zeros(INITIAL_SYMBOLS + 1, np.int64)
         self._content = np.empty(INITIAL_SYMBOLS * ASSUMED_SYMBOL_BYTES, np.uint8)
