@@ -105,7 +105,8 @@ def spread_inner(
         return by_sizes(placement, placement.split(sizes), config, least, kept=kept)
     stored, average = np.add.reduceat(sizes, placement.tables()[0][:-1]), work.sum() / placement.partitions
     new_counts = {}
-    for bucket in np.flatnonzero(work > average * np.maximum(delta, 1)) if config.refine and average else ():
+    has_heavy_tuple = work > average * np.maximum(delta, 1)  # one that is more work than a partition should have
+    for bucket in np.flatnonzero(has_heavy_tuple) if config.refine and average else ():
         parts = count = len(placement.homes[bucket])
         max_parts = min(MAX_SUBBUCKETS, 4 * placement.partitions, stored[bucket])
         while work[bucket] / parts > config.grain * average and parts * 2 <= max_parts:

@@ -138,7 +138,7 @@ class Simulation:
         self.path.sizes, paths = self._distribute(self.path, self._births_of(1))
         arrived = np.diff(paths.bounds)
         shift, low = np.uint64(self.shift), np.uint64((1 << self.shift) - 1)
-        heads = runs.words >> shift | (runs.words & low) << shift
+        heads = runs.words >> shift | (runs.words & low) << shift  # an edge whose columns are exchanged
         order = np.lexsort((heads, np.repeat(np.arange(self.ranks), np.diff(runs.bounds))))
         made, none = np.diff(runs.bounds), np.zeros(self.ranks, np.int64)
         home = self.path.map.tables()[1].astype(np.int32)

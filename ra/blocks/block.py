@@ -106,7 +106,7 @@ def bounds_of(columns: Columns) -> Bounds:
     if not len(columns) or not columns[0].size:
         return ((0, 0),) * len(columns)
     together = as_one_array(columns, columns[0].size)
-    if together is not None and columns[0].size <= FEW:  # numpy takes less time for many
+    if together is not None and columns[0].size <= FEW:  # one call of a kernel for all columns
         return tuple(map(tuple, kernels.bounds(together).tolist()))
     return tuple((int(column.min()), int(column.max())) for column in columns)
 
@@ -383,7 +383,7 @@ def merge_blocks(blocks: list[Block], packing: Packing) -> Block:
     if len(blocks) == 1:
         return blocks[0]
     chunked_tuples = sum(block.size for block in blocks if isinstance(block, Chunked))
-    if 2 * chunked_tuples > sum(block.size for block in blocks):  # most of them: chunks save memory and time
+    if 2 * chunked_tuples > sum(block.size for block in blocks):  # most tuples are in chunks already
         chunks = (block.chunks if isinstance(block, Chunked) else chunked(block.words[0]) for block in blocks)
         return Chunked(packing, reduce(lambda left, right: union(*left, *right), chunks)).compact()
     return Block(packing, merge_all([block.words_once() for block in blocks], packing.lanes))
