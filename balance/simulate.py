@@ -117,11 +117,13 @@ class Simulation:
         return priced_record(record, self.ranks, self.machine)
 
     def _births_of(self, number: int) -> np.ndarray:
+        """Return the sorted words of the tuples born in an iteration, counted from 1; none after the last."""
         return self.births[number - 1] if number <= len(self.births) else NONE
 
     # -- counting
 
     def _slots(self, words: np.ndarray, placement: BucketMap) -> np.ndarray:
+        """Return the slot of each word key << shift | rest in a bucket map."""
         return replay.slots_of_pairs(words, self.shift, self.bucket_of_id, self.hash_of_id, placement.tables()[0])
 
     def _distribute(self, layout: Layout, words: np.ndarray) -> tuple[np.ndarray, Runs]:

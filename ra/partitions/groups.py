@@ -110,7 +110,7 @@ class PieceState:
         return sum(table.count for table in self.tables.values())
 
     @property
-    def delta(self) -> int:
+    def delta_size(self) -> int:
         return sum(table.delta_size for table in self.tables.values())
 
 
@@ -179,7 +179,7 @@ class RunGroups:
 
     def _fixpoint(self, state: PieceState, report: PieceReport) -> list[PieceState]:
         """Run steps until the fixpoint and return []. If the piece becomes too large, stop and return its two halves."""
-        while state.delta and (self.steps is None or state.step < self.steps):
+        while state.delta_size and (self.steps is None or state.step < self.steps):
             halves = split_piece(state, self.homes) if state.size > MAX_PIECE_TUPLES else []
             halves = halves or self._step(state, report)
             if halves:
@@ -187,7 +187,7 @@ class RunGroups:
             state.step += 1
             if state.step == report.births.size:  # full: double its room
                 report.births = np.append(report.births, np.zeros(state.step, np.int64))
-            report.births[state.step] += state.delta
+            report.births[state.step] += state.delta_size
         return []
 
     def _step(self, state: PieceState, report: PieceReport) -> list[PieceState]:

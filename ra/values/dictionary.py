@@ -162,6 +162,7 @@ class Segment:
 
     @classmethod
     def of(cls, content, hashes: np.ndarray) -> "Segment":
+        """Make a segment of content, and the hash of each piece of it in the order of positions."""
         order = np.argsort(hashes)
         return cls(content, hashes.take(order), order)
 

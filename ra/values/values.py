@@ -273,6 +273,7 @@ class Snapshot:
 
     @classmethod
     def of(cls, lexicon: Dictionary, directory: str) -> "Snapshot":
+        """Write the segments of a lexicon into a directory, unless they are there, and return the snapshot."""
         return cls(lexicon.base, lexicon.dense, tuple(s.save(lexicon.form, directory) for s in lexicon.segments))
 
     def open(self, form: Form) -> Dictionary:
