@@ -69,6 +69,7 @@ class Machine:
         received, sent, size = (np.asarray(phase[key], np.float64) for key in ("received", "sent", "bytes"))
         if phase["phase"] in HEAD_PHASES:
             return self.join(received, np.asarray(phase.get("joined", sent)), sent)
+        # If the record does not say how many tuples arrived, as many are assumed on each rank.
         arrived = np.asarray(phase.get("arrived", received if phase["phase"] == "all-to-all" else np.ones(ranks)), np.float64)
         incoming = arrived * (size.sum() / max(arrived.sum(), 1.0))  # all tuples of a phase take about as many bytes
         exchange = self.exchange(size, incoming, np.asarray(phase.get("messages", 0)), ranks)

@@ -7,15 +7,20 @@ excess, puts the heaviest part on the lightest partition, and acts when that pay
 work of the whole run: tree pointing up, height 20, 13.8 → 1.14, RMAT scale 16 1.10 (`python -m bench.paper --only policies`).
 """
 
+from collections.abc import Container
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.policy import to_consolidate, to_refine
 
+if TYPE_CHECKING:
+    from semi_naive.config import Config
+
 MAX_SUBBUCKETS = 4096  # of a bucket: with more, a table of them costs more than the imbalance
+MIN_RELIEVED_LOAD = 0.9  # of the average: a heavy partition is not relieved of so much that less would remain
 UNSPLITTABLE = 0.75  # fraction of a bucket in one subbucket from which its tuples probably agree in the hashed column
 
 
@@ -34,7 +39,7 @@ class MapChange:
         return found
 
 
-def expected(fresh, home, received, born) -> np.ndarray:
+def expected(fresh: np.ndarray, home: np.ndarray, received: np.ndarray, born: np.ndarray) -> np.ndarray:
     """Return the expected work of the next iteration in each slot: its delta tuples (`fresh`), and the heads that arrive there.
     Compared pairs do not count. home: the partition of each slot; received, born: the heads that arrived on each partition in
     the last iteration, and those that were new. Their ratio is assumed again.
@@ -46,7 +51,10 @@ def expected(fresh, home, received, born) -> np.ndarray:
     return fresh * (1 + ratio[home])
 
 
-def plan_map_change(placement: BucketMap, sizes, work, config, least: int, splits=True, carried=None) -> MapChange | None:
+def plan_map_change(
+    placement: BucketMap, sizes: np.ndarray, work: np.ndarray, config: "Config", least: int, splits: bool = True,
+    carried: np.ndarray | None = None,
+) -> MapChange | None:  # fmt: skip
     """Plan the changes of a bucket map by the settings of a `semi_naive.Config`; None for no change.
 
     sizes, work: stored tuples and expected work of each slot. least: the tuples that must be gained for a job to pay. splits:
@@ -60,7 +68,9 @@ def plan_map_change(placement: BucketMap, sizes, work, config, least: int, split
     return _Plan(placement, sizes, work, config, carried).change(least, splits)
 
 
-def by_sizes(placement: BucketMap, sizes: list[list[int]], config, least: int, splits=True, kept=()) -> MapChange | None:
+def by_sizes(
+    placement: BucketMap, sizes: list[list[int]], config: "Config", least: int, splits: bool = True, kept: Container[int] = ()
+) -> MapChange | None:
     """Plan a change of a bucket map by the rules of *Load-balancing Parallel Relational Algebra*, section 3.2; None for no
     change. sizes: the tuples in each subbucket of each bucket; least: the least size of a subbucket that is split; kept: the
     buckets that must not change."""
@@ -77,7 +87,10 @@ def by_sizes(placement: BucketMap, sizes: list[list[int]], config, least: int, s
     return MapChange(placement.resize(refine | consolidate), {kind: found for kind, found in kinds.items() if found})
 
 
-def spread_inner(placement: BucketMap, sizes, work, delta, config, least: int, kept=()) -> MapChange | None:
+def spread_inner(
+    placement: BucketMap, sizes: np.ndarray, work: np.ndarray, delta: np.ndarray, config: "Config", least: int,
+    kept: Container[int] = (),
+) -> MapChange | None:  # fmt: skip
     """Plan a change of the inner relation, with which the delta is joined; None for no change.
 
     sizes: the stored tuples of each slot.
@@ -92,7 +105,8 @@ def spread_inner(placement: BucketMap, sizes, work, delta, config, least: int, k
         return by_sizes(placement, placement.split(sizes), config, least, kept=kept)
     stored, average = np.add.reduceat(sizes, placement.tables()[0][:-1]), work.sum() / placement.partitions
     new_counts = {}
-    for bucket in np.flatnonzero(work > average * np.maximum(delta, 1)) if config.refine and average else ():
+    has_heavy_tuple = work > average * np.maximum(delta, 1)  # one that is more work than a partition should have
+    for bucket in np.flatnonzero(has_heavy_tuple) if config.refine and average else ():
         parts = count = len(placement.homes[bucket])
         max_parts = min(MAX_SUBBUCKETS, 4 * placement.partitions, stored[bucket])
         while work[bucket] / parts > config.grain * average and parts * 2 <= max_parts:
@@ -163,19 +177,20 @@ class _Plan:
         for new in range(count, parts):
             old = new % count
             self.loose.append(_LooseSubbucket(work[old] * share, sizes[old] * share, bucket, new, homes[old]))
-        self.homes[bucket] += [-1] * (parts - count)
+        self.homes[bucket] += [-1] * (parts - count)  # until `_place`
 
     def _relieve(self, partition: int) -> None:
-        """Take subbuckets off a partition that is too heavy, first those with the fewest tuples for their work."""
+        """Take subbuckets off a partition that is too heavy, first those with the fewest tuples for their work. They become
+        loose: see `_place`."""
         candidates = []
         for slot in np.flatnonzero((self.home == partition) & (self.work > 0)):
             bucket = int(np.searchsorted(self.first, slot, side="right")) - 1
-            share = (self.first[bucket + 1] - self.first[bucket]) / len(self.homes[bucket])
+            share = (self.first[bucket + 1] - self.first[bucket]) / len(self.homes[bucket])  # that `_split` has left it
             subbucket = int(slot - self.first[bucket])
             candidates.append(_LooseSubbucket(self.work[slot] * share, self.sizes[slot] * share, bucket, subbucket, partition))
         for part in sorted(candidates, key=lambda part: part.tuples / part.work):
             rest = self.load[partition] - part.work
-            if self.load[partition] > self.tolerance * self.average and rest >= 0.9 * self.average:
+            if self.load[partition] > self.tolerance * self.average and rest >= MIN_RELIEVED_LOAD * self.average:
                 self.load[partition] = rest
                 self.loose.append(part)
 

@@ -59,8 +59,9 @@ def check_record(record: dict, ranks: int) -> None:
 
 @dataclass
 class Replay:
-    """One replay. map: a bucket map with the recorded numbers of subbuckets; sizes, delta: for each slot its tuples, and those
-    born last; peak: the most tuples that each rank had; done: the number of the last replayed iteration.
+    """One replay. map: a bucket map with the recorded numbers of subbuckets; resized: the mask (buckets,) of those that the
+    current iteration resized; sizes, delta: for each slot its tuples, and those born last; peak: the most tuples that each
+    rank had; done: the number of the last replayed iteration.
     """
 
     record: dict
@@ -76,7 +77,7 @@ class Replay:
         self.sizes: np.ndarray = np.zeros(buckets)
         self.delta: np.ndarray = np.zeros(buckets)
         self.peak = np.zeros(self.ranks)
-        self.done = 0
+        self.resized, self.done = np.zeros(buckets, np.bool_), 0
         known = {key: self.record[key] for key in ("rule", "relations", "config", "input") if key in self.record}
         self.trace = Trace(plan="simulated", reason="replayed from a record", ranks=self.ranks, **known)
 
@@ -86,10 +87,9 @@ class Replay:
             self._resize(entry)
             self._iterate(entry)
         for number, event in enumerate(self.record.get("events", [])):
-            told = {key: value for key, value in event.items() if key not in RECORDED_MACHINE_FIELDS} | self.replayed_facts.get(
-                number, {}
-            )
-            self.trace.event(told.pop("event"), told.pop("iteration"), **told)
+            kept = {key: value for key, value in event.items() if key not in RECORDED_MACHINE_FIELDS}
+            facts = kept | self.replayed_facts.get(number, {})
+            self.trace.event(facts.pop("event"), facts.pop("iteration"), **facts)
         result = self.record.get("result", {}) | {"disk_bytes": 0, "peak_tuples": np.rint(self.peak).astype(np.int64)}
         return self.trace.finish(**result) | {"seconds": self.seconds}
 
@@ -101,7 +101,7 @@ class Replay:
         if not changes:
             return
         old, self.map = self.map, self.map.resize(changes)
-        source, target, share = flows(old.subbuckets, self.map.subbuckets)
+        source, target, share = flows(old.subbuckets, self.map.subbuckets)  # slots before and after
         tuples, loads = self.sizes[source] * share, self._by_rank(self.sizes, old)
         self.sizes, self.delta = (np.bincount(target, slots[source] * share) for slots in (self.sizes, self.delta))
         source_rank, target_rank = old.tables()[1][source], self.map.tables()[1][target]

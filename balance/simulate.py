@@ -18,7 +18,7 @@ from semi_naive.balance import replay
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import bucket_of, mix
 from semi_naive.balance.machine import Machine
-from semi_naive.balance.placement import expected, plan_map_change, spread_inner
+from semi_naive.balance.placement import MapChange, expected, plan_map_change, spread_inner
 from semi_naive.balance.pricing import priced_record
 from semi_naive.balance.trace import Trace, balance_of, record_change
 from semi_naive.config import Config
@@ -26,6 +26,7 @@ from semi_naive.config import Config
 # heads that the engine's join makes before it encodes and sends them (`ra.rules.steps.MAX_BATCH_BINDINGS`)
 BATCH_HEADS = 1 << 18
 THREADS = os.cpu_count() or 1
+RANK_TUPLES = 16  # counted for each rank on top of its delta when ranks are divided among threads, as each takes some time
 NONE = np.empty(0, np.uint64)
 
 
@@ -87,15 +88,16 @@ class Simulation:
 
     def __post_init__(self):
         """Distribute the buckets of path and of the inner relation over the ranks."""
-        self.shift = max(1, (self.domain - 1).bit_length())
+        self.shift = max(1, (self.domain - 1).bit_length())  # the bits of an id
         ids = np.arange(self.domain, dtype=np.uint64)
         self.buckets = self.config.buckets_on(self.ranks)
         self.bucket_of_id = bucket_of(ids, np.uint64(self.buckets)).astype(np.int32)
+        # The number of edges with each key: the pairs that a delta tuple makes.
         self.degrees = np.bincount((self.edges >> np.uint64(self.shift)).astype(np.int64), minlength=self.domain)
-        self.hash_of_id = (mix(ids) >> np.uint64(32)).astype(np.uint32)
+        self.hash_of_id = (mix(ids) >> np.uint64(32)).astype(np.uint32)  # its upper half, which selects a subbucket
         dealt = BucketMap.deal(self.buckets, self.ranks)
         self.path, self.inner = (Layout(dealt, np.zeros(self.buckets, np.int64)) for _ in range(2))
-        self.copies: dict[int, frozenset[int]] = {}
+        self.copies: dict[int, frozenset[int]] = {}  # for each copied inner bucket, the ranks that have all of it
         self.routes: tuple = ()  # the last routes computed, and their inputs
         self.runs = np.zeros(0, np.int32)  # for each word of the delta, the number of its run on its rank
         self.inner_runs: list[Runs] = []  # the inner relation: one run on each rank, in the order of arrival
@@ -115,11 +117,13 @@ class Simulation:
         return priced_record(record, self.ranks, self.machine)
 
     def _births_of(self, number: int) -> np.ndarray:
+        """Return the sorted words of the tuples born in an iteration, counted from 1; none after the last."""
         return self.births[number - 1] if number <= len(self.births) else NONE
 
     # -- counting
 
     def _slots(self, words: np.ndarray, placement: BucketMap) -> np.ndarray:
+        """Return the slot of each word key << shift | rest in a bucket map."""
         return replay.slots_of_pairs(words, self.shift, self.bucket_of_id, self.hash_of_id, placement.tables()[0])
 
     def _distribute(self, layout: Layout, words: np.ndarray) -> tuple[np.ndarray, Runs]:
@@ -136,12 +140,14 @@ class Simulation:
         self.path.sizes, paths = self._distribute(self.path, self._births_of(1))
         arrived = np.diff(paths.bounds)
         shift, low = np.uint64(self.shift), np.uint64((1 << self.shift) - 1)
-        heads = runs.words >> shift | (runs.words & low) << shift
+        heads = runs.words >> shift | (runs.words & low) << shift  # an edge whose columns are exchanged
         order = np.lexsort((heads, np.repeat(np.arange(self.ranks), np.diff(runs.bounds))))
         made, none = np.diff(runs.bounds), np.zeros(self.ranks, np.int64)
         home = self.path.map.tables()[1].astype(np.int32)
-        sent = runs.bounds, heads[order], self.shift, self._slots(heads[order], self.path.map), np.arange(home.size + 1), home
-        _, size, messages, _ = replay.count_shuffle(*sent, self.ranks)
+        slots, one_rank_each = self._slots(heads[order], self.path.map), np.arange(home.size + 1)
+        _, size, messages, _ = replay.count_shuffle(
+            runs.bounds, heads[order], self.shift, slots, one_rank_each, home, self.ranks
+        )
         join = self._phase(0, "join", none, made, size, joined=none)
         shuffle = self._phase(0, "all-to-all", arrived, made, size, messages=messages)
         self._record_iteration(1, 0, made.sum(), [join, shuffle, self._insert_phase(0, arrived, arrived)])
@@ -158,6 +164,7 @@ class Simulation:
             if moving and inner == 0:
                 phases.append(self._phase(inner, "intra-bucket", **moving))
             before = cursor.copy()
+            # Without marks, which take longer: one inner iteration is usually the only one, and then makes all of `born`.
             sums, arrived, _ = self._join(outer, cursor, threshold, NONE, np.empty(0, np.int32), 0)
             if cursor.left and inner == 0:
                 marked = np.zeros(born.size, np.int32)
@@ -177,7 +184,7 @@ class Simulation:
         self.path.sizes = self.path.sizes + self._distribute(self.path, born)[0]
         self._record_iteration(number + 1, delta.size, born.size, phases)
 
-    def _intra_bucket(self, delta: np.ndarray):
+    def _intra_bucket(self, delta: np.ndarray) -> tuple[Deltas, dict | None]:
         """Return (delta on the ranks that join it, counts of the intra-bucket shuffle that sends it there, or None)."""
         slot, (_, home) = self._slots(delta, self.path.map), self.path.map.tables()
         route, target = self._routes()
@@ -214,11 +221,13 @@ class Simulation:
         return self.routes[1]
 
     def _join(self, outer: "Deltas", cursor: "_Cursor", threshold: int, born: np.ndarray, marked: np.ndarray, mark: int):
-        """Run the local joins of all ranks on every core. Return (sums, arrived, fresh): see `balance.replay.join_on_ranks`."""
+        """Run the local joins of all ranks on every core, and move the cursor on. Return (sums, arrived, fresh): see
+        `balance.replay.join_on_ranks`. born: the words born in the outer iteration; marked: for each of them the inner
+        iteration that makes it, from 1 (0: not known yet), or empty, to mark none; mark: the number of this one."""
         rank_runs, begin, end, words = self._nonempty_inner_runs()
         first, home = self.path.map.tables()
-        weights = np.cumsum(np.diff(outer.bounds) + 16)
-        threads = 1 if marked.size else THREADS
+        weights = np.cumsum(np.diff(outer.bounds) + RANK_TUPLES)
+        threads = 1 if marked.size else THREADS  # all ranks share the marks, which have no lock
         inner_cuts = np.searchsorted(weights, np.linspace(0, weights[-1], 4 * threads + 1)[1:-1])
         cuts = np.concatenate(([0], inner_cuts, [self.ranks]))
         sums = np.zeros((self.ranks, 4), np.int64)
@@ -283,8 +292,8 @@ class Simulation:
         joined_at_home = np.repeat(self.inner.map.subbuckets == 1, self.path.map.subbuckets) & np.array(with_inner)
         return expected(np.bincount(slot, minlength=home.size), home, received, born) + np.where(joined_at_home, pairs, 0)
 
-    def _rehome(self, number: int, layout: Layout, name: str, change) -> None:
-        """Give a relation, "path" or "edge", its new bucket map, and count the tuples that move. change: may be None."""
+    def _rehome(self, number: int, layout: Layout, name: str, change: MapChange | None) -> None:
+        """Give a relation, "path" or "edge", its new bucket map, if any, and count the tuples that move."""
         if change is None:
             return
         old, before, loads = layout.map, layout.map.split(layout.sizes), layout.map.loads(layout.sizes)

@@ -39,8 +39,10 @@ A join of many relations by itself has another (`balance.joins`); its plan is "m
 
 import json
 import time
+from collections.abc import Callable
 from operator import attrgetter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -48,6 +50,10 @@ from semi_naive.balance.joins import checked_join, is_join
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.balance.record import checked
 from semi_naive.host.files import replacing
+
+if TYPE_CHECKING:
+    from semi_naive.balance.bucket_map import BucketMap
+    from semi_naive.balance.placement import MapChange
 
 VERSION = 1
 AGAIN = "record the run again with --trace"
@@ -87,7 +93,7 @@ class Trace:
         return self.record
 
 
-def record_groups(trace: Trace, births, loads: list, groups: list, seconds: list) -> None:
+def record_groups(trace: Trace, births: np.ndarray, loads: list[int], groups: list[int], seconds: list[float]) -> None:
     """Record one outer iteration of many steps by the decomposed plan. births: tuples born in each step; loads, groups,
     seconds: by task, the tuples made, the number of groups and the time. If they are empty, zeros are recorded."""
     births = births if births.size else np.zeros(1, np.int64)
@@ -115,7 +121,7 @@ def phases_of(inner: int, reports: list, arrivals: list, partitions: int) -> lis
         shuffle["arrived"] = _facts(makers + reports_by_phase["join"], "arrived", partitions)
         joined = _facts(makers, "joined", partitions)
         shuffle |= {"joined": joined} if any(joined) else {}
-    inserts = phases.pop("insert")
+    inserts = phases.pop("insert")  # every inner iteration has one; it becomes the last phase
     if any(inserts["bytes"]):  # new tuples were sent to further indexes
         inserts["messages"] = by_partition(reports_by_phase["insert"], attrgetter("messages"), partitions)
         inserts["arrived"] = _facts(reports_by_phase["insert"], "arrived", partitions)
@@ -136,8 +142,8 @@ def _facts(reports: list, fact: str, partitions: int) -> list:
     return by_partition(reports, lambda report: report.facts.get(fact, 0), partitions)
 
 
-def by_partition(reports: list, figure, partitions: int) -> list:
-    """Return the sum of a figure of reports for each partition."""
+def by_partition(reports: list, figure: Callable, partitions: int) -> list:
+    """Return for each partition the sum of a figure, a function of a report."""
     sums = [0] * partitions
     for report in reports:
         sums[report.partition] += figure(report)
@@ -157,9 +163,9 @@ def _all_to_all(inner: int, makers: list, arrivals: list, partitions: int) -> di
     return {"inner": inner, "phase": "all-to-all", "received": received, **sent, "seconds": seconds}
 
 
-def balance_of(placement, sizes) -> dict:
+def balance_of(placement: "BucketMap", sizes: np.ndarray) -> dict:
     """Return the entries of an iteration about balance: the sizes of all subbuckets, the partitions' loads, and the ratios of
-    imbalance. placement: a `BucketMap`; sizes: the tuples in each slot."""
+    imbalance. sizes: the tuples in each slot."""
     loads, split = placement.loads(sizes), placement.split(sizes)
     buckets = imbalance_ratio([sum(subbuckets) for subbuckets in split])
     ratios = {"partitions": imbalance_ratio(loads), "buckets": buckets, "subbuckets": imbalance_ratio(sizes)}
@@ -177,9 +183,11 @@ def moved(record: dict) -> int:
     return sum(event.get("moved", 0) + event.get("copied", 0) for event in record["events"])
 
 
-def record_change(trace: Trace, change, iteration: int, before: list, after: list, facts: dict) -> None:
-    """Record one event for each kind of a `balance.placement.MapChange`. before, after: the subbuckets' sizes of every bucket;
-    facts: further entries. Of these, only the first event has more than the relation and the index."""
+def record_change(
+    trace: Trace, change: "MapChange", iteration: int, before: list[list[int]], after: list[list[int]], facts: dict
+) -> None:
+    """Record one event for each kind of a change of a map. before, after: the subbuckets' sizes of every bucket; facts: further
+    entries. Of these, only the first event has more than the relation and the index."""
     for kind, buckets in change.kinds.items():
         resized = [{"bucket": b, "before": before[b], "after": after[b]} for b in buckets]
         trace.event(kind, iteration, **facts, buckets=resized)

@@ -106,7 +106,7 @@ class Call:
     """
 
     op: str
-    args: tuple
+    args: tuple  # terms
     kind: Kind
     function: Callable | None = field(default=None, compare=False, repr=False)
 
@@ -157,7 +157,7 @@ Term = Var | Wild | Const | Call | Pack | Autoinc
 
 @node
 class Atom:
-    """An atom: matches the tuples of a relation that agree with some terms."""
+    """An atom: matches the tuples of a relation that agree with some terms, one for each attribute (`args`)."""
 
     relation: str
     args: tuple
@@ -198,7 +198,7 @@ class Compare:
 
 @node
 class Test:
-    """A test of two symbols, pattern first, perhaps negated. op: match or contains."""
+    """A test of two symbols (`args`, terms), pattern first, perhaps negated. op: match or contains."""
 
     op: str
     args: tuple
@@ -245,7 +245,7 @@ class Aggregate:
     result: Var
     op: str
     target: Term | None
-    body: tuple
+    body: tuple  # literals
     init: Term | None = None
     function: Any = field(default=None, compare=False, repr=False)
 
@@ -264,7 +264,7 @@ Literal = Atom | Not | Compare | Test | Truth | Range | Aggregate
 
 @node
 class Rule:
-    """A rule head :- body. A fact has an empty body.
+    """A rule head :- body. The body is a tuple of literals; that of a fact is empty.
 
     plan: the order of the positive atoms for each delta version, both numbered from 0, from the directive .plan.
     join: "multiway" or "binary", from the directive .join; "" without one.
@@ -372,7 +372,7 @@ class Relation:
 
 @node
 class FileDirective:
-    """A directive of a relation. kind: input, output, printsize or limitsize."""
+    """A directive of a relation. kind: input, output, printsize or limitsize; parameters: their texts by name."""
 
     kind: str
     relation: str

@@ -43,11 +43,12 @@ def _compiled(given: tuple[Field, ...]) -> dict[str, Callable]:
         (keyword_only if each.kw_only else positional).append(f"{name}=default_{name}" if has_default else name)
         value = f"make_{name}() if {name} is missing else {name}" if has_factory else name
         assignments.append(f"put(self, {name!r}, {value})")
+    separator = ["*"] if keyword_only else []
     compared = [each.name for each in given if each.compare]
     own, others = (f"({''.join(f'{node}.{name}, ' for name in compared)})" for node in ("self", "other"))
     exec(
         f"""
-def __init__({", ".join([*positional, *["*"][: len(keyword_only)], *keyword_only])}):
+def __init__({", ".join([*positional, *separator, *keyword_only])}):
     {"; ".join(assignments) or "pass"}
 def __eq__(self, other):
     return {own} == {others} if other.__class__ is self.__class__ else NotImplemented

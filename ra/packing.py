@@ -113,7 +113,7 @@ def widen(left: Bounds, right: Bounds) -> Bounds:
 def _fields(bounds: Bounds) -> tuple[Field, ...]:
     """Return the field of each column, given its (minimum, maximum)."""
     widths = [(high - low).bit_length() for low, high in bounds]
-    lanes, used = [], [0]
+    lanes, used = [], [0]  # of each column its lane and the bits used up to it; of each lane the bits used
     for width in widths:
         if used[-1] + width > 64:
             used.append(0)

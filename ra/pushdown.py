@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from semi_naive.ra.ir import Compare, Const, Kind, Relation, Var
+
+if TYPE_CHECKING:
+    from semi_naive.ra.values.values import Lookups
 
 
 class Condition(NamedTuple):
@@ -21,6 +24,7 @@ class Condition(NamedTuple):
         constant."""
         kinds = (str,) if self.constant.kind == Kind.SYMBOL else (int, float)
         value = self.constant.value
+        # The last two tests are for NaN, which differs from itself.
         if not isinstance(least, kinds) or not isinstance(greatest, kinds) or least != least or greatest != greatest:
             return True
         return {
@@ -54,7 +58,7 @@ class Pushdown:
 
         return not self.rows or any(all(map(may_hold, conditions)) for conditions in self.rows)
 
-    def matching(self, columns: np.ndarray, values) -> np.ndarray:
+    def matching(self, columns: np.ndarray, values: "Lookups | None") -> np.ndarray:
         """Return the needed rows of columns (attributes that are read, n). values: the symbols and records of the run; None in
         a task, where symbols have no ids yet: then conditions on symbols are assumed to hold."""
         if not self.rows or not columns.shape[1]:
@@ -66,7 +70,7 @@ class Pushdown:
             return columns
         return np.array([column[needed] for column in columns])  # columns[:, needed] takes twice the time: it is transposed
 
-    def _holds(self, condition: Condition, columns: np.ndarray, values) -> np.ndarray:
+    def _holds(self, condition: Condition, columns: np.ndarray, values: "Lookups | None") -> np.ndarray:
         """Return a mask (n,) of the rows for which a condition holds."""
         from semi_naive.ra.expressions.terms import holds  # planning does not need it
 

@@ -117,7 +117,7 @@ def _merge(left, right, out):
 def merge(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Return the union of two sorted arrays, sorted. numpy allocates the memory in large pages, which a kernel would not: 70 ms
     instead of 130 ms for 21 M words."""
-    if left.size and right.size and left[-1] < right[0]:
+    if left.size and right.size and left[-1] < right[0]:  # the ranges do not overlap
         return np.concatenate((left, right))
     out = np.empty(left.size + right.size, np.uint64)
     return out[: _merge(left, right, out)]

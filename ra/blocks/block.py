@@ -12,7 +12,7 @@ import numpy as np
 
 from semi_naive.ra import words as single
 from semi_naive.ra.blocks import kernels
-from semi_naive.ra.blocks.kernels import FEW, Columns, few, kernel_ready
+from semi_naive.ra.blocks.kernels import FEW, Columns, as_one_array, kernel_ready
 from semi_naive.ra.cached import ProcessLocal, cached
 from semi_naive.ra.chunks import Chunks, chunked, field_of, minus, minus_words, size_of, union, words_at, words_of
 from semi_naive.ra.joins.unions import ROW, cells_of
@@ -25,6 +25,8 @@ SPARSE_READ = 8  # if at most one word in 8 is read, these words are computed fr
 TUPLES_PER_SEARCH = 512  # tuples indexed in a directory in the time of one search by bisection
 TUPLES_PER_ENTRY = 4  # tuples indexed in a directory in the time of one more directory entry
 MIN_TUPLES_PER_CHUNK = 2  # on average; with fewer, words take less memory than chunks
+
+Directory = tuple[np.uint64, int, np.ndarray]  # (base, coarse, starts): see `kernels.directory`
 
 
 def roomy(bounds: Bounds) -> Packing:
@@ -91,7 +93,7 @@ def pack_columns(columns: Columns, packing: Packing, size: int) -> np.ndarray:
     """Return the words (lanes, size) of tuples given as columns: all columns of the packing, or the first ones, as a search
     key; the other fields are 0."""
     words = np.zeros((packing.lanes, size), np.uint64)
-    if (together := few(columns, size)) is not None:
+    if (together := as_one_array(columns, size)) is not None:
         kernels.pack_fields(words, together, packing.layout)
         return words
     for number, column in enumerate(columns[: packing.arity]):
@@ -103,8 +105,8 @@ def bounds_of(columns: Columns) -> Bounds:
     """Return the least and the greatest value of each column; (0, 0) for an empty column."""
     if not len(columns) or not columns[0].size:
         return ((0, 0),) * len(columns)
-    together = few(columns, columns[0].size)
-    if together is not None and columns[0].size <= FEW:
+    together = as_one_array(columns, columns[0].size)
+    if together is not None and columns[0].size <= FEW:  # one call of a kernel for all columns
         return tuple(map(tuple, kernels.bounds(together).tolist()))
     return tuple((int(column.min()), int(column.max())) for column in columns)
 
@@ -115,19 +117,24 @@ class Block:
 
     packing: Packing
     words: np.ndarray
-    _directories: dict = field(default_factory=dict, repr=False)
+    _directories: dict[int, Directory] = field(default_factory=dict, repr=False)
     searched_keys = 0  # by bisection, without a directory, so far
 
     @classmethod
     def of(cls, columns: Columns, size: int, packing: Packing | None = None) -> "Block":
         """Make a block of columns (size,), in any order of rows, duplicates allowed. Takes 20 ns a tuple of one word."""
-        columns = columns if (together := few(columns, size)) is None else together
+        columns = columns if (together := as_one_array(columns, size)) is None else together
         packing = packing or roomy(bounds_of(columns))
         return cls(packing, sort_unique(pack_columns(columns, packing, size), over=True))
 
     @property
     def size(self) -> int:
         return self.words.shape[1]
+
+    @property
+    def has_words(self) -> bool:
+        """True unless the words are still to be computed, in a subclass that does so on first use."""
+        return "words" in vars(self)
 
     def words_once(self) -> np.ndarray:
         """Return the words (lanes, n) for a single use. A subclass that computes them does not cache them."""
@@ -139,7 +146,7 @@ class Block:
         return chunked(np.ascontiguousarray(self.words[0]))
 
     @cached
-    def rows(self) -> tuple:
+    def rows(self) -> tuple[Directory, int]:
         """(The directory of the chunks by the first column, `cells`), for joins of pairs in words first << 32 | second."""
         return _directory(self.chunks[0], ROW), self.cells
 
@@ -172,7 +179,10 @@ class Block:
     def nbytes(self) -> int:
         """The bytes of the arrays computed so far: words (also if mapped from a file), chunks and directories."""
         computed = vars(self)
-        arrays = [*computed.get("chunks", ()), *computed.get("present", ())[:1]]
+        arrays = list(computed.get("chunks", ()))
+        if "present" in computed:
+            bitmap, *_ = computed["present"]
+            arrays.append(bitmap)
         if self.has_words:
             arrays.append(computed["words"])
         directories = list(self._directories.values())  # copied at once: another thread may add one
@@ -220,8 +230,8 @@ class Block:
         """Return another block of the same packing without the tuples of this one. Subclasses override this half of
         `without`."""
         if isinstance(block, Chunked):
-            subtract = isinstance(self, Chunked)
-            rest = minus(*block.chunks, *self.chunks) if subtract else minus_words(*block.chunks, self.words[0])
+            both = isinstance(self, Chunked)
+            rest = minus(*block.chunks, *self.chunks) if both else minus_words(*block.chunks, self.words[0])
             return Chunked(self.packing, rest).compact()
         if isinstance(self, Chunked):
             return Chunked(self.packing, minus(*chunked(block.words[0]), *self.chunks)).compact()
@@ -242,7 +252,7 @@ class Block:
         within, prefix = _within_bounds(keys, self.packing, size), pack_columns(keys, self.packing, size)
         last = self.packing.fields[len(keys) - 1]
         if last.lane == 0:  # also if there are more lanes: the first one is in ascending order
-            rest = last.shift
+            rest = last.shift  # the bits of a word that are not of the key; 64 if the key columns have no bits
             if rest < 64 and rest not in self._directories and self._directory_costs_more(rest, size):
                 return self._ranges_of_few(prefix[0], rest, within)
             if rest < 64:
@@ -276,9 +286,9 @@ class Block:
             masks[layout_field.lane] |= ((1 << layout_field.bits) - 1) << layout_field.shift
         return np.array(masks, np.uint64)
 
-    def directory(self, rest: int) -> tuple[np.uint64, int, np.ndarray]:
-        """Return the directory (base, coarse, starts) of the words by all but the lowest `rest` bits (see `kernels.directory`).
-        Computed on first use; takes 16 bytes a tuple at most."""
+    def directory(self, rest: int) -> Directory:
+        """Return the directory of the words by all but the lowest `rest` bits. Computed on first use; takes 16 bytes a tuple at
+        most."""
         if rest not in self._directories:
             self._directories[rest] = _directory(self.words[0], rest)
         return self._directories[rest]
@@ -289,11 +299,12 @@ class Block:
         - least) >> within is set. Takes at most 8 bytes a tuple."""
         column = self.column(0)
         least, greatest = int(column[0]), int(column[-1])
+        # So many values share a bit, 2 ** within, that there are at most WORD_BITS bits a tuple.
         within = max(0, (greatest - least).bit_length() - (WORD_BITS * self.size).bit_length())
         cells = ((greatest - least) >> within) + 1
         return kernels.presence_bits(column, least, within, cells), least, within, cells
 
-    def by_first(self) -> tuple[tuple, int]:
+    def by_first(self) -> tuple[Directory, int]:
         """Return (the directory by the first column, the greatest value of the second column), for pairs in words first << 32 |
         second."""
         return self.directory(32), self._greatest_second
@@ -305,7 +316,7 @@ class Block:
 
 def _within_bounds(keys: Columns, packing: Packing, size: int) -> np.ndarray:
     """Return a mask (size,) of the keys that are within the bounds of a packing's first columns."""
-    if (together := few(keys, size)) is not None:
+    if (together := as_one_array(keys, size)) is not None:
         return kernels.mark_within_bounds(together, packing.layout)
     within = np.ones(size, np.bool_)
     for number, column in enumerate(keys):
@@ -356,13 +367,12 @@ def _directory_layout(words: np.ndarray, rest: int) -> tuple[int, int, int]:
     `kernels.directory`."""
     base = int(words[0]) >> rest
     span = (int(words[-1]) >> rest) - base
-    coarse = max(0, span.bit_length() - (2 * words.size + 64).bit_length())
+    coarse = max(0, span.bit_length() - (2 * words.size + 64).bit_length())  # about two entries a word at most
     return base, coarse, (span >> coarse) + 1
 
 
-def _directory(words: np.ndarray, rest: int) -> tuple[np.uint64, int, np.ndarray]:
-    """Return the directory (base, coarse, starts) of sorted words; see `kernels.directory`. rest: the number of low bits of a
-    word that are not part of the key."""
+def _directory(words: np.ndarray, rest: int) -> Directory:
+    """Return the directory of sorted words. rest: the number of low bits of a word that are not part of the key."""
     base, coarse, entries = _directory_layout(words, rest)
     return np.uint64(base), coarse, kernels.directory(words, rest, np.uint64(base), coarse, entries)
 
@@ -378,7 +388,7 @@ def merge_blocks(blocks: list[Block], packing: Packing) -> Block:
     if len(blocks) == 1:
         return blocks[0]
     chunked_tuples = sum(block.size for block in blocks if isinstance(block, Chunked))
-    if 2 * chunked_tuples > sum(block.size for block in blocks):
+    if 2 * chunked_tuples > sum(block.size for block in blocks):  # most tuples are in chunks already
         chunks = (block.chunks if isinstance(block, Chunked) else chunked(block.words[0]) for block in blocks)
         return Chunked(packing, reduce(lambda left, right: union(*left, *right), chunks)).compact()
     return Block(packing, merge_all([block.words_once() for block in blocks], packing.lanes))
@@ -421,7 +431,7 @@ def group_begins(block: Block, keys: int) -> np.ndarray:
     is_first = np.zeros(block.size, np.bool_)
     is_first[:1] = True
     last = block.packing.fields[keys - 1] if keys else None
-    if last and last.lane == 0 and (shift := last.shift) < 64:
+    if last and last.lane == 0 and (shift := last.shift) < 64:  # the columns are the high bits of the first word
         prefixes = block.words[0] >> np.uint64(shift)
         is_first[1:] = prefixes[1:] != prefixes[:-1]
         return np.flatnonzero(is_first)

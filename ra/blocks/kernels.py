@@ -37,7 +37,7 @@ def kernel_ready(column: np.ndarray) -> np.ndarray:
     return np.require(column, INT64, ["C", "W"])
 
 
-def few(columns: Columns, size: int) -> np.ndarray | None:
+def as_one_array(columns: Columns, size: int) -> np.ndarray | None:
     """Return the columns as one array (k, n) if copying them takes less time than a call for each, else None."""
     if isinstance(columns, np.ndarray):
         return columns

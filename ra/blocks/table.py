@@ -9,7 +9,7 @@ import copy
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -19,9 +19,10 @@ from semi_naive.ra.packing import Bounds, Packing, widen
 
 MAX_BLOCKS = 6  # of a part; more are merged
 NO_LOCK = nullcontext()  # for a table that only one thread uses
+TableLike = TypeVar("TableLike", bound="Table")
 
 
-def snapshot(table):
+def snapshot(table: TableLike) -> TableLike:
     """Return a copy of a table that may then change independently. Blocks are immutable, so the copy shares them."""
     other = copy.copy(table)
     vars(other).update({name: value.copy() for name, value in vars(table).items() if isinstance(value, dict | list)})
@@ -183,7 +184,7 @@ class Table:
             self._make_room(bounds)
 
     def add(self, block: Block, lock=NO_LOCK) -> int:
-        """Add tuples that `fresh` returned to `new`, except for tuples that another thread has added meanwhile, and return the
+        """Add a block that `fresh` returned to `new`, except for tuples that another thread has added meanwhile, and return the
         number of added tuples: the second half of `insert`."""
         if not block.size:
             return 0

@@ -66,6 +66,7 @@ class Thinned(Block):
         """See `Block.taken_from`. If the other block is small, the words of this one are not computed."""
         if not is_searched(self, block.size):
             return super().taken_from(block)
+        # The tuples that are not in the whole block, and those that are, but have been dropped from it.
         dropped = Block(self.packing, np.ascontiguousarray(self.whole.words[:, self.dropped]))
         not_in_whole, in_dropped = block.without(self.whole), block.without(block.without(dropped))
         return merge_blocks([not_in_whole, in_dropped], self.packing)
@@ -73,7 +74,9 @@ class Thinned(Block):
     def places(self, positions: np.ndarray) -> np.ndarray:
         """Return the positions in this block of the tuples at some positions (k,) of `whole`; -1 for dropped tuples."""
         dropped_before = np.searchsorted(self.dropped, positions)
-        remains = self.dropped[np.minimum(dropped_before, self.dropped.size - 1)] != positions
+        # The next dropped position of each; the last one, which is less, if there is none.
+        next_dropped = self.dropped[np.minimum(dropped_before, self.dropped.size - 1)]
+        remains = next_dropped != positions
         return np.where(remains, positions - dropped_before, -1)
 
 

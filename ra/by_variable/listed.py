@@ -116,7 +116,7 @@ def lists_to_bucket(batch: Listed, key: list[str], rest: list[str], placement: B
     `parcels.to_bucket`) or, with `rest`, to its subbucket.
 
     key, rest: variables; names: the other variables that are sent; place: (stream, order) of the parcels; here: see
-    `parcels.to_bucket`. Lists are sent whole, unless their values determine the destination.
+    `parcels.Here`. Lists are sent whole, unless their values determine the destination.
     """
     if batch.name in key:
         bucket, select = _bucket([batch.columns[name] for name in key], placement), batch.lists.kept

@@ -5,6 +5,7 @@ The ids of symbols and records differ between processes, so the contents that th
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from semi_naive.ra.text.hashing import hash_rows, hash_strings
 from semi_naive.ra.values import branches
 from semi_naive.ra.values.distinct import distinct_with_inverse
 
+if TYPE_CHECKING:
+    from semi_naive.ra.values.values import Lookups
+
 
 @dataclass
 class Fingerprint:
@@ -26,13 +30,13 @@ class Fingerprint:
 
     relation: Relation
     types: dict[str, Type]
-    values: object  # the symbols and records that the ids denote
+    values: "Lookups"  # the symbols and records that the ids denote
 
     def __call__(self, columns: np.ndarray) -> int:
         types = [type_ for _, type_ in self.relation.attributes]
         contents = [self._contents(column, type_.name, type_.kind) for column, type_ in zip(columns, types, strict=True)]
         words = combined(np.array(contents, np.int64).reshape(columns.shape))
-        return (int(mix(words).sum()) + words.size) % (1 << 64)
+        return (int(mix(words).sum()) + words.size) % (1 << 64)  # mix(0) is 0: only the size counts a tuple of zeros
 
     def _contents(self, column: np.ndarray, type_: str, kind: Kind) -> np.ndarray:
         """Return a column with the id of each symbol or record replaced by the hash of its contents."""
@@ -78,7 +82,7 @@ class Fingerprint:
             found.append(_Branch(tags == tag, list(zip(columns, field_types, strict=True)), tag))
         return found
 
-    def _hash_records(self, name: str, ids: np.ndarray, inner_hashes: dict) -> np.ndarray:
+    def _hash_records(self, name: str, ids: np.ndarray, inner_hashes: dict[str, tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
         """Return the hash of each record of a type. inner_hashes: for each type, the (ids, hashes) of the records one level
         deeper."""
         hashed = np.zeros(ids.size, np.int64)  # nil stays 0
@@ -86,7 +90,7 @@ class Fingerprint:
             contents = [] if branch.tag is None else [np.full(np.count_nonzero(branch.rows), branch.tag)]
             for values, inner in branch.fields:
                 if self.types[inner].kind == Kind.RECORD:
-                    known, known_hashes = inner_hashes.get(inner, (values, values))
+                    known, known_hashes = inner_hashes.get(inner, (values, values))  # missing: `values` is empty
                     contents.append(known_hashes[np.searchsorted(known, values)])
                 else:
                     contents.append(self._contents(values, inner, self.types[inner].kind))

@@ -75,9 +75,10 @@ class Delta:
 class PieceReport:
     """The report of a task on a piece, whose result belongs to `partition`.
 
-    births: the number of new tuples of each step.
+    groups: the groups of the piece; at least those of the relation that has tuples in most of them.
+    births: the number of new tuples of each step; at 0, the tuples that the piece begins with.
     blocks, sizes: for each relation, its stored tuples, and their number in each slot of the bucket map.
-    costs: (seconds, heads made, new tuples) of each rule, by its number.
+    costs: the array (seconds, heads made, new tuples) of each rule, by its number.
     made: new symbols and records.
     error: (number of the rule, message) of an evaluation error.
     """
@@ -109,7 +110,7 @@ class PieceState:
         return sum(table.count for table in self.tables.values())
 
     @property
-    def delta(self) -> int:
+    def delta_size(self) -> int:
         return sum(table.delta_size for table in self.tables.values())
 
 
@@ -127,8 +128,9 @@ class PieceContext(TaskContext):
 
 @dataclass
 class RunGroups:
-    """A task that evaluates pieces to the fixpoint, or for `steps` steps. full, delta: the tuples of each relation at the
-    begin;
+    """A task that evaluates pieces to the fixpoint, or for `steps` steps.
+
+    homes: for each relation of the stratum; full, delta: the tuples of those that have any at the start.
     map: the bucket map of the results; root, label: the directory and the names of the runs written.
     """
 
@@ -144,14 +146,15 @@ class RunGroups:
 
     def __call__(self, partition, pieces):
         """Evaluate pieces, given as (partition to which the result belongs, number), and yield a `PieceReport` for each."""
-        for home, number in pieces:
-            begun, report = time.perf_counter(), PieceReport(home)
+        for target, number in pieces:
+            begun, report = time.perf_counter(), PieceReport(target)
             try:
                 self._run(number, report)
             except EvaluationError as error:
                 report.error = self._evaluated_rule, str(error)
             report.seconds = time.perf_counter() - begun
-            report.made = self.world.values.made() if hasattr(self.world.values, "made") else None
+            in_worker = hasattr(self.world.values, "made")  # the driver's own `Values` need not learn what they have
+            report.made = self.world.values.made() if in_worker else None
             yield report
 
     def _run(self, number: int, report: PieceReport) -> None:
@@ -176,14 +179,15 @@ class RunGroups:
 
     def _fixpoint(self, state: PieceState, report: PieceReport) -> list[PieceState]:
         """Run steps until the fixpoint and return []. If the piece becomes too large, stop and return its two halves."""
-        while state.delta and (self.steps is None or state.step < self.steps):
+        while state.delta_size and (self.steps is None or state.step < self.steps):
             halves = split_piece(state, self.homes) if state.size > MAX_PIECE_TUPLES else []
-            if halves or (halves := self._step(state, report)):
+            halves = halves or self._step(state, report)
+            if halves:
                 return halves
             state.step += 1
-            if state.step == report.births.size:
+            if state.step == report.births.size:  # full: double its room
                 report.births = np.append(report.births, np.zeros(state.step, np.int64))
-            report.births[state.step] += state.delta
+            report.births[state.step] += state.delta_size
         return []
 
     def _step(self, state: PieceState, report: PieceReport) -> list[PieceState]:
@@ -192,7 +196,7 @@ class RunGroups:
         born, tried_to_split = 0, False
         context = PieceContext(self.world, report.partition, self.map.partitions, tables=state.tables)
         for version in (version for version in self.versions if state.tables[version.relation].delta_size):
-            self._evaluated_rule, begun = version.rule, time.perf_counter()
+            self._evaluated_rule, begun = version.rule, time.perf_counter()  # the rule of an EvaluationError, for `__call__`
             sink = Sink(state.tables[version.derivation.relation])
             for heads in version.derivation.heads(context, sink.table.home):
                 sink.take(heads)
@@ -260,7 +264,7 @@ def _median_key(state: PieceState, homes: dict[str, Home]) -> tuple | None:
     after_first_group = np.flatnonzero((keys != keys[:, :1]).any(axis=0))
     if not after_first_group.size:
         return None
-    median = np.searchsorted(cumulated, cumulated[-1] / 2)
+    median = np.searchsorted(cumulated, cumulated[-1] / 2)  # at the first group, no tuple would be before it
     return tuple(keys[:, max(after_first_group[0], median)].tolist())
 
 

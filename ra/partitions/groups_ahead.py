@@ -160,10 +160,13 @@ class Workspace:
         self.sizes, self.ends = np.empty(LANES, np.int64), np.empty(LANES, np.int64)
 
 
-def iterate_groups(delta: np.ndarray, known: list[np.ndarray], indptr, targets, steps: int, levels: np.ndarray, begin: int = 0):
+def iterate_groups(
+    delta: np.ndarray, known: list[np.ndarray], indptr: np.ndarray, targets: np.ndarray, steps: int, levels: np.ndarray,
+    position: int = 0,
+):  # fmt: skip
     """Run up to `steps` iterations from the delta, 64 groups at a time, and yield (settled, fresh, end) for each 64 groups.
 
-    delta: sorted words (x, y), read from position `begin` on.
+    delta: sorted words (x, y), read from `position` on.
     known: sorted arrays of all known words, the delta included.
     indptr, targets: the graph; the successors of node y are targets[indptr[y] : indptr[y + 1]].
     levels: levels[k] grows by the number of tuples of iteration k.
@@ -176,32 +179,32 @@ def iterate_groups(delta: np.ndarray, known: list[np.ndarray], indptr, targets, 
     >>> [(settled.tolist(), fresh.tolist()) for settled, fresh, _ in found], levels.tolist()
     ([([2], [3])], [1, 1])
     """
-    space, positions = Workspace(indptr.size - 1), [0] * len(known)
-    while begin < delta.size:
-        count, waiting, begin = _take_groups(delta, begin, space.lanes, space.front, space.todo)
-        touched = 0
+    space, known_positions = Workspace(indptr.size - 1), [0] * len(known)
+    while position < delta.size:
+        groups, waiting, position = _take_groups(delta, position, space.lanes, space.front, space.todo)
+        touched_count = 0
         for number, words in enumerate(known):
-            positions[number], touched = _mark_known(
-                words, positions[number], space.lanes, count, space.seen, space.touched, touched
+            known_positions[number], touched_count = _mark_known(
+                words, known_positions[number], space.lanes, groups, space.seen, space.touched, touched_count
             )
-        before = int(levels.sum())
-        touched = _run_steps(
+        earlier_tuples = int(levels.sum())
+        touched_count = _run_steps(
             space.todo, waiting, indptr, targets, space.seen, space.front, space.fresh, space.born, space.later,
-            space.touched, touched, levels, steps,
+            space.touched, touched_count, levels, steps,
         )  # fmt: skip
-        total = int(levels.sum()) - before
-        settled, fresh = np.empty(total, np.uint64), np.empty(total, np.uint64)
+        new_tuples = int(levels.sum()) - earlier_tuples
+        settled, fresh = np.empty(new_tuples, np.uint64), np.empty(new_tuples, np.uint64)
         settled_count, fresh_count = _harvest(
-            space.lanes, count, space.seen, space.born, space.front, space.touched, touched, settled, fresh,
+            space.lanes, groups, space.seen, space.born, space.front, space.touched, touched_count, settled, fresh,
             space.sizes, space.ends,
         )  # fmt: skip
-        yield settled[:settled_count], fresh[:fresh_count], begin
+        yield settled[:settled_count], fresh[:fresh_count], position
 
 
 @dataclass
 class GroupsAhead:
     """A task that runs up to `steps` iterations of the groups in its partition's delta. It stops after more than
-    `threshold` new tuples.
+    `threshold` new tuples (None: no limit). root, label: the directory and the names of the runs written.
 
     It begins at cursors[partition], a position in the delta (None: the partition has finished), and reports the cursor from
     which the next inner iteration continues. It reads the known tuples of the delta's groups once, writes the new tuples once,
@@ -209,7 +212,7 @@ class GroupsAhead:
     """
 
     relation: PartitionedRelation  # its home keyed by the carried column alone, unrefined, in words of two halves
-    adjacency: tuple[Replica, Replica]
+    adjacency: tuple[Replica, Replica]  # (indptr, targets) of the edges: see `iterate_groups`
     steps: int
     threshold: int | None
     cursors: list[int | None]
@@ -235,12 +238,13 @@ class GroupsAhead:
         return [report, Born(self.relation.name, 0, partition, full, new, sizes, count, report, pairs, fresh_sizes)]
 
     def _slots(self, words: np.ndarray) -> np.ndarray:
+        """Return the slot (n,) of each word in the home index."""
         return codec.slots_of_words(words, 32, self.relation.home.map.tables()[0])
 
     def _pairs(self, fresh: np.ndarray) -> np.ndarray:
         """Return for each slot the number of edges from the last nodes of fresh tuples: the pairs that the next join makes."""
         indptr = self.adjacency[0].open()
-        ends = np.minimum(fresh & LOW, np.uint64(indptr.size - 2)).astype(np.int64)
+        ends = (fresh & LOW).astype(np.int64)
         weights = indptr[ends + 1] - indptr[ends]
         return np.bincount(self._slots(fresh), weights, minlength=self.relation.home.sizes.size)
 
@@ -251,15 +255,15 @@ class GroupsAhead:
         delta = [_words(stored) for stored in home.delta[partition]]
         known = [_words(stored) for stored in home.full[partition]] + delta
         whole = merge_all(delta)
-        begin = self.cursors[partition]
+        cursor = self.cursors[partition]
         parts, made = [], 0
         for settled, fresh, end in iterate_groups(
-            whole, known, *(replica.open() for replica in self.adjacency), self.steps, levels, begin
+            whole, known, *(replica.open() for replica in self.adjacency), self.steps, levels, cursor
         ):
             parts.append((settled, fresh))
             made += settled.size + fresh.size
-            report.received += end - begin
-            begin = end
+            report.received += end - cursor
+            cursor = end
             if self.threshold is not None and made > self.threshold and end < whole.size:
                 report.facts["cursor"] = end
                 break

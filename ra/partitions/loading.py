@@ -38,7 +38,7 @@ def blocks_of(source: PartitionedRelation, partition: int, order: Order, skipped
 @dataclass
 class DealHome:
     """A task that sends a partition's tuples of some relations, or its share of blocks that every host has, to their home
-    partitions. It yields (partition, parcel).
+    partitions. It yields (partition, parcel). blocks: the tuples of each relation; partitions: the number of partitions.
     """
 
     relations: dict[str, PartitionedRelation]
@@ -46,10 +46,9 @@ class DealHome:
     partitions: int
 
     def __call__(self, partition, records):
-        for name, shared in self.blocks.items():
-            relation, streams = self.relations[name], parcels.Streams(partition)
-            home = relation.home
-            for block in tuples_of(shared, partition, self.partitions, home.order):
+        for name, source in self.blocks.items():
+            home, streams = self.relations[name].home, parcels.Streams(partition)
+            for block in tuples_of(source, partition, self.partitions, home.order):
                 yield from parcels.to_home(block, home.keys, home.map, name, streams)
 
 

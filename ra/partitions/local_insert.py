@@ -4,6 +4,7 @@ there, and send them to the relation's other indexes.
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,13 +13,14 @@ from semi_naive.ra.blocks.block import Block, merged_as, packing_of
 from semi_naive.ra.blocks.stored import StoredBlock, store
 from semi_naive.ra.partitions import parcels
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
-from semi_naive.ra.partitions.weighing import FirstJoins, expected_pairs
+from semi_naive.ra.partitions.weighing import FirstJoin, FirstJoins, expected_pairs
 from semi_naive.ra.rules.context import reduced_table
 from semi_naive.ra.spark.reports import Report, reports
 from semi_naive.ra.storage.runs import merge_arrays, write_run
 from semi_naive.ra.words import drop
 
 MAX_BLOCKS = 6  # of a part; more are merged
+MAX_NEW_BLOCKS = 32  # of `new`, which gets a block in each inner iteration, and is not read by joins
 
 
 @dataclass
@@ -70,8 +72,8 @@ class Insert:
         for relation in self.relations:
             begun, clock = time.perf_counter(), time.time()
             born, blocks = self._insert(relation, partition, records)
-            for tag, block in blocks.items():
-                for destination, parcel in forwarded(relation, block, partition, tag):
+            for suffix, block in blocks.items():
+                for destination, parcel in forwarded(relation, block, partition, suffix):
                     report = born.report
                     report.bytes, report.messages = report.bytes + len(parcel.data), report.messages + 1
                     yield destination, parcel
@@ -91,7 +93,7 @@ class Insert:
             return self._insert_reduced(relation, partition, arrived, path, report)
         home = relation.home
         full, delta, new = (list(getattr(home, part)[partition]) for part in ("full", "delta", "new"))
-        full, new = merge_small_blocks(full, path + "-full"), merge_small_blocks(new, path + "-new", 32)
+        full, new = merge_small_blocks(full, path + "-full"), merge_small_blocks(new, path + "-new", MAX_NEW_BLOCKS)
         if arrived is not None:
             arrived = unknown_tuples(arrived, [stored.open() for stored in full + delta + new])
             new = new + store(path, arrived)
@@ -100,7 +102,9 @@ class Insert:
         return Born(relation.name, 0, partition, full, new, sizes, report.sent, report, pairs), {"": arrived}
 
     @staticmethod
-    def _insert_reduced(relation: PartitionedRelation, partition: int, arrived, path: str, report: Report):
+    def _insert_reduced(
+        relation: PartitionedRelation, partition: int, arrived: Block | None, path: str, report: Report
+    ) -> tuple[Born, dict[str, Block | None]]:
         """See `_insert`; for a relation with a reduction. All its tuples are written again to full; the new and improved ones
         are also written to new."""
         home, table = relation.home, reduced_table(relation, partition)
@@ -121,7 +125,7 @@ def unknown_tuples(block: Block, known: list[Block]) -> Block:
     """Return the tuples of a block that the known blocks do not have. Overwrites the block's words."""
     packing = packing_of([block, *known], block.arity)
     block = block.repacked(packing)
-    if packing.lanes > 1:
+    if packing.lanes > 1:  # `drop` takes tuples of one word
         for other in known:
             block = block.without(other.repacked(packing))
         return block
@@ -131,14 +135,14 @@ def unknown_tuples(block: Block, known: list[Block]) -> Block:
     return Block(packing, words[None])
 
 
-def forwarded(relation: PartitionedRelation, block: Block | None, partition: int, tag: str):
-    """Yield the parcels that send a block of new tuples, in home order, to the relation's other indexes."""
+def forwarded(relation: PartitionedRelation, block: Block | None, partition: int, suffix: str):
+    """Yield the parcels that send a block of new tuples, in home order, to the relation's other indexes. suffix: of the tag."""
     if block is None or not block.size:
         return
     for number, index in enumerate(relation.indexes[1:], 1):
         order = tuple(relation.home.order.index(i) for i in index.order)
         streams = parcels.Streams(partition)
-        yield from parcels.to_home(block.reordered(order), index.keys, index.map, f"{relation.name}/{number}{tag}", streams)
+        yield from parcels.to_home(block.reordered(order), index.keys, index.map, f"{relation.name}/{number}{suffix}", streams)
 
 
 @dataclass
@@ -171,10 +175,10 @@ class InsertOthers:
 
 
 def count_by_slot(
-    block: Block | None, index: PartitionedIndex, first_joins=(), partition: int = 0
+    block: Block | None, index: PartitionedIndex, first_joins: Sequence[FirstJoin] = (), partition: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return for each slot of an index the number of a block's tuples in it, and the expected number of pairs that the next
-    joins of these tuples compare."""
+    """Return for each slot of an index the number of a block's tuples in it, and the expected number of pairs that these tuples
+    make in their first joins on a partition."""
     size = int(index.map.subbuckets.sum())
     if block is None or not block.size:
         return np.zeros(size, np.int64), np.zeros(size)

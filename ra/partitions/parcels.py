@@ -3,7 +3,7 @@
 Blocks are sorted. So tuples of one word are encoded as differences (`ra.storage.codec`); wider tuples are sent uncompressed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import NamedTuple
 
@@ -15,6 +15,9 @@ from semi_naive.ra.blocks.block import Block, bounds_of, has_half_words, merge_b
 from semi_naive.ra.lanes import combined
 from semi_naive.ra.packing import Bounds, Packing, widen
 from semi_naive.ra.storage import codec
+
+# The partition that sends bindings, and the buckets of which it has a complete copy: their bindings stay on it. (): none.
+Here = tuple[()] | tuple[int, Sequence[int]]
 
 
 class Parcel(NamedTuple):
@@ -100,12 +103,11 @@ def to_home(block: Block, keys: int, placement: BucketMap, tag: str, streams: St
         yield part, Parcel(tag, block.packing.bounds, *place, count, data)
 
 
-def to_bucket(block: Block, key: Iterable[int], placement: BucketMap, tag: str, streams: Streams, here=()):
+def to_bucket(block: Block, key: Iterable[int], placement: BucketMap, tag: str, streams: Streams, here: Here = ()):
     """Yield the parcels that send each binding to every partition with a subbucket of the bucket of its key: the intra-bucket
     shuffle (*Load-balancing Parallel Relational Algebra*, section 3).
 
     key: the places of the key's columns.
-    here: (sending partition, buckets of which it has a complete copy). Bindings of these buckets stay on it.
     """
     if not block.size:
         return
@@ -118,9 +120,11 @@ def to_bucket(block: Block, key: Iterable[int], placement: BucketMap, tag: str, 
             yield from parcels(selected, np.full(selected.size, part), placement.partitions, tag, place)
 
 
-def to_subbucket(block: Block, key, rest, placement: BucketMap, tag: str, streams: Streams, here=()):
+def to_subbucket(
+    block: Block, key: Iterable[int], rest: Iterable[int], placement: BucketMap, tag: str, streams: Streams, here: Here = ()
+):
     """Yield the parcels that send each binding to the partition of one subbucket: the columns at the places `key` determine the
-    bucket, those at `rest` the subbucket. here: see `to_bucket`."""
+    bucket, those at `rest` the subbucket."""
     if block.size:
         words, (_, homes) = combined_key(block, key), placement.tables()
         destination = homes[placement.slots_of(words, combined_key(block, rest))]
@@ -131,9 +135,8 @@ def to_subbucket(block: Block, key, rest, placement: BucketMap, tag: str, stream
         yield from parcels(block, destination, placement.partitions, tag, streams.place(block))
 
 
-def receiving_partitions(placement: BucketMap, here=()) -> np.ndarray:
-    """Return a mask (partitions, buckets) of the partitions to which the bindings of each bucket are sent. here: see
-    `to_bucket`."""
+def receiving_partitions(placement: BucketMap, here: Here = ()) -> np.ndarray:
+    """Return a mask (partitions, buckets) of the partitions to which the bindings of each bucket are sent."""
     receives = np.zeros((placement.partitions, placement.buckets), np.bool_)
     for bucket, homes in enumerate(placement.homes):
         receives[list(homes), bucket] = True
@@ -148,12 +151,12 @@ def to_each(block: Block, partitions: Iterable[int], tag: str, streams: Streams)
     """Yield the parcels that send each binding to all given partitions."""
     place = streams.place(block)
     for part in partitions:
-        yield from parcels(block, np.full(block.size, part), part + 1, tag, place)
+        yield from parcels(block, np.full(block.size, part), part + 1, tag, place)  # no tuple goes to a partition after `part`
 
 
-def received_block(records, tag: str, tight: bool = False) -> Block | None:
-    """Return all tuples that arrived under a tag as one block; None if there are none. tight: use the narrowest packing that
-    holds the values."""
+def received_block(records: Iterable, tag: str, tight: bool = False) -> Block | None:
+    """Return all tuples that arrived under a tag as one block; None if there are none. records: the parcels, and others, that
+    were sent to a task; tight: use the narrowest packing that holds the values."""
     blocks = [_block_of_stream(parcels) for parcels in _streams(records, tag)]
     if not blocks:
         return None
@@ -185,4 +188,5 @@ def _block_of_stream(parcels: list[Parcel]) -> Block:
     packing = Packing(first.bounds)
     if packing.lanes == 1:
         return Block(packing, codec.decode_all([(parcel.data, parcel.count) for parcel in parcels])[None])
+    # `_streams` has put a parcel of several lanes into a stream of its own.
     return Block(packing, np.frombuffer(first.data, np.uint64).reshape(packing.lanes, first.count).copy())

@@ -82,6 +82,7 @@ class PartitionedIndex:
         return True
 
     def delta_size(self) -> int:
+        """Return the number of delta tuples on all partitions."""
         return sum(block.size for blocks in self.delta for block in blocks)
 
 

@@ -130,7 +130,7 @@ class WriteGroups:
         report.blocks[self.name], report.sizes[self.name] = [], np.zeros(self.map.buckets, np.int64)
         ascending = self.ascending.open()
         ranks, waiting, rows = np.empty_like(ascending), [], 0
-        ranks[ascending] = np.arange(ascending.size)
+        ranks[ascending] = np.arange(ascending.size)  # of each node, in the order of values
         for batch, seen, touched in self.reached.batches(piece, levels):
             ends, reached = harvest(seen, ascending[np.sort(ranks[touched])])
             waiting.append((batch, np.diff(ends, prepend=0)[: batch.size], reached))
@@ -143,7 +143,7 @@ class WriteGroups:
         report.births, report.seconds = np.trim_zeros(levels, "b"), time.perf_counter() - begun
         return report
 
-    def _store(self, batches, piece: tuple[int, int], report: PieceReport) -> None:
+    def _store(self, batches: list[tuple[np.ndarray, ...]], piece: tuple[int, int], report: PieceReport) -> None:
         """Store the tuples of some batches as one block, sorted by the carried column; add the block and its sizes to the
         report. batches: (groups, number of tuples of each group, reached nodes)."""
         groups, sizes, reached = (np.concatenate(arrays) for arrays in zip(*batches, strict=True))

@@ -33,8 +33,8 @@ def chunks_of(relation: Source, partition: int) -> list:
 
 
 def read_columns(relation: Source, chunk):
-    """Yield the tuples of a chunk as columns (arity, n), in the relation's own order."""
-    if isinstance(relation, Reachability):
+    """Yield the tuples of a chunk, an element of `chunks_of`, as columns (arity, n), in the relation's own order."""
+    if isinstance(relation, Reachability):  # its tuples are not stored, so all groups are in partition 0
         yield from relation.tuples((0, chunk))
     elif isinstance(relation, Signed):
         stored, begin, sign = chunk
@@ -64,5 +64,5 @@ class ReadPieces:
     make: Callable[[np.ndarray], Any]
 
     def __call__(self, partition, records):
-        list(records)
+        list(records)  # Spark does not reuse a worker that leaves input unread
         yield from map(self.make, pieces_of(self.relation, partition))

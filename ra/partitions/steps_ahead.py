@@ -49,6 +49,7 @@ class StepsAhead:
 
     Its report contains the number of finished steps, or None at the fixpoint. All tuples that it makes are in memory. If a step
     other than the first raises an error, the task ends before it, and the iteration that repeats the step reports the error.
+    partitions: their number.
     """
 
     world: World
@@ -71,6 +72,7 @@ class StepsAhead:
                 deltas[name] = merged_as(delta_blocks, relation.arity)
                 report.received += deltas[name].size
         context = AheadContext(self.world, partition, self.partitions, deltas=deltas)
+        # By relation, the delta and the heads that this task has made.
         seen = {name: [deltas[name]] if name in deltas else [] for name in relations}
         while context.deltas and report.facts["steps"] < self.steps and report.sent <= self.budget:
             try:
@@ -88,15 +90,18 @@ class StepsAhead:
                     report.count(parcel)
                     yield destination, parcel
             context.deltas = made
-        report.facts["steps"] = report.facts["steps"] if context.deltas else None
+        if not context.deltas:
+            report.facts["steps"] = None
         report.seconds, report.clock = time.perf_counter() - begun, time.time()
         for destination in range(self.partitions):
             yield destination, report
-        if hasattr(self.world.values, "made") and (values := self.world.values.made()):
+        in_worker = hasattr(self.world.values, "made")  # the driver's own `Values` need not learn what they have
+        if in_worker and (values := self.world.values.made()):
             yield partition, Report("values", partition, facts={"made": values})
 
     def _step(self, context: AheadContext, known: dict[str, list[Block]], costs: dict[int, list]) -> dict[str, Block]:
-        """Return the heads of one step that are not in the `known` blocks, by relation. Adds to the `costs` of the versions."""
+        """Return the heads of one step that are not in the `known` blocks, by relation. Adds to the `costs` of the versions.
+        Notes the version that is evaluated, for the report of an error."""
         made = defaultdict(list)
         for version in self.versions:
             if version.relation in context.deltas:
@@ -123,6 +128,7 @@ class InsertSteps(Insert):
     def _insert(self, relation: PartitionedRelation, partition: int, records):
         """See `Insert._insert`."""
         home, name = relation.home, relation.name
+        first_joins = self.first_joins.get((name, 0), [])
         path = os.path.join(self.root, str(partition), f"{name}-0-{self.label}")
         finished_steps = [r.facts["steps"] for r in records if isinstance(r, Report) and r.phase == "run-ahead"]
         last = min((steps for steps in finished_steps if steps is not None), default=None)  # None: all are at the fixpoint
@@ -132,7 +138,8 @@ class InsertSteps(Insert):
             if relation_name == name:
                 parcels_by_step[int(step)].append(record)
         known = [one.open() for part in (home.full, home.delta) for one in part[partition]]
-        report, settled, fresh = Report("insert", partition, facts={"births": []}), [], None
+        report = Report("insert", partition, facts={"births": []})
+        settled, fresh = [], None  # the new tuples of earlier steps, and those of the last one
         end = max(parcels_by_step, default=0) if last is None else last
         for step in range(1, end + 1):
             block = parcels.received_block(parcels_by_step[step], tag_of(name, step))
@@ -144,13 +151,12 @@ class InsertSteps(Insert):
                 fresh = block
             elif block is not None:
                 settled = stacked(settled, block)
-        whole = merged_as(settled, relation.arity) if settled else None
+        settled_block = merged_as(settled, relation.arity) if settled else None
         report.sent = sum(report.facts["births"])
-        (sizes, _), (fresh_sizes, pairs) = (
-            count_by_slot(block, home, self.first_joins.get((name, 0), []), partition) for block in (whole, fresh)
-        )
-        stored = store(path + "-settled", whole) if whole is not None else []
+        settled_sizes, _ = count_by_slot(settled_block, home)
+        fresh_sizes, pairs = count_by_slot(fresh, home, first_joins, partition)
+        stored = store(path + "-settled", settled_block) if settled_block is not None else []
         full = merge_small_blocks(home.full[partition] + stored, path + "-full")
         new = store(path, fresh) if fresh is not None else []
-        born = Born(name, 0, partition, full, new, sizes + fresh_sizes, report.sent, report, pairs, fresh_sizes)
-        return born, {"": fresh, " settled": whole}
+        born = Born(name, 0, partition, full, new, settled_sizes + fresh_sizes, report.sent, report, pairs, fresh_sizes)
+        return born, {"": fresh, " settled": settled_block}

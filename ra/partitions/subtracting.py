@@ -39,6 +39,7 @@ class Signed:
         return [(one, sign) for side, sign in SIDES.items() for one in getattr(self, side)[partition]]
 
     def count(self, side: str) -> int:
+        """Return the number of tuples of a side, "born" or "lost", on all partitions."""
         return sum(one.size for blocks in getattr(self, side) for one in blocks)
 
 

@@ -50,7 +50,7 @@ def expected_pairs(block: Block, slots: np.ndarray, size: int, first_joins: list
     (n,): the slot of each tuple."""
     if not first_joins:
         return np.zeros(size)
-    stride = -(-block.size // SAMPLED_TUPLES)
+    stride = -(-block.size // SAMPLED_TUPLES)  # rounded up
     sample = Block(block.packing, np.ascontiguousarray(block.words[:, ::stride]))
     weights = sum(join.count_partners(sample, partition) for join in first_joins)
     return np.bincount(slots[::stride], weights * float(stride), size)

@@ -56,7 +56,7 @@ class Watch:
 
     def __init__(self, sc, tag: str, restarts: int = 0):
         self.sc, self.tag, self.restarts = sc, tag, restarts
-        self.begun, self.done = threading.Event(), threading.Event()
+        self.begun, self.done = threading.Event(), threading.Event()  # set when the call begins, and when it has ended
         self.known: set[str] = set()  # executors
         self.idle_stages, self.idle_since, self.checked_at = (), 0.0, 0.0
 
@@ -100,6 +100,7 @@ class Watch:
                 raise ExecutorGone("tasks are pending, and none runs")
 
     def _note_executors(self, found: set[str]) -> None:
+        """Remember executors, and for the context's later calls their number."""
         self.known |= found
         _counts[self.sc.applicationId] = len(self.known)
 
@@ -119,28 +120,30 @@ class Watch:
 
 
 def spark_call(
-    sc, call: Callable[[], Made], meanwhile: Callable[[], None] = lambda: None, told: tuple[str | None, str] = (None, "")
+    sc, call: Callable[[], Made], meanwhile: Callable[[], None] = lambda: None, shown: tuple[str | None, str] = (None, "")
 ) -> Made:
     """Run a call that starts Spark jobs in another thread, while this one calls `meanwhile` repeatedly. The call is repeated if
     its jobs wait for a lost executor, so it must be idempotent.
 
     Its jobs have the properties of this thread, such as the scheduler's pool, and a tag. By the tag they are cancelled on
-    Ctrl-C, if `meanwhile` raises, and before the call is repeated. told: (job group, description) for Spark's page; a group and
-    a description of this thread's own go before.
+    Ctrl-C, if `meanwhile` raises, and before the call is repeated. shown: (job group, description) for Spark's page; a group
+    and a description of this thread's own go before.
     """
     properties = sc._jsc.sc().getLocalProperties().clone()
     for restarts in itertools.count():
         watch = Watch(sc, f"semi-naive-{next(_numbers)}", restarts)
         try:
-            return _watched(watch, call, properties, meanwhile, told)
+            return _watched(watch, call, properties, meanwhile, shown)
         except ExecutorGone as error:
             log.warning("%s: running the job again", error)
     raise AssertionError("unreachable")
 
 
-def _watched(watch: Watch, call: Callable[[], Made], properties, meanwhile: Callable[[], None], told) -> Made:
-    """Make a call whose jobs have a monitor's tag. On a cluster another thread runs the monitor: Ctrl-C must not interrupt this
-    thread in a call of Java."""
+def _watched(
+    watch: Watch, call: Callable[[], Made], properties, meanwhile: Callable[[], None], shown: tuple[str | None, str]
+) -> Made:
+    """Make a call whose jobs have a monitor's tag and the properties (a Java object) of this thread; see `spark_call`. On a
+    cluster another thread runs the monitor: Ctrl-C must not interrupt this thread in a call of Java."""
     sc, on_cluster = watch.sc, not on_this_host(watch.sc.master)
     monitoring = threads.monitor.submit(watch) if on_cluster else None
 
@@ -148,7 +151,7 @@ def _watched(watch: Watch, call: Callable[[], Made], properties, meanwhile: Call
         if on_cluster:
             watch.await_executors()
         sc._jsc.sc().setLocalProperties(properties)
-        _describe(sc, *told)
+        _describe(sc, *shown)
         sc.addJobTag(watch.tag)
         return call()
 

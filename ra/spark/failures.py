@@ -111,7 +111,7 @@ def disk_full(sc=None, folder: str | None = None) -> DiskFull:
 def _folders(sc, folder: str | None) -> list[str]:
     """Return the folders that evaluations of this process write to."""
     found = {os.path.dirname(path) for path in leftovers.folders()} | {folder}
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(Exception):  # there is no context, or it is lost
         found.add(sc.getConf().get("spark.local.dir"))
     return [name for name in found if name and os.path.isdir(name)] or [os.getcwd()]
 

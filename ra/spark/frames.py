@@ -76,7 +76,7 @@ class SerializeBatches:
 
 
 def deserialized(batches):
-    """Yield the record batches that `SerializeBatches` wrote; it is called by `mapInArrow`."""
+    """Yield the record batches that `SerializeBatches` wrote. Called by `mapInArrow`, with batches of one binary column."""
     import pyarrow as pa
 
     for batch in batches:

@@ -76,7 +76,7 @@ def gateway(conf, given_up: threading.Event):
 
     from semi_naive.ra.storage.runs import Store
 
-    if PORT in os.environ or os.name != "posix":
+    if PORT in os.environ or os.name != "posix":  # elsewhere pyspark starts the process
         return launch_gateway(conf)
     check_java()
     scratch = Store.create()

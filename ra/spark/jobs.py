@@ -48,6 +48,7 @@ def partitioner(partition: int) -> int:
 
 
 def _anchor(partition: int, records) -> list[tuple[int, None]]:
+    """Return the anchor of a partition: a record without content, with the partition as its key."""
     return [(partition, None)]
 
 
@@ -57,8 +58,8 @@ class PartitionedJobs:
     """
 
     def __init__(self, sc, partitions: int, label: str = "", group: str | None = None):
-        """label: begins the descriptions of the jobs on Spark's page; group: their job group, unless the
-        user's thread has one."""
+        """label: begins the descriptions of the jobs on Spark's page; group: their job group, unless the user's thread has
+        one."""
         from pyspark import StorageLevel
 
         self.sc, self.partitions, self.local = sc, partitions, on_this_host(sc.master)
@@ -127,7 +128,7 @@ class PartitionedJobs:
         raise RunsLost(f"{what}: {path}; {host} does not have it whole, and no other host that Spark reaches has") from None
 
     def _chain(self, tasks, source=None, shipments=()):
-        """Return the RDD of a chain of tasks. shipments: RDDs of files for partitions that lack their runs."""
+        """Return the RDD of a chain of tasks. source: see `job`; shipments: RDDs of files for partitions without their runs."""
         rdd = self.anchors if source is None else source
         for number, task in enumerate(tasks):
             reads_source, is_last = number == 0 and source is not None, number == len(tasks) - 1

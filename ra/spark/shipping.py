@@ -114,10 +114,11 @@ def shipment(jobs, partition: int, path: str, lacking: str | None):
     """
     folder, name = os.path.split(path)
     for seconds in TASK_SECONDS:
-        found = dict(jobs.collect(jobs.everywhere(ListFolder(folder, seconds))))
-        if any(name in files for files in found.values()):
-            wanted, not_sent = {}, set().union(*(files for (host, *_), files in found.items() if host == lacking))
-            for place, files in found.items():
+        files_by_place = dict(jobs.collect(jobs.everywhere(ListFolder(folder, seconds))))
+        if any(name in files for files in files_by_place.values()):
+            present = (files for (host, *_), files in files_by_place.items() if host == lacking)
+            wanted, not_sent = {}, set().union(*present)
+            for place, files in files_by_place.items():
                 wanted[place] = sorted(set(files) - not_sent)
                 not_sent |= set(files)
             return jobs.everywhere(SendFiles(folder, partition, wanted, uuid.uuid4().hex))

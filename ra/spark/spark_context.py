@@ -82,6 +82,7 @@ def context(master: str | None = None, cores: int | None = None):
     from semi_naive.ra.spark.java import heap_bytes
 
     running = SparkContext._active_spark_context
+    # A lost context of the engine is replaced; for one of the user, `context_of` raises SparkLost.
     if running is not None and leftovers.is_ours(getattr(running._gateway, "proc", None)) and lost.is_lost(running):
         lost.forget_context(running)
     elif running is not None and master is None:

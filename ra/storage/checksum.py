@@ -67,7 +67,7 @@ class Checksum:
         """The checksum of the bytes so far."""
         last = np.frombuffer(self.rest + bytes(-len(self.rest) % 8), np.uint64)
         total, page, at = map(int, _add_words(last, *self.state) if self.rest else self.state)
-        return (total * 31 + page * int(ODD) + at + self.bytes) % (1 << 64)
+        return (total * 31 + page * int(ODD) + at + self.bytes) % (1 << 64)  # with the last page and the length
 
 
 def checksum_of(words: np.ndarray) -> int:

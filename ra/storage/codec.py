@@ -99,7 +99,7 @@ def encode_split(words: np.ndarray, slot: np.ndarray, home: np.ndarray, parts: i
     [(0, [6]), (2, [5, 300])]
     """
     destinations = np.arange(parts)
-    if parts > words.size:  # `_encode` has some work for each destination
+    if parts > words.size:  # `_encode` has some work for each destination: only those that get words are numbered
         destinations, slot = np.unique(home[slot], return_inverse=True)
         home = np.arange(destinations.size)
     buffer, starts, ends, counts = _encode(words, slot, home, destinations.size)

@@ -69,6 +69,7 @@ class ExternalSort:
         size = max(self.bytes // (8 * MERGE_COPIES * runs), LEAST_BLOCK_WORDS)
         begins, ends = np.array(self.ends[:-1]), np.array(self.ends[1:])  # the range of unread words of each run
         blocks = [np.empty(0, np.uint64) for _ in range(runs)]
+        # Of the block of each run in memory: the number of its words, the first one and the last.
         left, first, last = np.zeros(runs, np.int64), np.zeros(runs, np.uint64), np.zeros(runs, np.uint64)
         while True:
             for run in np.flatnonzero((2 * left < size) & (begins < ends)).tolist():
@@ -79,7 +80,7 @@ class ExternalSort:
             if not left.any():
                 return
             unread = begins < ends
-            bound = last[unread].min() if unread.any() else last.max()
+            bound = last[unread].min() if unread.any() else last.max()  # all unread words are greater
             taken = []
             for run in np.flatnonzero((left > 0) & (first <= bound)).tolist():
                 cut = int(np.searchsorted(blocks[run], bound, "right"))

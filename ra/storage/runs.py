@@ -208,7 +208,8 @@ def remove_abandoned_stores(base: Path) -> None:
     with contextlib.suppress(OSError):
         for store in base.glob(f"{PREFIX}{socket.gethostname()}-*"):
             with contextlib.suppress(ValueError, PermissionError):
+                *_, process_id, _ = store.name.split("-")  # see `Store.create`
                 try:
-                    os.kill(int(store.name.split("-")[-2]), 0)
+                    os.kill(int(process_id), 0)  # signal 0 only tests whether the process exists
                 except ProcessLookupError:
                     shutil.rmtree(store, ignore_errors=True)

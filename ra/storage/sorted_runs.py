@@ -33,7 +33,7 @@ class WordRun:
         return self.size
 
     def sample(self, step: int) -> np.ndarray:
-        """Return every `step`-th word."""
+        """Return every `step`-th word, as words (lanes, n)."""
         return self.words[:, ::step]
 
     def places(self, splitters: np.ndarray) -> np.ndarray:
@@ -61,6 +61,7 @@ class ChunkRun:
         return self.keys.size
 
     def sample(self, step: int) -> np.ndarray:
+        """Return the first word of some chunks, about one in `step` words, as words (1, n)."""
         return (self.keys[:: max(1, step * self.keys.size // max(1, self.size))] << SIX)[None]
 
     def places(self, splitters: np.ndarray) -> np.ndarray:
@@ -81,14 +82,15 @@ def cuts(runs: Sequence[SortedRun], size: int) -> np.ndarray:
     step = max(1, size // SAMPLES_PER_PIECE)
     samples = np.concatenate([run.sample(step) for run in runs], axis=1)
     samples = samples[:, np.lexsort(samples[::-1])]
-    splitters = np.ascontiguousarray(samples[:, size // step :: size // step])
+    samples_per_piece = size // step
+    splitters = np.ascontiguousarray(samples[:, samples_per_piece::samples_per_piece])
     if any(isinstance(run, ChunkRun) for run in runs):
         splitters = splitters >> SIX << SIX  # pieces begin between chunks
     found = np.zeros((splitters.shape[1] + 2, len(runs)), np.int64)
     for number, run in enumerate(runs):
         found[1:-1, number] = run.places(splitters)
         found[-1, number] = run.end
-    return found[np.diff(found.sum(axis=1), prepend=-1) > 0]
+    return found[np.diff(found.sum(axis=1), prepend=-1) > 0]  # equal rows would be the bounds of an empty piece
 
 
 def merge_sorted_runs(runs: Sequence[SortedRun], begins: np.ndarray, ends: np.ndarray, lanes: int) -> np.ndarray:

@@ -119,7 +119,7 @@ class RowFormat:
     """
 
     seams: Sequence[str]
-    fields: Sequence
+    fields: Sequence[int | tuple[np.ndarray, np.ndarray]]
 
     def __post_init__(self):
         """Compute the arguments of `put_rows`."""
@@ -151,6 +151,6 @@ class RowFormat:
                 room += _lengths(column, base, self._starts)
             elif column.size:
                 low, high = int(column.min()), int(column.max())
-                plain = base == SIGNED or low >= 0
+                plain = base == SIGNED or low >= 0  # else the bits of an unsigned value look negative
                 room += column.size * (max(len(str(low)), len(str(high))) if plain else MAX_NUMBER_CHARACTERS)
         return room

@@ -123,6 +123,7 @@ class SymbolTable:
         self.base, self._below = base, len(base) if base else 0
         self._lock = threading.Lock()
         self.own_size = 0  # the number of strings that are not of the base
+        # Its own string i is _content[_ends[i] : _ends[i + 1]]; for the slots see `ra.text.strings.look_up`.
         self._slots = np.zeros(2 * INITIAL_SYMBOLS, np.uint64)
         self._hashes, self._ends = np.empty(INITIAL_SYMBOLS, np.uint64), np.zeros(INITIAL_SYMBOLS + 1, np.int64)
         self._content = np.empty(INITIAL_SYMBOLS * ASSUMED_SYMBOL_BYTES, np.uint8)
@@ -212,6 +213,7 @@ class SymbolTable:
         if below.all():
             return self.base.strings(ids)
         both = pa.concat_arrays([self.base.strings(ids[below]), self.strings(ids[~below])])
+        # The position in `both` of the string of each id.
         places = np.where(below, np.cumsum(below), below.sum() + np.cumsum(~below)) - 1
         return both.take(arrow_of(places))
 
@@ -318,4 +320,5 @@ def process_symbols() -> SymbolTable:
 
 def keep(table: SymbolTable, owner) -> None:
     """Keep a table alive as long as `owner`, an object with ids of the table."""
+    # The finalizer refers to the table until the owner is gone; calling `len` has no effect.
     weakref.finalize(owner, len, table).atexit = False

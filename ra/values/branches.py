@@ -7,10 +7,15 @@ is 0 for a branch without fields, the value of the field for one with a single f
 equal branches have equal ids, and only reading and printing need the types.
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
+if TYPE_CHECKING:
+    from semi_naive.ra.values.values import Known, Lookups
 
-def branch_ids(tag: int, fields: np.ndarray, values) -> np.ndarray:
+
+def branch_ids(tag: int, fields: np.ndarray, values: "Lookups | Known") -> np.ndarray:
     """Return the ids (n,) of values of branch number `tag`, given the columns (k, n) of their fields. 600 ns a value at most.
 
     >>> from semi_naive.ra.values.values import Values
@@ -28,13 +33,13 @@ def branch_ids(tag: int, fields: np.ndarray, values) -> np.ndarray:
     return values.pack(np.array([np.full(size, tag), payload], np.int64))
 
 
-def tags_and_payloads(ids: np.ndarray, values) -> tuple[np.ndarray, np.ndarray]:
+def tags_and_payloads(ids: np.ndarray, values: "Lookups") -> tuple[np.ndarray, np.ndarray]:
     """Return the tags and the payloads of values of an algebraic data type, given their ids."""
     tags, payloads = values.fields(ids, 2)
     return tags, payloads
 
 
-def fields(payloads: np.ndarray, width: int, values) -> np.ndarray:
+def fields(payloads: np.ndarray, width: int, values: "Lookups") -> np.ndarray:
     """Return the fields (width, n) of values of a branch with `width` fields, given their payloads."""
     if width < 2:
         return payloads.reshape(1, -1)[:width]

@@ -1,16 +1,20 @@
 """The symbols and records on hosts other than the driver's: their snapshot is broadcast by Spark."""
 
 import os
+from typing import TYPE_CHECKING
 
 from semi_naive.host import private
 from semi_naive.ra.values.dictionary import Dictionary
-from semi_naive.ra.values.values import SharedValues
+from semi_naive.ra.values.values import SharedValues, Snapshot
+
+if TYPE_CHECKING:
+    from pyspark import Broadcast
 
 
 class BroadcastValues(SharedValues):
     """A snapshot whose files each host writes when it first needs one. files: broadcasts of the files' bytes, by path."""
 
-    def __init__(self, symbols, records, files: dict[str, object]):
+    def __init__(self, symbols: Snapshot, records: dict[int, Snapshot], files: dict[str, "Broadcast"]):
         super().__init__(symbols, records)
         self.files = files
 

@@ -12,7 +12,9 @@ import functools
 import os
 import threading
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -40,30 +42,30 @@ class Strings:
         return coded.dictionary, numpy_of(coded.indices)
 
     @staticmethod
-    def hashes(strings):
+    def hashes(strings) -> np.ndarray:
         from semi_naive.ra.text.hashing import hash_strings
 
         return hash_strings(strings)
 
     @staticmethod
-    def take(strings, positions):
+    def take(strings, positions: np.ndarray):
         return strings.take(arrow_of(positions))
 
     @staticmethod
-    def differ(left, right):
+    def differ(left, right) -> np.ndarray:
         """Return booleans (n,): True for pairs of strings that differ."""
         import pyarrow.compute as pc
 
         return booleans_of(pc.not_equal(left, right))
 
     @staticmethod
-    def concat(parts):
+    def concat(parts: list):
         import pyarrow as pa
 
         return pa.concat_arrays(parts) if parts else strings_of([])
 
     @staticmethod
-    def save(strings, path):
+    def save(strings, path: str) -> None:
         import pyarrow as pa
 
         batch = pa.record_batch([strings], ["strings"])
@@ -71,7 +73,7 @@ class Strings:
             writer.write_batch(batch)
 
     @staticmethod
-    def load(path):
+    def load(path: str):
         import pyarrow as pa
 
         return pa.ipc.open_file(pa.memory_map(path + Strings.suffix)).get_batch(0).column(0)
@@ -84,16 +86,16 @@ class Rows:
     suffix = ".rows.npy"
 
     @staticmethod
-    def distinct(rows):
+    def distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (the distinct records in order of first appearance, the place of each record among them). 15 to 60 ns each:
         numpy sorts positions by hash in a fourth of the time in which Arrow numbers the hashes."""
         hashes = Rows.hashes(rows)
         order = np.argsort(hashes)
         ascending = hashes[order]
-        begins = np.flatnonzero(np.concatenate([[True], ascending[1:] != ascending[:-1]]))
-        if begins.size == order.size:
+        begins = np.flatnonzero(np.concatenate([[True], ascending[1:] != ascending[:-1]]))  # of runs of one hash
+        if begins.size == order.size:  # all are distinct
             return rows, np.arange(order.size)
-        first = np.minimum.reduceat(order, begins)
+        first = np.minimum.reduceat(order, begins)  # the first record with each hash
         by_appearance = np.argsort(first)
         numbers = np.empty_like(by_appearance)
         numbers[by_appearance] = np.arange(by_appearance.size)
@@ -106,30 +108,34 @@ class Rows:
         return rows[:, first], inverse
 
     @staticmethod
-    def hashes(rows):
+    def hashes(rows: np.ndarray) -> np.ndarray:
         from semi_naive.ra.text.hashing import hash_rows
 
         return hash_rows(rows)
 
     @staticmethod
-    def take(rows, positions):
+    def take(rows: np.ndarray, positions: np.ndarray) -> np.ndarray:
         return rows.take(positions, axis=1)
 
     @staticmethod
-    def differ(left, right):
+    def differ(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Return booleans (n,): True for pairs of records that differ."""
         return (left != right).any(axis=0)
 
     @staticmethod
-    def concat(parts):
+    def concat(parts: list[np.ndarray]) -> np.ndarray:
         return np.ascontiguousarray(np.concatenate(parts, axis=1))
 
     @staticmethod
-    def save(rows, path):
+    def save(rows, path: str) -> None:
         _save_array(path + Rows.suffix, rows)
 
     @staticmethod
-    def load(path):
+    def load(path: str) -> np.ndarray:
         return np.load(path + Rows.suffix, mmap_mode="r")
+
+
+Form = type[Strings] | type[Rows]  # of a dictionary's content
 
 
 def _collision(noun: str, content) -> RuntimeError:
@@ -146,7 +152,7 @@ class Segment:
     paths and checksums of its files, if it has been saved.
     """
 
-    content: object
+    content: Any  # a pyarrow string array, or the columns (arity, n) of records
     hashes: np.ndarray
     order: np.ndarray
     saved: Saved | None = None
@@ -156,18 +162,19 @@ class Segment:
 
     @classmethod
     def of(cls, content, hashes: np.ndarray) -> "Segment":
+        """Make a segment of content, and the hash of each piece of it in the order of positions."""
         order = np.argsort(hashes)
         return cls(content, hashes.take(order), order)
 
     @classmethod
-    def merged(cls, form, first: "Segment", second: "Segment") -> "Segment":
-        """Return two segments as one; the content of the first comes first. form: `Strings` or `Rows`."""
+    def merged(cls, form: Form, first: "Segment", second: "Segment") -> "Segment":
+        """Return two segments as one; the content of the first comes first."""
         hashes = np.concatenate([first.hashes, second.hashes])
         order = np.concatenate([first.order, second.order + len(first)])
         ascending = np.argsort(hashes, kind="stable")  # a stable sort merges the two ascending halves
         return cls(form.concat([first.content, second.content]), hashes.take(ascending), order.take(ascending))
 
-    def save(self, form, directory: str) -> Saved:
+    def save(self, form: Form, directory: str) -> Saved:
         """Write the files into a directory, unless they are there, and return their paths and checksums."""
         if self.saved is None or os.path.dirname(self.saved[0]) != directory:
             path = os.path.join(directory, f"{form.noun}s-{uuid.uuid4().hex}")
@@ -178,7 +185,7 @@ class Segment:
         return self.saved
 
     @classmethod
-    def load(cls, form, saved: Saved) -> "Segment":
+    def load(cls, form: Form, saved: Saved) -> "Segment":
         """Map the files into memory. The first call in a process reads all of them, to verify their checksums."""
         path, checksums = saved
         try:
@@ -205,7 +212,8 @@ def _save_array(path: str, array: np.ndarray) -> None:
 
 
 class Dictionary:
-    """A two-way mapping of content and ids. form: Strings or Rows. frozen: new content gets hashed ids, not dense ones.
+    """A two-way mapping of content and ids. Content is a pyarrow string array if the form is `Strings`, and the columns
+    (arity, n) of records if it is `Rows`. frozen: new content gets hashed ids, not dense ones.
 
     Threads may encode and decode at the same time: one at a time adds content, and the list of segments is replaced, never
     changed.
@@ -215,7 +223,7 @@ class Dictionary:
     ([1, 2, 1], [[8], [1]])
     """
 
-    def __init__(self, form, base: int, segments=(), dense: int = 0, frozen: bool = False):
+    def __init__(self, form: Form, base: int, segments: Iterable[Segment] = (), dense: int = 0, frozen: bool = False):
         """base: the first id; dense: the number of contents with dense ids."""
         self.form, self.base, self.dense, self.frozen = form, base, dense, frozen
         self.segments = list(segments)
@@ -241,7 +249,11 @@ class Dictionary:
                 new = new[positions[new] < 0]
                 if len(new):
                     positions[new] = self._append(self.form.take(content, new), hashes[new])
-        return np.where(positions < self.dense, positions + self.base, -1 - hashes.view(np.int64))[inverse]
+        return self._ids(positions, hashes)[inverse]
+
+    def _ids(self, positions: np.ndarray, hashes: np.ndarray) -> np.ndarray:
+        """Return the ids of content at some positions: dense ones for the first `dense` positions, else hashed ones."""
+        return np.where(positions < self.dense, positions + self.base, -1 - hashes.view(np.int64))
 
     def _positions(self, content, hashes: np.ndarray) -> np.ndarray:
         """Return the position of each content, -1 if it is unknown. Raises if other content has the hash of one."""
@@ -260,15 +272,14 @@ class Dictionary:
         known = np.flatnonzero(positions >= 0)
         known = known[~self.form.differ(self._take(positions[known]), self.form.take(content, known))] if len(known) else known
         ids = np.full(len(hashes), unknown)
-        dense = np.where(positions < self.dense, positions + self.base, -1 - hashes.view(np.int64))
-        ids[known] = dense[known]
+        ids[known] = self._ids(positions[known], hashes[known])
         return ids
 
-    def mark(self) -> tuple:
+    def mark(self) -> tuple[list[Segment], int, bool]:
         """Return a savepoint for `back_to`."""
         return list(self.segments), self.dense, self.frozen
 
-    def back_to(self, mark: tuple) -> None:
+    def back_to(self, mark: tuple[list[Segment], int, bool]) -> None:
         """Restore a savepoint that `mark` returned: discard the content added since."""
         segments, self.dense, self.frozen = mark
         self.segments = list(segments)
@@ -316,18 +327,19 @@ class Dictionary:
     def _take(self, positions: np.ndarray):
         """Return the content at some positions, in their order; they may be in several segments."""
         segments = self.segments
-        if len(segments) == 1:
+        if len(segments) == 1 or not len(positions):
             return self.form.take(segments[0].content, positions)
         starts = np.cumsum([0] + [len(segment) for segment in segments])
         segment_of = np.searchsorted(starts, positions, side="right") - 1
         order = np.argsort(segment_of, kind="stable")
         parts = []
-        for number in distinct_with_inverse(segment_of[order])[0]:
+        numbers, _ = distinct_with_inverse(segment_of[order])
+        for number in numbers:
             inside = order[slice(*np.searchsorted(segment_of[order], [number, number + 1]))]
             parts.append(self.form.take(segments[number].content, positions[inside] - starts[number]))
         inverse = np.empty_like(order)
         inverse[order] = np.arange(len(order))
-        return self.form.take(self.form.concat(parts), inverse) if parts else self.form.take(segments[0].content, order)
+        return self.form.take(self.form.concat(parts), inverse)
 
     def _append(self, content, hashes: np.ndarray) -> np.ndarray:
         """Add distinct new content as a segment, and return its positions. Raises if two have the same hash."""

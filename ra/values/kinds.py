@@ -46,4 +46,5 @@ def order_of_values(column: np.ndarray, kind: Kind) -> np.ndarray:
     """
     if kind == Kind.UNSIGNED:
         return column ^ SIGN
+    # The bits of negative floats are in descending order: all but the sign are flipped.
     return column ^ (column >> 63 & ~SIGN) if kind == Kind.FLOAT else column

@@ -19,14 +19,16 @@ from semi_naive.host.account import part
 from semi_naive.ra.text.arrow_arrays import numpy_of, strings_of
 from semi_naive.ra.text.strings import Hashed, Interning
 from semi_naive.ra.text.symbols import SymbolTable, as_strings, process_symbols
-from semi_naive.ra.values.dictionary import Dictionary, Rows, Saved, Segment, Strings
+from semi_naive.ra.values.dictionary import Dictionary, Form, Rows, Saved, Segment, Strings
 
 FIRST_RECORD = 1  # nil is 0
 NO_ID = np.iinfo(np.int64).min  # no content has it: hashes have 62 bits
 
 
-class _Lookups(Interning):
-    """The lookups that driver and workers share. _symbols: the dictionary of symbols; _records: those of records, by arity."""
+class Lookups(Interning):
+    """The symbols and records of a run, as far as driver and workers share the code: `Values` or `SharedValues`. _symbols: the
+    dictionary of symbols; _records: those of records, by arity.
+    """
 
     _symbols: Dictionary | None
     _records: dict[int, Dictionary]
@@ -69,7 +71,7 @@ class _Lookups(Interning):
         return self._records[arity]
 
 
-class Values(_Lookups):
+class Values(Lookups):
     """The driver's symbols and records during a run.
 
     >>> values = Values()
@@ -83,7 +85,7 @@ class Values(_Lookups):
     def __init__(self, symbols: SymbolTable | None = None):
         """symbols: the table of symbols; by default a new one on top of the process's common table."""
         self.table = SymbolTable(process_symbols()) if symbols is None else symbols
-        self._symbols, self._records = None, {}
+        self._symbols, self._records = None, {}  # None: the symbols are still in the table, see `_move_symbols_to_lexicon`
         self.counter = 0  # the number of numbers that `autoinc` has returned
         self._shared: tuple[str, tuple, SharedValues] | None = None  # (directory, sizes, snapshot) of the last `share`
 
@@ -132,7 +134,8 @@ class Values(_Lookups):
         return self._lexicon(len(columns)).find(np.ascontiguousarray(columns), NO_ID)
 
     def mark(self) -> tuple:
-        """Return a savepoint for `back_to`: the symbols, the records and the counter of `autoinc` as they are now."""
+        """Return a savepoint for `back_to`: (table, its own size, lexicon of symbols, its savepoint, the savepoints of the
+        lexicons of records by arity, counter of `autoinc`)."""
         records = {arity: lexicon.mark() for arity, lexicon in self._records.items()}
         symbols = None if self._symbols is None else self._symbols.mark()
         return self.table, self.table.own_size, self._symbols, symbols, records, self.counter
@@ -157,7 +160,10 @@ class Values(_Lookups):
         """Return a snapshot for workers, in files of a directory; only missing files are written, and an unchanged snapshot is
         reused. Afterwards new content gets hashed ids, in the driver too, unless `more` is true: then ids stay dense, and the
         workers may only look up content of the snapshot."""
-        self._move_symbols_to_lexicon() if more else self._freeze()
+        if more:
+            self._move_symbols_to_lexicon()
+        else:
+            self._freeze()
         sizes = len(self._symbols), {arity: len(lexicon) for arity, lexicon in self._records.items()}
         if self._shared is None or self._shared[:2] != (directory, sizes):
             records = {arity: Snapshot.of(lexicon, directory) for arity, lexicon in self._records.items()}
@@ -213,7 +219,7 @@ class Values(_Lookups):
         `since`. Raises ValueError if there is content already."""
         if len(self.table) or self._records:
             raise ValueError("there are symbols or records already, and their ids would be those of others")
-        if any(dense < sum(map(_length, pieces)) for dense, pieces in lexicons.values()):
+        if any(dense < sum(map(_length, pieces)) for dense, pieces in lexicons.values()):  # some content has hashed ids
             return self.take_up({"symbols": (0, [])} | lexicons, 0)
         for name, (dense, pieces) in lexicons.items():
             if name == "symbols":
@@ -259,7 +265,7 @@ def _length(content) -> int:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The files of a lexicon's segments, and the number of its dense ids."""
+    """The files of a lexicon's segments, its first id, and the number of its dense ids."""
 
     base: int
     dense: int = 0
@@ -267,9 +273,10 @@ class Snapshot:
 
     @classmethod
     def of(cls, lexicon: Dictionary, directory: str) -> "Snapshot":
+        """Write the segments of a lexicon into a directory, unless they are there, and return the snapshot."""
         return cls(lexicon.base, lexicon.dense, tuple(s.save(lexicon.form, directory) for s in lexicon.segments))
 
-    def open(self, form) -> Dictionary:
+    def open(self, form: Form) -> Dictionary:
         return Dictionary(form, self.base, [Segment.load(form, saved) for saved in self.segments], self.dense, frozen=True)
 
 
@@ -286,7 +293,7 @@ class Made:
         return self.symbols is not None or bool(self.records)
 
 
-class SharedValues(_Lookups):
+class SharedValues(Lookups):
     """A worker's symbols and records: the driver's snapshot, mapped into memory at its first use, and the content that the
     worker adds. Only the paths of the snapshot are pickled.
     """
