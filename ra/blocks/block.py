@@ -171,11 +171,6 @@ class Block:
         return self.packing.arity
 
     @property
-    def has_words(self) -> bool:
-        """True if the words are in memory: a subclass computes them on first use, and caches them."""
-        return "words" in vars(self)
-
-    @property
     def nbytes(self) -> int:
         """The bytes of the arrays computed so far: words (also if mapped from a file), chunks and directories."""
         computed = vars(self)
