@@ -1,6 +1,6 @@
 """Check a parsed program: return its rules, or a list of all errors."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -137,7 +137,7 @@ class _Graph:
         return self._group_of.get(name, frozenset())
 
 
-def _graph(singles: list[Single], relations, further_edges: list[Edge]) -> _Graph:
+def _graph(singles: list[Single], relations: syntax.Relations, further_edges: list[Edge]) -> _Graph:
     edges = list(dict.fromkeys([*(edge for single in singles for edge in _edges(single)), *further_edges]))
     return _Graph(edges, strong_components(relations, edges))
 
@@ -149,7 +149,7 @@ class _Stepping:
     components: list[StepComponent]
     nearly: dict[str, Problem]
 
-    def rewritten(self, singles: list[Single], relations: dict) -> tuple[list[Single], dict]:
+    def rewritten(self, singles: list[Single], relations: syntax.Relations) -> tuple[list[Single], syntax.Relations]:
         """Return the clauses and the declarations, with relations that hold one step each."""
         stepped = {name for component in self.components for name in component.columns}
         rest = [single for single in singles if single.head.relation not in stepped]
@@ -160,7 +160,9 @@ class _Stepping:
         return rest, relations
 
 
-def _stepping(source, singles: list[Single], relations, graph: "_Graph", env: TypeEnvironment) -> _Stepping:
+def _stepping(
+    source: syntax.SourceProgram, singles: list[Single], relations: syntax.Relations, graph: _Graph, env: TypeEnvironment
+) -> _Stepping:
     """Find the components in steps."""
     ops = lattices(head_aggregates(singles, []), singles)
 
@@ -173,7 +175,9 @@ def _stepping(source, singles: list[Single], relations, graph: "_Graph", env: Ty
     return _Stepping(*find_components(singles, relations, groups, graph.edges, env, source, not_monotone))
 
 
-def _unstratified(graph: _Graph, relations, undefined_allowed: bool, nearly: dict[str, Problem]) -> list[Problem]:
+def _unstratified(
+    graph: _Graph, relations: syntax.Relations, undefined_allowed: bool, nearly: dict[str, Problem]
+) -> list[Problem]:
     """Report relations in a cycle through negation or aggregation; under `.semantics wellfounded`, only those through
     aggregation or a companion. nearly: problems of components in steps, which are reported instead."""
     edges = graph.edges
@@ -184,7 +188,7 @@ def _unstratified(graph: _Graph, relations, undefined_allowed: bool, nearly: dic
     return [*nearly.values(), *unstratified(groups, edges, {name: node.span for name, node in relations.items()})]
 
 
-def _edges(single: Single):
+def _edges(single: Single) -> Iterator[Edge]:
     """Yield the dependencies of a clause, without the two atoms that a subsumptive clause compares."""
     compared = {id(atom) for atom in single.body[:2]} if single.dominates else set()
     for literal in single.literals:
@@ -200,7 +204,7 @@ def _edges(single: Single):
                 yield Edge(single.head.relation, node.relation, via, node.span)
 
 
-def _clause_problems(scoped: list[Scoped], relations, graph: _Graph):
+def _clause_problems(scoped: list[Scoped], relations: syntax.Relations, graph: _Graph) -> Iterator[Problem]:
     """Yield the problems of all clauses: structure, aggregates, groundedness and plans."""
     inline = inline_relations(relations)
     for scoped_clause in scoped:
@@ -214,13 +218,15 @@ def _clause_problems(scoped: list[Scoped], relations, graph: _Graph):
             yield from checks.plan_problems(single, group)
 
 
-def _expansion_problems(singles: list[Single], relations) -> list[Problem]:
+def _expansion_problems(singles: list[Single], relations: syntax.Relations) -> list[Problem]:
     """Return the problems that clauses have after inlining."""
     expansions = Expansions(singles, inline_relations(relations))
     return [problem for single in singles for problem in expansions.problems(single)]
 
 
-def _warnings(source, relations, singles, inferred) -> list[Problem]:
+def _warnings(
+    source: syntax.SourceProgram, relations: syntax.Relations, singles: list[Single], inferred: Collection[str]
+) -> list[Problem]:
     """Return the warnings about relations and clauses. inferred: relations that the program does not declare itself."""
     declared = {name: declaration for name, declaration in relations.items() if name not in inferred}
     warnings = list(checks.empty_warnings(source, declared, singles))

@@ -7,11 +7,12 @@ becomes
     A(x, count@1) :- C(x), count@1 = count : { B(x, _) }.
 """
 
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from itertools import count
 
 from semi_naive.language import syntax
-from semi_naive.language.errors import ProgramError
+from semi_naive.language.errors import ProgramError, Span
 from semi_naive.language.iterations import NUMBER, followed, iteration_relation
 from semi_naive.language.reductions.heads import AggregatedRelation, Head, Ops, is_aggregate, is_rounded
 from semi_naive.language.reductions.recursive_sums import RecursiveSums
@@ -91,7 +92,7 @@ def lowered(
     )
 
 
-def _inline_relations(source, relations) -> dict[str, list[syntax.Node]]:
+def _inline_relations(source: syntax.SourceProgram, relations: syntax.Relations) -> dict[str, list[syntax.Node]]:
     """Return the declaration and the clauses of each relation qualified `inline`; the clauses without heads of other
     relations."""
     found: dict[str, list[syntax.Node]] = {name: [node] for name, node in relations.items() if "inline" in node.qualifiers}
@@ -175,7 +176,7 @@ def _lowered_head(typing: Typing, ops: Ops, lines: dict[str, list[str]], project
     return Head(rule, tuple(key), arguments, any(map(is_aggregate, single.head.args)))
 
 
-def _clause_text(span, lines) -> str:
+def _clause_text(span: Span, lines: dict[str, list[str]]) -> str:
     """Return the text of a clause on one line."""
     found = lines.get(span.file, [])[span.line - 1 : span.end_line]
     if not found:
@@ -198,12 +199,12 @@ class Lowering:
     def fresh(self, name: str, kind: ir.Kind) -> ir.Var:
         return ir.Var(f"{name}@{next(self._numbers)}", kind)
 
-    def kind(self, node) -> ir.Kind:
+    def kind(self, node: syntax.Node) -> ir.Kind:
         return self.typing.kind(node) or ir.Kind.NUMBER
 
     # -- literals
 
-    def literal(self, node) -> list:
+    def literal(self, node: syntax.Node) -> list:
         """Return a lowered literal, after the literals that compute its arguments."""
         if isinstance(node, syntax.Atom):
             atom, before = self.atom(node, positive=True)
@@ -224,7 +225,7 @@ class Lowering:
         ]
         return ir.Atom(node.relation, tuple(args)), before
 
-    def _constraint(self, node) -> list:
+    def _constraint(self, node: syntax.Constraint) -> list:
         """Return the literals of a constraint."""
         if not node.args:
             return [ir.Truth(node.op == "true")]
@@ -237,7 +238,7 @@ class Lowering:
 
     # -- terms: `before` takes the literals that make their values
 
-    def term(self, node, before: list, named=True) -> ir.Term:
+    def term(self, node: syntax.Node, before: list, named=True) -> ir.Term:
         """Return a lowered term. named: `_` in a record becomes a variable, which is allowed if it is bound there."""
         if isinstance(node, syntax.Variable):
             return ir.Var(node.name, self.kind(node))
@@ -261,7 +262,7 @@ class Lowering:
             return self._cast(node, before)
         return self._aggregate(node, before) if isinstance(node, syntax.Aggregate) else self._functor(node, before)
 
-    def _cast(self, node, before) -> ir.Term:
+    def _cast(self, node: syntax.As, before: list) -> ir.Term:
         """Return a cast as a term."""
         value, kind = self.term(node.value, before), self.typing.env.kind(node.type)
         if value.kind == kind:
@@ -271,7 +272,7 @@ class Lowering:
         value = self._branch_number(value, node.value, before)
         return value if value.kind == kind else ir.Call("as", (value,), kind)
 
-    def _branch_number(self, value: ir.Term, node, before) -> ir.Term:
+    def _branch_number(self, value: ir.Term, node: syntax.Node, before: list) -> ir.Term:
         """Return the number of the branch that an expression (`node`, lowered to `value`) is, if its type is an enumeration.
         Otherwise return the value."""
         if not self._is_enumeration(types := self.typing.types(node) or ()):
@@ -282,12 +283,12 @@ class Lowering:
         before.append(ir.Compare("=", value, record, ir.Kind.RECORD))
         return number
 
-    def _is_enumeration(self, types) -> bool:
+    def _is_enumeration(self, types: Collection[str]) -> bool:
         """True for one algebraic data type of which no branch has fields."""
         branches = [branch for name in types for branch in self.typing.env.branches(name)]
         return len(types) == 1 and bool(branches) and not any(branch.fields for branch in branches)
 
-    def _functor(self, node, before) -> ir.Term:
+    def _functor(self, node: syntax.Functor, before: list) -> ir.Term:
         """Return a functor as a term."""
         if node.name == "autoinc":
             return ir.Autoinc()
@@ -313,7 +314,7 @@ class Lowering:
         self.iteration = self.iteration or self.fresh("iteration", ir.Kind.UNSIGNED)
         return self.iteration
 
-    def _aggregate(self, node, before) -> ir.Var:
+    def _aggregate(self, node: syntax.Aggregate, before: list) -> ir.Var:
         """Return the variable of an aggregate's result, and add the aggregate to `before`."""
         body = [lowered for literal in node.body for lowered in self.literal(literal)]
         if _aggregates_set(node):
@@ -325,7 +326,7 @@ class Lowering:
         return result
 
 
-def _renamed_numbers(single):
+def _renamed_numbers(single: Single) -> Iterator[int]:
     """Yield the numbers that renamed variables of a clause already have."""
     for literal in single.literals:
         for name in variable_names(literal):
@@ -364,7 +365,7 @@ class Projections:
             self._add(name, self.declared[atom.relation], columns)
         return ir.Atom(name, tuple(atom.args[column] for column in columns))
 
-    def _add(self, name, relation, columns):
+    def _add(self, name: str, relation: ir.Relation, columns: list[int]):
         """Add the projection of a relation to some columns, and its rule."""
         attributes = tuple(relation.attributes[column] for column in columns)
         terms = [ir.Var(attribute, type_.kind) for attribute, type_ in relation.attributes]

@@ -64,12 +64,12 @@ def companions(relations: Mapping) -> list[str]:
     return [name for name in relations if _base(name) in relations]
 
 
-def companion_edges(relations) -> list[Edge]:
+def companion_edges(relations: syntax.Relations) -> list[Edge]:
     """Return the dependencies of companions on their relations, which may not depend on the companions."""
     return [Edge(name, _base(name), "negation", relations[name].span) for name in companions(relations)]
 
 
-def companion_problems(source: syntax.SourceProgram, singles: list[Single], relations) -> Iterator[Problem]:
+def companion_problems(source: syntax.SourceProgram, singles: list[Single], relations: syntax.Relations) -> Iterator[Problem]:
     """Report the facts, rules and inputs of companion relations."""
     names = set(companions(relations))
     inputs = [node for node in source.statements if isinstance(node, syntax.Directive) and node.kind == "input"]
@@ -147,7 +147,7 @@ def _renamed(atom: ir.Atom, name: str) -> ir.Atom:
     return replace(atom, relation=name)
 
 
-def _copy_rule(name: str, source: str, relations, *conditions) -> ir.Rule:
+def _copy_rule(name: str, source: str, relations: dict[str, ir.Relation], *conditions: ir.Literal) -> ir.Rule:
     """Return a rule for `name` that copies the tuples of `source` that fulfil some literals."""
     args = _variables(relations[name])
     rule = ir.Rule(ir.Atom(name, args), (ir.Atom(source, args), *conditions), span=relations[name].span)
@@ -158,7 +158,7 @@ def _variables(relation: ir.Relation) -> tuple[ir.Var, ...]:
     return tuple(ir.Var(f"x{column}", kind) for column, kind in enumerate(relation.kinds))
 
 
-def _companion_rule(name: str, unknown: bool, relations) -> Iterator[ir.Rule]:
+def _companion_rule(name: str, unknown: bool, relations: dict[str, ir.Relation]) -> Iterator[ir.Rule]:
     """Yield the rule of r.certain or r.undefined; none for r.undefined if r can have no undefined tuples (`unknown`)."""
     base = _base(name)
     if name.endswith("certain"):

@@ -14,7 +14,8 @@ from semi_naive.language.components.component_checks import arity_problem, compo
 from semi_naive.language.components.component_scopes import Binding, Scopes, bind_parameters, parts
 from semi_naive.language.errors import Problem, ProgramError
 
-Names = dict[str, str]
+Names = dict[str, str]  # new names, by the old ones
+Attributes = tuple[tuple[str, str], ...]  # (name, name of the type)
 MAX_INSTANCES = 10_000  # instances of components, at most
 
 
@@ -206,7 +207,7 @@ def _new_name(name: str, names: Names | None) -> str:
     return names.get(name, name) if names else name
 
 
-def _typed(attributes: tuple, types: Names) -> tuple:
+def _typed(attributes: Attributes, types: Names) -> Attributes:
     return tuple((name, types.get(type_, type_)) for name, type_ in attributes)
 
 

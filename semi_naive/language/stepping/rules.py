@@ -43,7 +43,7 @@ def given_of(name: str) -> str:
     return f"{name}@given"
 
 
-def declarations(component: StepComponent, relations) -> dict[str, syntax.RelationDecl]:
+def declarations(component: StepComponent, relations: syntax.Relations) -> syntax.Relations:
     """Return the declarations of the relations that hold steps."""
     found, first = {}, relations[component.name]
     step = first.attributes[component.columns[component.name]]
@@ -136,7 +136,7 @@ def _beginning(component: StepComponent, rule: StepRule) -> Single:
     return _single(rule, syntax.Atom(relation, (step,), span=span), body)
 
 
-def _connected_literals(literals: list, names: set[str]) -> list:
+def _connected_literals(literals: list[syntax.Node], names: set[str]) -> list:
     """Return the atoms that have some variables, or variables that equations connect with these, and the constraints of the
     variables that are bound so."""
     atoms = [literal for literal in literals if isinstance(literal, syntax.Atom)]
