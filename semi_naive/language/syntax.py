@@ -100,10 +100,10 @@ class Aggregate(Node):
 
 @node
 class Atom(Node):
-    """relation(argument, …); the name may be qualified with dots."""
+    """relation(argument, …); the name may be qualified with dots. args: expressions."""
 
     relation: str
-    args: tuple[Node, ...]
+    args: tuple
 
 
 @node
@@ -306,11 +306,12 @@ class Override(Node):
 class SourceProgram:
     """A whole program.
 
+    statements: nodes, in the order of the text.
     texts: the text of each file, by name, for error messages.
     warnings: about obsolete syntax.
     legacy: obsolete syntax is allowed, and so are arguments whose type is not a subtype of the declared one."""
 
-    statements: list[Node]
+    statements: list
     texts: dict[str, str] = field(default_factory=dict)
     warnings: list = field(default_factory=list)
     legacy: bool = False

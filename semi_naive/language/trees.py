@@ -29,7 +29,7 @@ _BELOW: dict[type, Callable[[Any], tuple]] = {
 _LEAVES = frozenset([syntax.Variable, syntax.Underscore, syntax.Number, syntax.String, syntax.Nil])
 
 
-def walk(node: syntax.Node) -> Iterator[syntax.Node]:
+def walk(node: syntax.Node) -> Iterator[Any]:
     """Yield a node and all its descendants, in preorder."""
     stack = [node]
     while stack:
@@ -41,7 +41,7 @@ def walk(node: syntax.Node) -> Iterator[syntax.Node]:
             stack += (getattr(node, "args", ()) if found is None else found(node))[::-1]
 
 
-def walk_all(nodes: Iterable[syntax.Node]) -> Iterator[syntax.Node]:
+def walk_all(nodes: Iterable[syntax.Node]) -> Iterator[Any]:
     """Yield some nodes, each with all its descendants, in preorder."""
     for node in nodes:
         yield from walk(node)
