@@ -29,6 +29,7 @@ from semi_naive.language.types.untyped_records import without_untyped_records
 from semi_naive.language.types.user_functors import declaration_problems, function_problems, used_functors
 from semi_naive.planning.strata import Edge, recursive_relations, strong_components, unstratified
 from semi_naive.ra import ir
+from semi_naive.sandbox import Sandbox
 
 NOTHING = MappingProxyType({})
 
@@ -38,7 +39,7 @@ def compile_text(
     file: str = "<program>",
     include_dirs: Sequence = (),
     defines: Mapping = NOTHING,
-    sandbox=None,
+    sandbox: Sandbox | None = None,
     functors: Mapping | None = None,
     legacy: bool = False,
 ) -> ir.Program:

@@ -7,9 +7,10 @@ becomes
     A(x, count@1) :- C(x), count@1 = count : { B(x, _) }.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import count
+from typing import TYPE_CHECKING
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import ProgramError, Span
@@ -24,17 +25,20 @@ from semi_naive.language.types.types import PREDEFINED, TypeEnvironment
 from semi_naive.planning.spoken import spoken
 from semi_naive.ra import ir
 
+if TYPE_CHECKING:
+    from semi_naive.functors import UserFunctor
+
 _IDENTITY = ("min", "max", "cat")  # functors of one argument
 
 
 def lowered(
     source: syntax.SourceProgram,
     env: TypeEnvironment,
-    relations,
+    relations: syntax.Relations,
     typings: list[Typing],
-    aggregated: tuple[dict, dict],
-    group,
-    functors,
+    aggregated: tuple[dict[str, str], dict[str, Ops]],
+    group: Callable[[str], frozenset[str]],
+    functors: Mapping | None,
 ) -> ir.Program:
     """Lower a program without errors. relations: the declaration of each relation; typings: the typed clauses; aggregated:
     ("min" or "max" of each lattice, see `best_values`; how the heads of other relations aggregate, see `heads`); group: returns
@@ -103,7 +107,9 @@ def _inline_relations(source: syntax.SourceProgram, relations: syntax.Relations)
     return found
 
 
-def _relation(node: syntax.RelationDecl, types, lattice, joins: dict) -> ir.Relation:
+def _relation(
+    node: syntax.RelationDecl, types: dict[str, ir.Type], lattice: str | None, joins: dict[str, "UserFunctor"]
+) -> ir.Relation:
     """Return a declared relation in the form of `ra.ir`. joins: the least upper bound of each user-defined lattice, by type."""
     attributes = tuple((name, types[type_name]) for name, type_name in node.attributes)
     places = {name: place for place, (name, _) in enumerate(attributes)}
@@ -113,7 +119,7 @@ def _relation(node: syntax.RelationDecl, types, lattice, joins: dict) -> ir.Rela
     return ir.Relation(node.name, attributes, node.qualifiers, lattice, tuple(choice), node.span, joins=upper_bounds)
 
 
-def _functions(env: TypeEnvironment, types: dict, functors) -> dict:
+def _functions(env: TypeEnvironment, types: dict[str, ir.Type], functors: Mapping | None) -> dict[str, "UserFunctor"]:
     """Return the column function of each declared functor that is in `functors`, by its name with @."""
     if not env.functors or functors is None:
         return {}

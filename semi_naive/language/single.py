@@ -178,7 +178,7 @@ def _negated(node: syntax.Negation) -> syntax.Node:
     return node
 
 
-def _by_field(equality: syntax.Constraint):
+def _by_field(equality: syntax.Constraint) -> syntax.Node:
     """Return an equation of two records as equations of their fields, for which the type of the records need not be known; true
     for an equation of a record and `_`."""
     left, right = equality.args

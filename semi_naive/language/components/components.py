@@ -8,6 +8,7 @@ Prefixing implements that: an instance prefixes the names that it declares, leav
 instance does the same with the result."""
 
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any
 
 from semi_naive.language import syntax
 from semi_naive.language.components.component_checks import arity_problem, component_problems
@@ -211,7 +212,7 @@ def _typed(attributes: Attributes, types: Names) -> Attributes:
     return tuple((name, types.get(type_, type_)) for name, type_ in attributes)
 
 
-def _rename_clause(node, relations: Names, types: Names):
+def _rename_clause(node: Any, relations: Names, types: Names) -> Any:
     """Return a clause, or a part of one, with relations in all its atoms and types in all its casts renamed."""
     if isinstance(node, tuple):
         return tuple(_rename_clause(item, relations, types) for item in node)

@@ -38,7 +38,9 @@ class Preprocessed:
         return self.files > MAX_FILES
 
 
-def preprocess(text: str, file: str, include_dirs: Sequence = (), defines: Mapping = {}, sandbox=None) -> Preprocessed:
+def preprocess(
+    text: str, file: str, include_dirs: Sequence = (), defines: Mapping = {}, sandbox: Sandbox | None = None
+) -> Preprocessed:
     """Assemble a program. `defines`: macros with their values, as by `#define`."""
     result = Preprocessed(Text(file), sandbox=sandbox)
     _Files(result, [os.fspath(directory) for directory in include_dirs], defines).add(text, file)
