@@ -98,7 +98,8 @@ def check_source(source: syntax.SourceProgram, parameters: bool = False, functor
     problems += number_problems(singles, relations, summed, graph.group)
     problems += _clause_problems(scoped, relations, graph)
     not_inlinable = list(inline_problems(source, relations, singles, graph.edges))
-    problems += not_inlinable or _expansion_problems(singles, relations)
+    expansions = Expansions(singles, inline_relations(relations))
+    problems += not_inlinable or [problem for single in singles for problem in expansions.problems(single)]
     problems += wellfounded.companion_problems(source, singles, relations) if undefined_allowed else []
     problems += _unstratified(graph, relations, undefined_allowed, stepping.nearly)
     typings = [typed(each.single, env, relations) for each in scoped] if not env.problems else []
@@ -217,12 +218,6 @@ def _clause_problems(scoped: list[Scoped], relations: syntax.Relations, graph: _
         yield from grounded_problems(single, inline, scoped_clause.injected, scoped_clause.refused)
         if recursive and single.clause.plan and not single.dominates:
             yield from checks.plan_problems(single, group)
-
-
-def _expansion_problems(singles: list[Single], relations: syntax.Relations) -> list[Problem]:
-    """Return the problems that clauses have after inlining."""
-    expansions = Expansions(singles, inline_relations(relations))
-    return [problem for single in singles for problem in expansions.problems(single)]
 
 
 def _warnings(

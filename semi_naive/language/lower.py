@@ -49,37 +49,38 @@ def lowered(
     types = {name: env.resolved(name) for name in [*PREDEFINED, *env.declared]}
     calls = _functions(env, types, functors)
     joins = {name: calls.get(lub) for name, lub in lubs(source).items()}
-    found = {name: _relation(node, types, lattices.get(name), joins) for name, node in relations.items()}
-    projections = Projections(found)
+    declared = {name: _relation(node, types, lattices.get(name), joins) for name, node in relations.items()}
+    projections = Projections(declared)
     plain = [typing for typing in typings if typing.single.head.relation not in summed]
     rules = []
     for typing in plain:
         name = typing.single.head.relation
         rules.append(_lowered_rule(typing, lattices.get(name), lines, projections, calls, iteration_relation(group(name))))
+    # A relation with subsumptive clauses gets relations of the tuples to remove, and of those to compare.
     for name in dict.fromkeys(typing.single.head.relation for typing in plain if typing.single.dominates):
-        dominated = found[name] = replace(found[name], dominated=True)
+        dominated = declared[name] = replace(declared[name], dominated=True)
         companions = (dominated.removal, dominated.worse, dominated.better)
-        found |= {each: ir.Relation(each, dominated.attributes, span=dominated.span) for each in companions}
+        declared |= {each: ir.Relation(each, dominated.attributes, span=dominated.span) for each in companions}
     heads: dict[str, list[Head]] = {name: [] for name in summed}
     for typing in typings:
         if (name := typing.single.head.relation) in summed:
             heads[name].append(_lowered_head(typing, summed[name], lines, projections, calls))
-    found |= followed(found, rules, {name: node.born_of for name, node in relations.items() if node.born_of}, group)
+    declared |= followed(declared, rules, {name: node.born_of for name, node in relations.items() if node.born_of}, group)
     sums = {name: (ops, tuple(heads[name])) for name, ops in summed.items()}
     groups = sorted({tuple(sorted(group(name))) for name in summed if group(name)})
-    orders = [RecursiveSums(names, summed, found, heads) for names in groups]
+    orders = [RecursiveSums(names, summed, declared, heads) for names in groups]
     if problems := [problem for order in orders for problem in order.problems]:
         raise ProgramError(problems, source.texts)
     for order in orders:
-        found, heads, rules = found | order.relations, heads | order.heads, rules + order.rules
+        declared, heads, rules = declared | order.relations, heads | order.heads, rules + order.rules
     for name, ops in summed.items():
-        aggregated_relation = AggregatedRelation(found[name], ops, heads[name])
-        found[name] = replace(found[name], summed=True, rounded=is_rounded(ops, found[name]))
+        aggregated_relation = AggregatedRelation(declared[name], ops, heads[name])
+        declared[name] = replace(declared[name], summed=True, rounded=is_rounded(ops, declared[name]))
         rules += aggregated_relation.rules()
-        found |= aggregated_relation.extra
+        declared |= aggregated_relation.extra
     return ir.Program(
         types=types,
-        relations=found | projections.relations,
+        relations=declared | projections.relations,
         rules=rules + projections.rules,
         directives=[
             ir.FileDirective(node.kind, node.relation, dict(node.parameters), node.span)

@@ -114,16 +114,17 @@ def _single(head: syntax.Atom, body: Body, clause: syntax.Clause, problems: list
 
 
 def _flat_aggregate(node: syntax.Aggregate, change: Callable, problems: list[Problem]) -> syntax.Aggregate:
-    """Return an aggregate whose body is a tuple of literals; report a disjunction in it."""
-    bodies = [()]
+    """Return an aggregate whose body is a tuple of literals. Report a disjunction in it, which becomes an empty body.
+    change: see `trees.rebuilt`."""
+    literals: Body = ()
     if count_disjuncts(node.body) == 1:
-        bodies = disjuncts(node.body)
+        (literals,) = disjuncts(node.body)
     else:
         hint = "make the disjunction a relation of its own and aggregate over that"
         problems.append(Problem("Disjunctions in aggregation clauses are not supported", node.span, hint))
     target = rebuilt(node.target, change) if node.target is not None else None
     init = rebuilt(node.init, change) if node.init is not None else None
-    return replace(node, target=target, init=init, body=tuple(rebuilt(literal, change) for literal in bodies[0]))
+    return replace(node, target=target, init=init, body=tuple(rebuilt(literal, change) for literal in literals))
 
 
 def fold_sign(node: syntax.Node) -> syntax.Number | None:

@@ -31,6 +31,7 @@ COMPANIONS = ("certain", "undefined")  # win.certain and win.undefined are relat
 
 
 def is_wellfounded(source: syntax.SourceProgram) -> bool:
+    """True if a program has `.semantics wellfounded`, which the parser makes a pragma."""
     pragmas = (node for node in source.statements if isinstance(node, syntax.Pragma))
     return any(node.key == "semantics" and node.value == "wellfounded" for node in pragmas)
 
@@ -132,19 +133,15 @@ def _true_and_possible(rule: ir.Rule, unknown: set[str], group: set[str]) -> Ite
     for literal in rule.body:
         if isinstance(literal, ir.Not) and literal.atom.relation in unknown:
             name = literal.atom.relation
-            true.append(ir.Not(_renamed(literal.atom, f"{name}@possible")))
-            possible.append(ir.Not(_renamed(literal.atom, f"{name}@known" if name in group else name)))
+            true.append(ir.Not(replace(literal.atom, relation=f"{name}@possible")))
+            possible.append(ir.Not(replace(literal.atom, relation=f"{name}@known" if name in group else name)))
         else:
             true.append(literal)
             may_be_undefined = isinstance(literal, ir.Atom) and literal.relation in unknown
-            possible.append(_renamed(literal, f"{literal.relation}@possible") if may_be_undefined else literal)
+            possible.append(replace(literal, relation=f"{literal.relation}@possible") if may_be_undefined else literal)
     yield replace(rule, body=tuple(true))
     if rule.body:
-        yield replace(rule, head=_renamed(rule.head, f"{rule.head.relation}@possible"), body=tuple(possible))
-
-
-def _renamed(atom: ir.Atom, name: str) -> ir.Atom:
-    return replace(atom, relation=name)
+        yield replace(rule, head=replace(rule.head, relation=f"{rule.head.relation}@possible"), body=tuple(possible))
 
 
 def _copy_rule(name: str, source: str, relations: dict[str, ir.Relation], *conditions: ir.Literal) -> ir.Rule:
@@ -158,12 +155,12 @@ def _variables(relation: ir.Relation) -> tuple[ir.Var, ...]:
     return tuple(ir.Var(f"x{column}", kind) for column, kind in enumerate(relation.kinds))
 
 
-def _companion_rule(name: str, unknown: bool, relations: dict[str, ir.Relation]) -> Iterator[ir.Rule]:
-    """Yield the rule of r.certain or r.undefined; none for r.undefined if r can have no undefined tuples (`unknown`)."""
+def _companion_rule(name: str, may_be_undefined: bool, relations: dict[str, ir.Relation]) -> Iterator[ir.Rule]:
+    """Yield the rule of r.certain or r.undefined; none for r.undefined if r can have no undefined tuples."""
     base = _base(name)
     if name.endswith("certain"):
         yield _copy_rule(name, base, relations)
-    elif unknown:
+    elif may_be_undefined:
         yield _copy_rule(name, f"{base}@possible", relations, ir.Not(ir.Atom(base, _variables(relations[name]))))
 
 

@@ -22,7 +22,8 @@ SPARSE_FANOUT = 0.5  # edges that follow an edge: with fewer, the closure is lik
 
 @dataclass
 class ReachabilityShape:
-    """A stratum whose pairs (`relation`) follow `edges`, by the rule of that name in `semi_naive.config.RULES`."""
+    """A stratum whose pairs (`relation`) follow `edges`, by the rule of that name in `semi_naive.config.RULES`. closure: the
+    edges are also its base."""
 
     relation: str
     edges: str

@@ -18,7 +18,10 @@ IO_QUALIFIERS = ("input", "output", "printsize")  # obsolete qualifiers that are
 
 
 class StatementBuilder(Reduce):
-    """One method for each rule of the grammar from a clause upwards."""
+    """One method for each rule of the grammar from a clause upwards.
+
+    Its arguments are the span and the rule's symbols, as tokens or as the values of other methods: with `node` the names and
+    values, with `worded` all symbols. A method without a decorator gets the list of all symbols."""
 
     def start(self, children):
         return _flat(children)

@@ -11,7 +11,7 @@ from semi_naive.ra.values.kinds import MAX_INTEGER_DIGITS
 
 
 class TermBuilder(Reduce):
-    """One method for each rule of the grammar below a clause."""
+    """One method for each rule of the grammar below a clause. For its arguments see `build.StatementBuilder`."""
 
     @node
     def either(self, span, *items):

@@ -208,6 +208,7 @@ class _State:
                 self._end()
 
     def _end(self) -> None:
+        """End the current statement."""
         self.begun, self.directive, self.base = False, "", len(self.brackets)
 
     # -- between two tokens

@@ -15,7 +15,7 @@ evaluated in a round: see `recursive_sums`) one rule with aggregates of its own 
 
 and otherwise every rule makes a part of `degree@parts`, and one more rule puts the parts together."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -112,12 +112,24 @@ class Head:
     """A lowered clause of a relation whose heads aggregate.
 
     rule: its body, and an unused head; key: the terms of the columns that are not aggregated, in order; arguments: the terms of
-    each aggregate, by column; the value to contribute, if this head does not aggregate."""
+    each aggregate, by column; the value to contribute, if this head does not aggregate; aggregates: True if it does."""
 
     rule: ir.Rule
     key: tuple
     arguments: dict[int, tuple]
     aggregates: bool
+
+    def named_key(self, variable: Callable[[int, ir.Kind], ir.Var]) -> tuple[list[ir.Term], list[ir.Compare]]:
+        """Return (the key as variables and constants, the equations of new variables with computed terms of the key). variable:
+        returns a new variable for the term at a place of the key, of a kind."""
+        key, equations = [], []
+        for place, term in enumerate(self.key):
+            if not isinstance(term, ir.Var | ir.Const):
+                new = variable(place, term.kind)
+                equations.append(ir.Compare("=", new, term, term.kind))
+                term = new
+            key.append(term)
+        return key, equations
 
 
 class AggregatedRelation:
@@ -135,10 +147,6 @@ class AggregatedRelation:
         if len(self.heads) == 1 and self.heads[0].aggregates:
             return list(self._single_head_rules(self.heads[0]))
         return [*self._parts(), self._combining_rule()]
-
-    @property
-    def _declared_name(self) -> str:
-        return self.relation.name.partition("@")[0]
 
     def _name(self, suffix: str) -> str:
         return f"{self.relation.name}@{suffix}"
@@ -161,7 +169,8 @@ class AggregatedRelation:
     def _single_head_rules(self, head: Head) -> Iterator[ir.Rule]:
         """Yield the rules of a relation with one head: first those that collect the values to be counted, then the rule
         itself."""
-        key, body = self._named_key(head)
+        key, equations = head.named_key(lambda _, kind: self._fresh("key", kind))
+        body = [*head.rule.body, *equations]
         aggregates: dict[int, ir.Aggregate] = {}
         for column, op in self.ops.items():
             if op != "count":
@@ -174,17 +183,6 @@ class AggregatedRelation:
                 aggregates[column] = self._counted(column, key)
         results = {column: aggregate.result for column, aggregate in aggregates.items()}
         yield replace(head.rule, head=self._head(key, results), body=(*body, *aggregates.values()), plan=None)
-
-    def _named_key(self, head: Head) -> tuple[list[ir.Term], list]:
-        """Return (the key as variables and constants, the body with equations for the computed terms of the key)."""
-        body, key = list(head.rule.body), []
-        for term in head.key:
-            if not isinstance(term, ir.Var | ir.Const):
-                variable = self._fresh("key", term.kind)
-                body.append(ir.Compare("=", variable, term, term.kind))
-                term = variable
-            key.append(term)
-        return key, body
 
     def _aggregated(self, op: str, target: ir.Term | None, key: Key, body: list, kind: ir.Kind) -> ir.Aggregate:
         """Return the aggregate of a body for each key. Local variables are renamed, and each `_` still counts as a variable."""
@@ -229,20 +227,21 @@ class AggregatedRelation:
         variables = [self._fresh("v", kind) for kind in self.extra[name].kinds]
         key, values = variables[: len(self.key_types)], variables[len(self.key_types) :]
         arguments = {column: (value,) for column, value in zip(self.ops, values, strict=True)}
-        text = f"{self._declared_name}: what its rules without aggregates say"
+        text = f"{self.relation.name.partition('@')[0]}: what its rules without aggregates say"
         rule = ir.Rule(ir.Atom(name, ()), (ir.Atom(name, tuple(variables)),), span=self.relation.span, text=text)
         return Head(rule, tuple(key), arguments, True)
 
     def _part(self, number: int, head: Head) -> Iterator[ir.Rule]:
         """Yield the rule that makes one part, after the rules that collect the values to be counted. number: 0 for the part of
         h@given, whose counts are summed."""
-        key, body = self._named_key(head)
+        key, equations = head.named_key(lambda _, kind: self._fresh("key", kind))
+        body = [*head.rule.body, *equations]
         aggregates: list[ir.Aggregate] = []
         args: list[ir.Term] = []
         for column, op in self.ops.items():
             if op == "count" and number:
                 yield self._values(column, head, key, body)
-                args.append(ir.Const(0, ir.Kind.NUMBER))
+                args.append(ir.Const(0, ir.Kind.NUMBER))  # the collected values of all rules are counted by the last rule
                 continue
             fold, (target,) = "sum" if op in ("count", "mean") else op, head.arguments[column]
             added = [self._aggregated(fold, target, key, body, self.types[column].kind)]
@@ -265,7 +264,7 @@ class AggregatedRelation:
         body: list = [ir.Atom(parts.name, (ir.Wild(), *key, *(ir.Wild() for _ in parts.kinds[first:])))]
         places = iter(range(first, parts.arity))
         results = {column: self._total(column, op, key, places, body) for column, op in self.ops.items()}
-        text = f"{self._declared_name}: what its rules say, together"
+        text = f"{self.relation.name.partition('@')[0]}: what its rules say, together"
         return ir.Rule(self._head(key, results), tuple(body), span=self.relation.span, text=text)
 
     def _total(self, column: int, op: str, key: Key, places: Iterator[int], body: list) -> ir.Term:

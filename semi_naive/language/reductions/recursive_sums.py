@@ -76,22 +76,11 @@ class RecursiveSums:
     def _head(self, name: str, number: int, head: Head) -> Head:
         """Return a head restricted to the keys of the round, and add the rules of its keys. number: of the head among those of
         its relation."""
-        key, equations = self._named_key(name, number, head)
+        key, equations = head.named_key(lambda place, kind: ir.Var(f"{name}.key@k{number}_{place}", kind))
         self._add_key_rules(name, number, head.rule, key, equations)
         known = [self._known(literal) for literal in head.rule.body]
         now = ir.Atom(f"{name}@now", tuple(key))
         return replace(head, key=tuple(key), rule=replace(head.rule, body=(now, *known, *equations), plan=None))
-
-    def _named_key(self, name: str, number: int, head: Head) -> tuple[list[ir.Term], list[ir.Compare]]:
-        """Return (the key as variables and constants, the equations of new variables with computed terms of the key)."""
-        key, equations = [], []
-        for place, term in enumerate(head.key):
-            if not isinstance(term, ir.Var | ir.Const):
-                variable = ir.Var(f"{name}.key@k{number}_{place}", term.kind)
-                equations.append(ir.Compare("=", variable, term, term.kind))
-                term = variable
-            key.append(term)
-        return key, equations
 
     def _known(self, literal: ir.Literal) -> ir.Literal:
         """Return a literal in which the values known so far replace a relation of the component."""

@@ -110,7 +110,7 @@ def _choices(
                     name, column = connected
                     columns[name] = column
                     grows = True
-        for name in group:
+        for name in group:  # relations that no rule connects with the first
             if name not in columns and numeric[name]:
                 columns[name] = numeric[name][0]
         if len(columns) == len(group):

@@ -31,10 +31,12 @@ def one_step_of(name: str, before: int) -> str:
 
 
 def step_of(component: StepComponent) -> str:
+    """Return the relation of one tuple that holds the step being evaluated."""
     return f"{component.name}@step"
 
 
 def begin_of(component: StepComponent) -> str:
+    """Return the relation of the steps at which the component may begin."""
     return f"{component.name}@begin"
 
 
@@ -99,7 +101,7 @@ def _within(component: StepComponent, rule: StepRule) -> Single:
             return replace(node, relation=name, args=tuple(rebuilt(arg, change) for arg in args))
         return None
 
-    root, _ = rule.offsets.of(component.step(rule.single.head))  # type: ignore[misc]  # of a component without violations
+    root, _ = rule.offsets.of(component.step(rule.single.head))  # type: ignore[misc]  # never None: the component has no violations
     literals = [each for each in rule.single.body if root is None or not rule.offsets.is_redundant(each, root)]
     head, *body = (rebuilt(part, change) for part in (rule.single.head, *literals))
     return _single(rule, head, (*body, *_step_literals(component, rule, [head, *body])))
@@ -195,6 +197,7 @@ def with_loops(program: ir.Program, components: list[StepComponent]) -> ir.Progr
 
 
 def _loop(component: StepComponent) -> ir.Loop:
+    """Return the loop of a component: after a step, each relation of one step becomes that of a step earlier, oldest first."""
     pairs = [
         (one_step_of(name, before), one_step_of(name, before - 1))
         for before in range(component.oldest, 0, -1)

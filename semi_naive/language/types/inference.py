@@ -76,7 +76,8 @@ class Typing:
         nodes = (node for node in self._all if node.__class__ is not syntax.Variable)
         constraints = [constraint for node in nodes for constraint in self._constraints(node)]
         while constraints:
-            self._propagate(constraints)
+            while any([constraint() for constraint in constraints]):  # a list, so that each of them is applied in each round
+                pass
             if not (added := self._choose()):
                 break
             constraints += added
@@ -117,11 +118,6 @@ class Typing:
         return [(arg, name, type_name) for arg, (name, type_name) in pairs if type_name in self.env]
 
     # -- constraints
-
-    def _propagate(self, constraints: list[NarrowsTypes]) -> None:
-        """Apply constraints until no set of types changes."""
-        while any([constraint() for constraint in constraints]):
-            pass
 
     def _constraints(self, node: syntax.Node) -> Iterable[NarrowsTypes]:
         """Return the constraints that a node implies."""

@@ -84,6 +84,7 @@ def _is_compatible(typing: Typing, types: frozenset[str], type_name: str, negate
 
 
 def _string(typing: Typing, node: syntax.String) -> Iterator[Problem]:
+    """Yield the problem of a string where another kind is required."""
     if not typing.is_kind(node, Kind.SYMBOL):
         yield Problem("Symbol constant (type mismatch)", node.span, _expected_type(typing, node))
 
@@ -113,6 +114,7 @@ def _expected_type(typing: Typing, node: syntax.Node) -> str:
 
 
 def _nil(typing: Typing, node: syntax.Nil) -> Iterator[Problem]:
+    """Yield the problem of a nil where no record is required."""
     if not typing.is_kind(node, Kind.RECORD) or any(map(typing.env.branches, typing.types(node))):
         yield Problem("Nil constant used as a non-record", node.span)
 

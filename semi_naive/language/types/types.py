@@ -64,7 +64,7 @@ class TypeEnvironment:
         found, level = [], [name for name, parts in missing.items() if not parts]
         for _ in range(MAX_DEFINITION_DEPTH):
             found += level
-            reached = {}
+            reached = {}  # an ordered set: the types that a type of this level is a part of
             for name in level:
                 for user in users.get(name, ()):
                     missing[user].discard(name)

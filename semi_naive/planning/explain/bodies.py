@@ -43,7 +43,8 @@ def estimated(number: float, noun: str) -> str:
 
 
 def enumerated(names: Iterable[str], word: str = "and") -> str:
-    """
+    """Join names by commas, and the last one by a word.
+
     >>> enumerated("x"), enumerated("xy"), enumerated("xyz")
     ('x', 'x and y', 'x, y and z')
     """
@@ -52,7 +53,8 @@ def enumerated(names: Iterable[str], word: str = "and") -> str:
 
 
 class _Words:
-    """Describes steps. alias: the names under which variables made by the compiler are shown."""
+    """Describes steps. number: of atoms described so far; alias: the names under which variables made by the compiler are
+    shown."""
 
     def __init__(self, program: Program):
         self.program, self.number = program, 0
@@ -129,7 +131,7 @@ class _Words:
         """Yield the line of a join, and a second one if it is fused with the projection after it."""
         attributes = attribute_names(self.program, step.relation, step.order)
         for place, name in step.binds:
-            if name[0].isdigit():
+            if name[0].isdigit():  # a variable that the compiler has made: `Compiler._fresh_name`
                 self.alias[name] = f"{spoken_name(step.relation)}.{attributes[place]}"
         if chosen is None:
             yield f"   each {self._atom(step, step.binds)}{self._found(step)}"

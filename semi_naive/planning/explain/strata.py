@@ -42,9 +42,9 @@ class Explanation:
         self.written = {(rule.head, rule.body) for rule in run.asked.checked.rules}
         self.strata = [replace(s, rules=[rule for rule in s.rules if not is_fact(rule)]) for s in run.compiled.strata]
         self.given = {name for stratum in self.strata if not stratum.rules for name in stratum.relations}
-        self.given = {name for name in self.given if not HALF.fullmatch(name)}  # a half that only the unjoined form reads
+        self.given = {name for name in self.given if not HALF.fullmatch(name)}  # halves that only the unjoined program reads
         loops = [loop.of for loop in run.compiled.loops.values() if loop.of.steps]
-        self.carried = {name: float(name in loop.agenda) for loop in loops for name in loop.carried}  # 1.0 if it has one tuple
+        self.carried = {name: float(name in loop.agenda) for loop in loops for name in loop.carried}
         self.inputs = {directive.relation for directive in self.program.directives if directive.kind == "input"}
 
     def text(self) -> str:

@@ -154,7 +154,7 @@ class Compiler:
             if self.core and (self.core.apart or self.core.indexed) and rest_of_core:
                 from semi_naive.planning.joins.bigjoin import BigJoinCompiler  # few programs have a cyclic core
 
-                self.choose.undo()
+                self.choose.undo()  # BigJoinCompiler chooses the atom to start from, and the order of the others
                 BigJoinCompiler(self, {number: atom} | rest_of_core, self.core).compile(number)
             elif self.core and rest_of_core:
                 self._join_core({number: atom} | rest_of_core, self.core)
@@ -213,7 +213,8 @@ class Compiler:
         self.deal, self.first_joined = False, True
         order = self.order_for(atom.relation, frozenset(keys))
         used = (*order[: len(keys)], *sorted(column for column, name in new.items() if name in live))
-        bounds = self._range_of_new(atom, new) if part not in ("delta", "share") else None
+        is_searched = part not in ("delta", "share")  # these are scanned, in the order that they have
+        bounds = self._range_of_new(atom, new) if is_searched else None
         if bounds:
             ranged = bounds[0]
             order = (*order[: len(keys)], ranged, *(column for column in order[len(keys) :] if column != ranged))
@@ -223,7 +224,7 @@ class Compiler:
         place_of = {column: place for place, column in enumerate(order)}
         binds = tuple((place_of[column], name) for column, name in sorted(new.items()) if name in live)
         key_terms = tuple(keys[column] for column in order[: len(keys)])
-        if part not in ("delta", "share"):
+        if is_searched:
             order = self._exchange_if_partitioned(atom.relation, order, key_terms, self.every or bool(binds))
         may_repeat = not self.every and (self.bound - live or len(binds) < len(order) - len(keys))
         step = steps.Join(atom.relation, part, order, key_terms, binds, frozenset(live), self.every)
@@ -235,12 +236,13 @@ class Compiler:
         else:
             self.steps.append(Weigh(step) if self.weighs and not binds else step)
         self.bound |= set(new.values())
-        if may_repeat and binds and step.composed is None and any(not self._are_bound(other) for _, other in self.atoms):
+        atoms_only_filter = all(self._are_bound(other) for _, other in self.atoms)  # so duplicates are not joined again
+        if may_repeat and binds and step.composed is None and not atoms_only_filter:
             self._project(live)
 
     def _match_arguments(self, number: int, atom: Atom) -> tuple[dict[int, Term], dict[int, str]]:
         """Return (the bound terms to search by, the names of the variables to bind), each by column. A column whose argument is
-        neither gets a fresh variable, and a pending comparison of it with the argument."""
+        neither gets a fresh variable, and a comparison of it with the argument is added to the pending literals."""
         keys: dict[int, Term] = {}
         new: dict[int, str] = {}
         comparisons = []
@@ -344,7 +346,8 @@ class Compiler:
         self.bound |= names
         if self.every:
             return
-        if self.bound - live and binds and any(not self._are_bound(other) for _, other in self.atoms):
+        atoms_only_filter = all(self._are_bound(other) for _, other in self.atoms)
+        if self.bound - live and binds and not atoms_only_filter:
             self._project(live)
         self.bound &= live
 
@@ -532,7 +535,8 @@ class Compiler:
         compiler.made_content = {name: term for name, term in self.made_content.items() if name in outer}
         compiler.streams = self.streams
         compiler.weighs = not whole and self.placing is NOWHERE and literal is not None and literal.init is None
-        inner = compiler.compile(body, start={*outer} | ({steps.GROUP} & outside), outside=outside)
+        group = {steps.GROUP} & outside  # bindings that wait for a `Gather` have no number of a group
+        inner = compiler.compile(body, start={*outer} | group, outside=outside)
         return extreme_only(inner, literal.op, literal.target) if compiler.weighs and literal is not None else inner
 
 

@@ -71,7 +71,7 @@ def choose_core(
     indexes."""
     atoms = {n: literal for n, literal in enumerate(rule.body) if isinstance(literal, Atom)}
     mode, requested_by = HINTS.get(rule.join, (mode, "Config.multiway"))
-    if len(atoms) < (2 if mode == "always" else 3):  # a cycle has three
+    if len(atoms) < (2 if mode == "always" else 3):  # a cycle has three atoms
         return CoreChoice()
     places = core_of(atoms)
     if mode == "never" or version in (rule.plan or {}):
@@ -259,7 +259,8 @@ def _made_from(
 ) -> tuple[float, float]:
     """Estimate the same as `bindings_made`, if the atom at `start` is joined first."""
     _, rows = _partners(atoms[start], [], frozenset(), sizes, parts.get(start, "all"))
-    total, rows_before_core = (rows, 1.0) if start in core and start != delta else (0.0, rows)
+    begins_core = start in core and start != delta  # then the core starts from one binding, of no variables
+    total, rows_before_core = (rows, 1.0) if begins_core else (0.0, rows)
     joined, left = [start], set(atoms) - {start}
     while left:
         known = [atoms[n] for n in joined if n != delta]

@@ -24,8 +24,8 @@ MIN_TRIAL_BINDINGS = 10  # bindings at the end of a trial from which its estimat
 
 @dataclass
 class Trial:
-    """The estimates of a trial. made: (expected bindings, True if it is fused) of each join; found: the bindings after all
-    steps, or an upper bound if few sampled bindings were left."""
+    """The estimates of a trial. made: (expected bindings, True if it is fused with a projection) of each join; found: the
+    bindings after all steps, or an upper bound if few sampled bindings were left."""
 
     made: list[tuple[float, bool]] = field(default_factory=list)
     found: float = 1.0

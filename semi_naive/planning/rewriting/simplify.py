@@ -3,11 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TypeVar
 
 from semi_naive.planning import rewrite
 from semi_naive.ra import ir
 
-Reader = ir.Atom | ir.Term | None  # the head that reads a body, or the target of an aggregate, if it has one
+Reader = TypeVar("Reader", bound=ir.Atom | ir.Term | None)  # the head that reads a body, or the target of an aggregate
 EMPTY_IS_ZERO = ("count", "sum")
 
 
@@ -33,7 +34,7 @@ def simplify(program: ir.Program, keep: set[str] | None = None, given: Iterable[
 def settled(rule: ir.Rule) -> ir.Rule | None:
     """Fold constants, merge equal variables and drop true literals of a rule, until it does not change. Return None if the body
     is false."""
-    if not rule.body and all(isinstance(arg, ir.Const) for arg in rule.head.args):
+    if not rule.body and all(isinstance(arg, ir.Const) for arg in rule.head.args):  # most facts
         return rule
     while True:
         body = _without_true(fold(literal) for literal in rule.body)
@@ -173,7 +174,8 @@ def _without_aliases(reader: Reader, body: tuple, fixed: set[str]) -> tuple[Read
     to a surrounding body."""
     while (found := _first_alias(body, fixed)) is not None:
         index, terms = found
-        reader = None if reader is None else rewrite.substitute(reader, terms)
+        if reader is not None:
+            reader = rewrite.substitute(reader, terms)
         body = tuple(rewrite.substitute(literal, terms) for i, literal in enumerate(body) if i != index)
     return reader, body
 
@@ -198,7 +200,8 @@ def _first_alias(body: tuple, fixed: set[str]) -> tuple[int, dict[str, ir.Term]]
     for index, literal in enumerate(body):
         if isinstance(literal, ir.Compare) and literal.op == "=":
             sides = (literal.left, literal.right)
-            for var, term in (sides[::-1], sides) if _is_generated(literal.right) else (sides, sides[::-1]):
+            ways = (sides[::-1], sides) if _is_generated(literal.right) else (sides, sides[::-1])
+            for var, term in ways:
                 if isinstance(var, ir.Var) and var.name not in fixed and _is_alias(var, term, literal.kind):
                     return index, {var.name: term}
     return None
