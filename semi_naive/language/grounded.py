@@ -16,7 +16,7 @@ PLAIN = frozenset([syntax.Variable, syntax.Underscore])  # most nodes, which imp
 
 
 def grounded(literals, given=(), enters=lambda aggregate: False, needs=lambda aggregate: ()) -> set:
-    """Return the keys (see `inference.key`) of all grounded expressions of a conjunction.
+    """Return the keys (see `inference.key`) of all grounded expressions of a conjunction of literals.
 
     given: names grounded from outside; enters: returns True for an aggregate whose body's atoms count, too; needs: returns the
     names that must be grounded before an aggregate is, or None if it never is."""

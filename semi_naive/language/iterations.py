@@ -42,9 +42,8 @@ def _attributed(node: syntax.Node, declared: syntax.Relations, problems: list[Pr
         problems.append(Problem(f"Relation {recorded.name} is made by no rules, and so by no iterations", node.span, hint))
         return node
     if "inline" in recorded.qualifiers:
-        problems.append(
-            Problem(f"Relation {recorded.name} is inlined, and so made by no iterations", node.span, "leave out inline")
-        )
+        message = f"Relation {recorded.name} is inlined, and so made by no iterations"
+        problems.append(Problem(message, node.span, "leave out inline"))
     return replace(node, attributes=(*recorded.attributes, ATTRIBUTE))
 
 

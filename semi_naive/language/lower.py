@@ -111,7 +111,8 @@ def _inline_relations(source: syntax.SourceProgram, relations: syntax.Relations)
 def _relation(
     node: syntax.RelationDecl, types: dict[str, ir.Type], lattice: str | None, joins: dict[str, "UserFunctor"]
 ) -> ir.Relation:
-    """Return a declared relation in the form of `ra.ir`. joins: the least upper bound of each user-defined lattice, by type."""
+    """Return a declared relation in the form of `ra.ir`. types: by name; lattice: min or max, if it keeps the best value of
+    each key; joins: the least upper bound of each user-defined lattice, by type."""
     attributes = tuple((name, types[type_name]) for name, type_name in node.attributes)
     places = {name: place for place, (name, _) in enumerate(attributes)}
     choice = dict.fromkeys(tuple(sorted({places[name] for name in key})) for key in node.choice.keys)
@@ -198,7 +199,8 @@ class Lowering:
     appends them to its argument `before`."""
 
     def __init__(self, typing: Typing, projections: "Projections", calls: dict, number: str = ""):
-        """number: the relation that holds the number of the iteration; "" if that is always 0."""
+        """calls: user-defined functors, by name with @; number: the relation that holds the number of the iteration; "" if that
+        is always 0."""
         self.typing, self.projections, self.calls, self.number = typing, projections, calls, number
         self.iteration: ir.Var | None = None  # the number of the iteration, if the clause uses it
         self._numbers = count(1 + max(_renamed_numbers(typing.single), default=0))

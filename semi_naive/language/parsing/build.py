@@ -227,9 +227,8 @@ class StatementBuilder(Reduce):
             if id(functor) not in allowed:
                 hint = f"an aggregate has a body, {aggregate_form(functor.name)}"
                 hint += ", and the functor has two arguments or more" if functor.name in ("min", "max") else ""
-                self.problem(
-                    f"{functor.name}{' with one argument' * (len(functor.args) == 1)} outside of a head", functor.span, hint
-                )
+                form = " with one argument" * (len(functor.args) == 1)
+                self.problem(f"{functor.name}{form} outside of a head", functor.span, hint)
         self.state.head_aggregates.clear()
 
     def plan(self, children):

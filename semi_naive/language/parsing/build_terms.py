@@ -168,9 +168,8 @@ class TermBuilder(Reduce):
         """Build a user-defined aggregate: name, target, initial value, body."""
         *target, init, body = rest
         if not target:
-            self.problem(
-                "incorrect expression arity for given aggregate mode", span, f"it is written @@{name} e : init, {{ … }}"
-            )
+            hint = f"it is written @@{name} e : init, {{ … }}"
+            self.problem("incorrect expression arity for given aggregate mode", span, hint)
         return syntax.Aggregate(f"@@{name}", target[0] if target else init, body, init, span=span)
 
     @node

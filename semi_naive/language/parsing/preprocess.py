@@ -114,9 +114,8 @@ class _Files:
             return self.problem(f"{path} includes itself", span, "write .once at the top of a file that may be included again")
         if absolute not in self.open:
             if self.result.many_files():
-                raise ProgramError(
-                    [Problem(TOO_MANY_FILES, span, "write .once at the top of files that need it")], self.result.texts
-                )
+                problem = Problem(TOO_MANY_FILES, span, "write .once at the top of files that need it")
+                raise ProgramError([problem], self.result.texts)
             self.add(read_text(found), found)
 
     def problem(self, message: str, span: Span, hint: str):

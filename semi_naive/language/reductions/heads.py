@@ -92,7 +92,7 @@ def input_problems(source: syntax.SourceProgram, summed: dict[str, Ops]) -> Iter
 
 def kind_problems(typings: list, heads: dict[str, Ops]) -> Iterator[Problem]:
     """Report min and max of values that are not numbers, and rules that count values of different types. `inference` checks the
-    other aggregates."""
+    other aggregates. typings: of all clauses."""
     counted: dict[tuple[str, int], tuple] = {}
     for typing in typings:
         head = typing.single.head

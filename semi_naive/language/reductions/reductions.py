@@ -27,9 +27,8 @@ def reduction_problems(relations: syntax.Relations, found: list[Single], heads: 
         for (one, _), (other, span) in combinations(ways, 2):
             if one == INLINED and not other.endswith(NEVER_INLINED) or (one, other) in TOGETHER:
                 continue
-            yield Problem(
-                f"Relation {name} has {one} and {other}", span, "a relation keeps tuples in one way: leave out one of the two"
-            )
+            hint = "a relation keeps tuples in one way: leave out one of the two"
+            yield Problem(f"Relation {name} has {one} and {other}", span, hint)
 
 
 def _ways(node: syntax.RelationDecl, dominated: bool) -> Iterator[tuple[str, Span]]:

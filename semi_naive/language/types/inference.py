@@ -216,15 +216,18 @@ class Typing:
     # -- narrow the possible types of expressions, given by their keys; True if the types changed
 
     def _set(self, at: Key, types: Types) -> bool:
+        """Replace the possible types of an expression."""
         changed = self.possible.get(at, ANY) != types
         self.possible[at] = types
         return changed
 
     def _narrow(self, at: Key, names: Types) -> bool:
+        """Restrict an expression to subtypes of some types."""
         types = self.possible.get(at, ANY)
         return types != names and self._set(at, self._meet(types, names))
 
     def _below(self, at: Key, other: Key) -> bool:
+        """Restrict an expression to subtypes of the types of another one, if these are known."""
         types = self.possible.get(other, ANY)
         return types is not ANY and self._narrow(at, types)
 

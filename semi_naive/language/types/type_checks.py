@@ -145,9 +145,8 @@ def _branch(typing: Typing, node: syntax.BranchInit) -> Iterator[Problem]:
     if (width := len(branch.fields)) != len(node.args):
         message = f"Invalid arity, the declared arity of {node.name} is {width}"
         fields = ", ".join(f"{field}: {of}" for field, of in branch.fields)
-        yield Problem(
-            message, node.span, f"it is declared as {node.name} {{{fields}}}, here: {quantity(len(node.args), 'argument')}"
-        )
+        hint = f"it is declared as {node.name} {{{fields}}}, here: {quantity(len(node.args), 'argument')}"
+        yield Problem(message, node.span, hint)
 
 
 def _near(name: str, names: list[str]) -> str:

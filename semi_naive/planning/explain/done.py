@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from semi_naive.host.account import as_sum
 from semi_naive.host.numbers import quantity
@@ -11,20 +10,19 @@ from semi_naive.planning.explain.strata import Explanation, all_versions
 from semi_naive.planning.spoken import spoken_name
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.ir import Order, Rule
-
-if TYPE_CHECKING:
-    from semi_naive.running.run import ProgramRun
+from semi_naive.running.run import ProgramRun
 
 
-def explain_run(run: "ProgramRun", trace: dict) -> str:
-    """Return the text of `Result.explain`. The expected numbers of bindings are those of a rule's last planning."""
+def explain_run(run: ProgramRun, trace: dict) -> str:
+    """Return the text of `Result.explain`. The expected numbers of bindings are those of a rule's last planning.
+    trace: of the run."""
     return _RunExplanation(run, trace).text()
 
 
 class _RunExplanation(Explanation):
     """The explanation of a finished run. entries: those of its trace, by the number of the stratum."""
 
-    def __init__(self, run: "ProgramRun", trace: dict):
+    def __init__(self, run: ProgramRun, trace: dict):
         super().__init__(run)
         self.strata = run.strata  # without the static joins that were left out
         self.trace, self.entries = trace, {entry["number"]: entry for entry in trace["strata"]}

@@ -84,7 +84,7 @@ def choose_core(
         return CoreChoice(CyclicCore(joined, f"{kind}, as {requested_by} asks", apart=apart, indexed=indexed))
     if indexed and delta is not None and places:
         return CoreChoice(CyclicCore(places, "the cyclic core, from what has changed", indexed=True))
-    if _is_partitioned(atoms, (places or atoms.keys()) - {delta}, placing):
+    if _is_partitioned(atoms, (places or atoms.keys()) - {delta}, placing):  # a delta need not be searched
         return _choose_partitioned(atoms, places, sizes, parts, delta) if places else CoreChoice()
     if not places:
         return CoreChoice() if delta is not None else _choose_acyclic(atoms, sizes, binary)
@@ -113,7 +113,7 @@ def _choose_partitioned(atoms: Atoms, places: frozenset[int], sizes: Sizes, part
 def _shipped(atoms: Atoms, places: frozenset[int], start: int, sizes) -> float | None:
     """Estimate the bindings that BiGJoin ships for the first variable that several atoms can propose, if it starts from the
     atom at `start`: one for each of these atoms, which count it, and the values proposed by the atom with the fewest tuples.
-    None if the estimate does not exist."""
+    None if the estimate does not exist. sizes: those of relations on the partitions."""
     relation, bound = atoms[start].relation, atom_variables(atoms[start])
     column = {term.name: place for place, term in enumerate(atoms[start].args) if isinstance(term, Var)}
     variables = {n: atom_variables(atoms[n]) for n in places}
@@ -145,8 +145,7 @@ def _choose_cyclic(atoms: Atoms, places: frozenset[int], sizes: Sizes, parts: Pa
 
 
 def choose_counted(
-    rule: Rule, body: tuple, outer: set[str], sizes: Sizes, mode: str, placing: Placing,
-    binary: Callable[[], list] | None,
+    rule: Rule, body: tuple, outer: set[str], sizes: Sizes, mode: str, placing: Placing, binary: Callable[[], list] | None
 ) -> CyclicCore | None:  # fmt: skip
     """Return the core of an aggregate's body; None if it is partitioned, if a variable of it is bound outside (`outer`), or if
     several of its tuples can make one binding. Other arguments: see `choose_core`."""
