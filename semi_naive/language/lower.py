@@ -272,7 +272,7 @@ class Lowering:
         return self._aggregate(node, before) if isinstance(node, syntax.Aggregate) else self._functor(node, before)
 
     def _cast(self, node: syntax.As, before: list) -> ir.Term:
-        """Return a cast as a term."""
+        """Return a cast as a term. A value of an enumeration is a record: (number of its branch, 0)."""
         value, kind = self.term(node.value, before), self.typing.env.kind(node.type)
         if value.kind == kind:
             return value

@@ -72,7 +72,7 @@ def _witnesses(single: Single, aggregate: syntax.Aggregate) -> set[str]:
 
 
 def _witnesses_of_nested(aggregate: syntax.Aggregate, injected: Names, witnesses: Names) -> set[str]:
-    """Return the witnesses that belong to nested aggregates: those that read no local variable of this one."""
+    """Return the witnesses of nested aggregates that read no local variable of this one; they are not witnesses of this one."""
     local = variable_names(aggregate) - injected[id(aggregate)]
     inner = [node for node in walk_all(aggregate.body) if isinstance(node, syntax.Aggregate) and node.op in ("min", "max")]
     return set().union(*(witnesses[id(node)] for node in inner if not injected[id(node)] & local))
@@ -105,6 +105,7 @@ class _Renaming:
         self._new_names: dict[str, str] = {}
 
     def literals(self, literals: Iterable[syntax.Node]) -> list[syntax.Node]:
+        """Return the literals with the current new names."""
         return [rebuilt(literal, self._change) for literal in literals]
 
     def _change(self, node: syntax.Node) -> syntax.Node | None:

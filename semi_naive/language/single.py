@@ -73,6 +73,7 @@ def _with_named_wildcards(clause: syntax.Clause) -> tuple[syntax.Atom, syntax.At
     """Return the dominated and the dominating atom of a subsumptive clause, with a variable for each `_`."""
     atoms = []
     for side, atom in enumerate((clause.heads[0], clause.dominating)):
+        # Each `_` of the two atoms gets another number.
         args = (
             syntax.Variable(f"_@{2 * place + side}", span=arg.span) if isinstance(arg, syntax.Underscore) else arg
             for place, arg in enumerate(atom.args)

@@ -92,7 +92,7 @@ def _single(rule: StepRule, head: syntax.Atom, body: Iterable) -> Single:
 
 
 def _within(component: StepComponent, rule: StepRule) -> Single:
-    """Return a clause over the relations of its step and of those before."""
+    """Return the clause of a rule that is no fact, over the relations that hold one step each."""
 
     def change(node):
         if isinstance(node, syntax.Atom) and node.relation in component.columns:
@@ -118,7 +118,7 @@ def _step_literals(component: StepComponent, rule: StepRule, parts: list) -> lis
     used = sorted(set().union(*map(variable_names, parts)) & rule.offsets.names(root))
     before = {name: rule.offsets.between(term, syntax.Variable(name)) or 0 for name in used}
     step = syntax.Variable(next((name for name in used if before[name] == 0), STEP), span=span)
-    literals: list = [syntax.Atom(relation, (step,), span=span)] * bool(used)
+    literals: list = [syntax.Atom(relation, (step,), span=span)] if used else []
     for name in used:
         if name != step.name:
             difference = syntax.Number(abs(before[name]), span=span)

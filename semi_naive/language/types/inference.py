@@ -41,6 +41,7 @@ def typed(single: Single, environment: TypeEnvironment, relations: syntax.Relati
     """Infer the types of a clause, together with the other heads of the clause as written; separately if they clash."""
     heads = single.clause.beside or single.clause.heads
     if len(heads) > 1:
+        # As negations, whose arguments need only have the kinds of the attributes: see `Typing._atom`.
         others = [syntax.Negation(_without_aggregates(head), span=head.span) for head in heads]
         together = Typing(single, environment, relations, others)
         if not together.clashes:
@@ -67,7 +68,7 @@ class Typing:
     ):
         self.single, self.env, self.relations = single, environment, relations
         self.nodes = [node for literal in single.literals for node in walk(literal)]
-        self._all = self.nodes + [node for literal in beside for node in walk(literal)]
+        self._all = self.nodes + [node for literal in beside for node in walk(literal)]  # those that constrain types
         self.negated = {id(node.body) for node in self._all if isinstance(node, syntax.Negation)}
         self.possible: dict[Key, Types] = {}
         self.overloads: dict[int, Overload] = {}  # the chosen overload of each functor, by id
@@ -145,8 +146,8 @@ class Typing:
         if isinstance(node, syntax.Number):
             return [self._of_kinds(node, literal_kinds(node))]
         if isinstance(node, syntax.As) and node.type in self.env:
-            constant = isinstance(node.value, (syntax.Number, syntax.String, syntax.Nil))
-            return [self._is(part, node.type) for part in (node, node.value)[: 1 + constant]]
+            is_constant = isinstance(node.value, (syntax.Number, syntax.String, syntax.Nil))
+            return [self._is(part, node.type) for part in ((node, node.value) if is_constant else (node,))]
         return []
 
     def _atom(self, atom: syntax.Atom) -> list[NarrowsTypes]:
@@ -277,7 +278,7 @@ class Typing:
         return self._only(node, overload.result) | changed
 
     def _only(self, node: syntax.Node, kind: Kind) -> bool:
-        """Restrict an expression whose types are known to those of a kind."""
+        """Restrict the possible types of an expression, if they are known, to types of a kind."""
         types = self.types(node)
         return types is not ANY and self._set(key(node), frozenset(name for name in types if self.env.kind(name) == kind))
 
@@ -317,7 +318,7 @@ class Typing:
     def _choose_overload(self, node: syntax.Functor) -> Iterator[NarrowsTypes]:
         """Fix a functor to its preferred overload that fits, if any, and yield the constraints that follow. An operator only
         restricts its result, as its operands may have different subtypes; `ord` takes an argument of any type."""
-        for overload in sorted(self._fitting(node), key=overload_preference)[:1]:
+        for overload in sorted(self._fitting(node), key=overload_preference)[:1]:  # none if none fits
             self.overloads[id(node)] = overload
             if node.name not in INFIX:
                 yield self._is(node, CONSTANT[overload.result])
@@ -329,7 +330,7 @@ class Typing:
     def _choose_number(self, node: syntax.Number) -> Iterator[NarrowsTypes]:
         """Choose the first possible kind of a numeric constant, and yield the resulting constraint."""
         kinds = {self.env.kind(name) for name in self.types(node) or ()}
-        for kind in [kind for kind in NUMERIC if kind in kinds][:1]:
+        for kind in [kind for kind in NUMERIC if kind in kinds][:1]:  # none if there is a clash
             self.numbers[id(node)] = kind
             yield self._of_kinds(node, [kind])
 

@@ -20,7 +20,7 @@ def explain_run(run: ProgramRun, trace: dict) -> str:
 
 
 class _RunExplanation(Explanation):
-    """The explanation of a finished run. entries: those of its trace, by the number of the stratum."""
+    """The explanation of a finished run. entries: the strata of its trace, by number."""
 
     def __init__(self, run: ProgramRun, trace: dict):
         super().__init__(run)

@@ -125,7 +125,7 @@ class BigJoinCompiler:
         """Add the steps that bind a variable: an ordinary join if only one atom can propose values, else count, propose and
         intersect."""
         containing, proposing = [n for n, atom in self.left.items() if self._occurrences(atom, name)], self._proposing(name)
-        if len(proposing) < 2:
+        if len(proposing) < 2:  # if no atom can propose values, one with the variable is joined, if possible by a bound column
             (only,) = proposing or [min(containing, key=lambda n: not atom_variables(self.left[n]) & self.compiler.bound)]
             proposing, atom = [only], self.left[only]
             if not (self.compiler.every or self.core.order):
@@ -139,7 +139,7 @@ class BigJoinCompiler:
                 self._join(number, projected(self.left[number], self.compiler.bound), "intersect")
 
     def _drop_joined(self, numbers: Iterable[int], bound: set[str]) -> None:
-        """Drop those of some atoms whose variables are all in `bound`."""
+        """Drop the atoms whose variables are all in `bound`. numbers: the places of the atoms to look at."""
         done = {n for n in numbers if atom_variables(self.left[n]) <= bound}
         self.left = {n: atom for n, atom in self.left.items() if n not in done}
         self.compiler.atoms = [(n, atom) for n, atom in self.compiler.atoms if n not in done]

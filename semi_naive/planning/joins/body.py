@@ -541,7 +541,7 @@ class Compiler:
 
 
 def _application_rank(literal: Literal) -> int:
-    """Return the rank of a literal among those that are ready: the cheapest first."""
+    """Return a sort key for the literals that are ready: the cheapest is applied first."""
     if isinstance(literal, Aggregate):
         return 3
     return 2 if isinstance(literal, Range) else int(isinstance(literal, Not))

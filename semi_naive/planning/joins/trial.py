@@ -59,7 +59,7 @@ def tried(steps: list, sizes) -> Trial | None:
         elif isinstance(step, Generate):
             return None
         trial.found = weight * (batch.size if weight <= 1 else max(batch.size, MIN_TRIAL_BINDINGS))
-        if batch.size < MIN_TRIAL_BINDINGS and weight > 1:
+        if batch.size < MIN_TRIAL_BINDINGS and weight > 1:  # too few to estimate further joins
             break
     return trial
 

@@ -84,7 +84,7 @@ def _next_to_inline(program: ir.Program) -> set[str]:
 
 
 def _not_replaceable(program: ir.Program, names: set[str]) -> set[str]:
-    """Return those of some relations that a rule reads at a place where no body can replace them."""
+    """Return the relations among `names` that a rule reads at a place where no body can replace them."""
     definitions = {name: rules for name, rules in rewrite.rules_by_head(program).items() if name in names}
     kept = set()
     for rule in program.rules:
