@@ -135,7 +135,7 @@ class _PlannedExplanation(Explanation):
         return bodies
 
     def _suppose_sizes(self, bodies: Bodies) -> None:
-        """Record the expected sizes of the relations that the bodies derive, for the plans of later strata."""
+        """Record the expected sizes of the relations that the bodies derive, from which other rules are planned."""
         for body in bodies.values():
             head = body.rule.head
             size = body.atoms[-1].expected if body.atoms else 1.0
