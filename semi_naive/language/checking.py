@@ -1,6 +1,6 @@
 """Check a parsed program: return its rules, or a list of all errors."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -29,6 +29,7 @@ from semi_naive.language.types.untyped_records import without_untyped_records
 from semi_naive.language.types.user_functors import declaration_problems, function_problems, used_functors
 from semi_naive.planning.strata import Edge, recursive_relations, strong_components, unstratified
 from semi_naive.ra import ir
+from semi_naive.sandbox import Sandbox
 
 NOTHING = MappingProxyType({})
 
@@ -38,7 +39,7 @@ def compile_text(
     file: str = "<program>",
     include_dirs: Sequence = (),
     defines: Mapping = NOTHING,
-    sandbox=None,
+    sandbox: Sandbox | None = None,
     functors: Mapping | None = None,
     legacy: bool = False,
 ) -> ir.Program:
@@ -97,7 +98,8 @@ def check_source(source: syntax.SourceProgram, parameters: bool = False, functor
     problems += number_problems(singles, relations, summed, graph.group)
     problems += _clause_problems(scoped, relations, graph)
     not_inlinable = list(inline_problems(source, relations, singles, graph.edges))
-    problems += not_inlinable or _expansion_problems(singles, relations)
+    expansions = Expansions(singles, inline_relations(relations))
+    problems += not_inlinable or [problem for single in singles for problem in expansions.problems(single)]
     problems += wellfounded.companion_problems(source, singles, relations) if undefined_allowed else []
     problems += _unstratified(graph, relations, undefined_allowed, stepping.nearly)
     typings = [typed(each.single, env, relations) for each in scoped] if not env.problems else []
@@ -137,7 +139,7 @@ class _Graph:
         return self._group_of.get(name, frozenset())
 
 
-def _graph(singles: list[Single], relations, further_edges: list[Edge]) -> _Graph:
+def _graph(singles: list[Single], relations: syntax.Relations, further_edges: list[Edge]) -> _Graph:
     edges = list(dict.fromkeys([*(edge for single in singles for edge in _edges(single)), *further_edges]))
     return _Graph(edges, strong_components(relations, edges))
 
@@ -149,7 +151,7 @@ class _Stepping:
     components: list[StepComponent]
     nearly: dict[str, Problem]
 
-    def rewritten(self, singles: list[Single], relations: dict) -> tuple[list[Single], dict]:
+    def rewritten(self, singles: list[Single], relations: syntax.Relations) -> tuple[list[Single], syntax.Relations]:
         """Return the clauses and the declarations, with relations that hold one step each."""
         stepped = {name for component in self.components for name in component.columns}
         rest = [single for single in singles if single.head.relation not in stepped]
@@ -160,7 +162,9 @@ class _Stepping:
         return rest, relations
 
 
-def _stepping(source, singles: list[Single], relations, graph: "_Graph", env: TypeEnvironment) -> _Stepping:
+def _stepping(
+    source: syntax.SourceProgram, singles: list[Single], relations: syntax.Relations, graph: _Graph, env: TypeEnvironment
+) -> _Stepping:
     """Find the components in steps."""
     ops = lattices(head_aggregates(singles, []), singles)
 
@@ -173,7 +177,9 @@ def _stepping(source, singles: list[Single], relations, graph: "_Graph", env: Ty
     return _Stepping(*find_components(singles, relations, groups, graph.edges, env, source, not_monotone))
 
 
-def _unstratified(graph: _Graph, relations, undefined_allowed: bool, nearly: dict[str, Problem]) -> list[Problem]:
+def _unstratified(
+    graph: _Graph, relations: syntax.Relations, undefined_allowed: bool, nearly: dict[str, Problem]
+) -> list[Problem]:
     """Report relations in a cycle through negation or aggregation; under `.semantics wellfounded`, only those through
     aggregation or a companion. nearly: problems of components in steps, which are reported instead."""
     edges = graph.edges
@@ -184,7 +190,7 @@ def _unstratified(graph: _Graph, relations, undefined_allowed: bool, nearly: dic
     return [*nearly.values(), *unstratified(groups, edges, {name: node.span for name, node in relations.items()})]
 
 
-def _edges(single: Single):
+def _edges(single: Single) -> Iterator[Edge]:
     """Yield the dependencies of a clause, without the two atoms that a subsumptive clause compares."""
     compared = {id(atom) for atom in single.body[:2]} if single.dominates else set()
     for literal in single.literals:
@@ -200,7 +206,7 @@ def _edges(single: Single):
                 yield Edge(single.head.relation, node.relation, via, node.span)
 
 
-def _clause_problems(scoped: list[Scoped], relations, graph: _Graph):
+def _clause_problems(scoped: list[Scoped], relations: syntax.Relations, graph: _Graph) -> Iterator[Problem]:
     """Yield the problems of all clauses: structure, aggregates, groundedness and plans."""
     inline = inline_relations(relations)
     for scoped_clause in scoped:
@@ -214,13 +220,9 @@ def _clause_problems(scoped: list[Scoped], relations, graph: _Graph):
             yield from checks.plan_problems(single, group)
 
 
-def _expansion_problems(singles: list[Single], relations) -> list[Problem]:
-    """Return the problems that clauses have after inlining."""
-    expansions = Expansions(singles, inline_relations(relations))
-    return [problem for single in singles for problem in expansions.problems(single)]
-
-
-def _warnings(source, relations, singles, inferred) -> list[Problem]:
+def _warnings(
+    source: syntax.SourceProgram, relations: syntax.Relations, singles: list[Single], inferred: Collection[str]
+) -> list[Problem]:
     """Return the warnings about relations and clauses. inferred: relations that the program does not declare itself."""
     declared = {name: declaration for name, declaration in relations.items() if name not in inferred}
     warnings = list(checks.empty_warnings(source, declared, singles))

@@ -1,6 +1,7 @@
 """Check relations, directives and clauses, apart from types and groundedness."""
 
 from collections import Counter
+from collections.abc import Iterator
 
 from semi_naive.host.similar import similar
 from semi_naive.language import syntax
@@ -22,9 +23,9 @@ WARNING = "Warning"
 MAX_EXPRESSION_DEPTH = 250  # levels of an expression, each of which takes several frames of Python's stack in every pass
 
 
-def declared_relations(source: syntax.SourceProgram, env: TypeEnvironment, problems: list[Problem]):
+def declared_relations(source: syntax.SourceProgram, env: TypeEnvironment, problems: list[Problem]) -> syntax.Relations:
     """Return the declarations of relations by name; append their problems to `problems`."""
-    relations: dict[str, syntax.RelationDecl] = {}
+    relations: syntax.Relations = {}
     for declaration in source.statements:
         if not isinstance(declaration, syntax.RelationDecl):
             continue
@@ -41,7 +42,7 @@ def declared_relations(source: syntax.SourceProgram, env: TypeEnvironment, probl
     return relations
 
 
-def _declaration_problems(declaration, env):
+def _declaration_problems(declaration: syntax.RelationDecl, env: TypeEnvironment) -> Iterator[Problem]:
     """Yield the problems of a relation's declaration: attributes, types and keys."""
     names = set()
     spans = declaration.spans or [declaration.span] * len(declaration.attributes)
@@ -65,14 +66,14 @@ def _declaration_problems(declaration, env):
             yield Problem(f"Attribute {missing[0]} not found in relation definition", span, hint)
 
 
-def directive_problems(source: syntax.SourceProgram, relations):
+def directive_problems(source: syntax.SourceProgram, relations: syntax.Relations) -> Iterator[Problem]:
     """Yield a problem for each directive of an undefined relation."""
     for node in source.statements:
         if isinstance(node, syntax.Directive) and node.relation not in relations:
             yield Problem(f"Undefined relation {node.relation}", node.span, _similar(node.relation, relations))
 
 
-def empty_warnings(source: syntax.SourceProgram, relations, singles: list[Single]):
+def empty_warnings(source: syntax.SourceProgram, relations: syntax.Relations, singles: list[Single]) -> Iterator[Problem]:
     """Warn of relations without rules, facts and inputs."""
     filled = {single.head.relation for single in singles}
     filled |= {node.relation for node in source.statements if isinstance(node, syntax.Directive) and node.kind == "input"}
@@ -82,7 +83,7 @@ def empty_warnings(source: syntax.SourceProgram, relations, singles: list[Single
             yield Problem(message, declaration.span, severity=WARNING, flag="no-rules-nor-facts")
 
 
-def _similar(name, relations) -> str:
+def _similar(name: str, relations: syntax.Relations) -> str:
     """Return a hint for an undefined relation: one with a similar name, or how to declare it."""
     last = name.split(".")[-1].lower()
     near = next((other for other in relations if other.split(".")[-1].lower() == last), None) or similar(name, relations)
@@ -92,7 +93,7 @@ def _similar(name, relations) -> str:
 # -- clauses
 
 
-def parameter_problems(source: syntax.SourceProgram):
+def parameter_problems(source: syntax.SourceProgram) -> Iterator[Problem]:
     """Report parameters, which only rules registered with a session may have."""
     for clause in source.statements:
         if isinstance(clause, syntax.Clause):
@@ -103,7 +104,7 @@ def parameter_problems(source: syntax.SourceProgram):
                         yield Problem(f"A program has no parameter {node.name}", node.span, hint)
 
 
-def depth_problems(source: syntax.SourceProgram):
+def depth_problems(source: syntax.SourceProgram) -> Iterator[Problem]:
     """Report expressions nested too deeply for recursive passes."""
     for clause in source.statements:
         if isinstance(clause, syntax.Clause):
@@ -115,7 +116,7 @@ def depth_problems(source: syntax.SourceProgram):
                 yield Problem(f"Expression nested more than {MAX_EXPRESSION_DEPTH} levels deep", clause.span, hint)
 
 
-def clause_problems(single: Single, relations, recursive: bool):
+def clause_problems(single: Single, relations: syntax.Relations, recursive: bool) -> Iterator[Problem]:
     """Report problems of one clause: relations and arities, underscores, facts, counters."""
     for node in walk_all(single.literals):
         if isinstance(node, syntax.Atom):
@@ -134,7 +135,7 @@ def clause_problems(single: Single, relations, recursive: bool):
                 yield Problem("Argument in fact is not constant", arg.span, hint)
 
 
-def _atom_problems(atom, relations):
+def _atom_problems(atom: syntax.Atom, relations: syntax.Relations) -> Iterator[Problem]:
     """Yield the problems of an atom: an undefined relation, or a wrong number of arguments."""
     declaration = relations.get(atom.relation)
     if declaration is None:
@@ -146,7 +147,7 @@ def _atom_problems(atom, relations):
         yield Problem(message, atom.span, notes=[("declared here", declaration.span)])
 
 
-def _constraint_underscores(constraint):
+def _constraint_underscores(constraint: syntax.Constraint) -> Iterator[Problem]:
     """Report `_` in a comparison outside of a record or a branch. In an atom `_` matches any value."""
     if any(isinstance(side, syntax.Aggregate) for side in constraint.args):
         return
@@ -160,7 +161,7 @@ def _constraint_underscores(constraint):
             stack += [inner for inner in children(node) if not (allowed and isinstance(inner, syntax.Underscore))]
 
 
-def _without_aggregates(node):
+def _without_aggregates(node: syntax.Node) -> Iterator[syntax.Node]:
     """Yield a node and its descendants, except those inside aggregates."""
     yield node
     if not isinstance(node, syntax.Aggregate):
@@ -168,7 +169,7 @@ def _without_aggregates(node):
             yield from _without_aggregates(child)
 
 
-def _constant(arg) -> bool:
+def _constant(arg: syntax.Node) -> bool:
     """True if an argument has neither variables nor functors that count."""
     return not any(
         isinstance(node, (syntax.Variable, syntax.Underscore)) or isinstance(node, syntax.Functor) and node.name in COUNTING
@@ -176,7 +177,7 @@ def _constant(arg) -> bool:
     )
 
 
-def occurrence_warnings(clause: syntax.Clause):
+def occurrence_warnings(clause: syntax.Clause) -> Iterator[Problem]:
     """Warn of variables that occur once, which is often a slip, and of variables with the name of a singleton, such as _x, that
     occur more often."""
     found = [variable for part in clause.parts for variable in variable_occurrences(part)]
@@ -194,7 +195,7 @@ def occurrence_warnings(clause: syntax.Clause):
             yield Problem(message, variable.span, severity=WARNING, flag="var-appears-once")
 
 
-def plan_problems(single: Single, group: set[str]):
+def plan_problems(single: Single, group: set[str]) -> Iterator[Problem]:
     """Report the errors of `.plan` in a recursive clause. A plan is an order of all atoms for one delta version. group: the
     relations that are recursive with the head."""
     plan = single.clause.plan or {}

@@ -4,8 +4,11 @@ A positive atom grounds its arguments. An equality propagates groundedness in bo
 its arguments and to each of them, a functor only from its arguments to its result. An aggregate's result is grounded once its
 outer variables are."""
 
+from collections.abc import Iterator, Sequence
+
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
+from semi_naive.language.single import Single
 from semi_naive.language.trees import children, variable_names, walk_all, written_name
 from semi_naive.language.types.inference import key
 
@@ -13,7 +16,7 @@ PLAIN = frozenset([syntax.Variable, syntax.Underscore])  # most nodes, which imp
 
 
 def grounded(literals, given=(), enters=lambda aggregate: False, needs=lambda aggregate: ()) -> set:
-    """Return the keys (see `inference.key`) of all grounded expressions of a conjunction.
+    """Return the keys (see `inference.key`) of all grounded expressions of a conjunction of literals.
 
     given: names grounded from outside; enters: returns True for an aggregate whose body's atoms count, too; needs: returns the
     names that must be grounded before an aggregate is, or None if it never is."""
@@ -52,7 +55,7 @@ def _collect(node, negated, ground, rules, enters, needs):
             _collect(child, isinstance(node, syntax.Negation), ground, rules, enters, needs)
 
 
-def grounded_problems(single, inline: set[str], injected: dict[int, set[str]], excused: set[str]) -> list[Problem]:
+def grounded_problems(single: Single, inline: set[str], injected: dict[int, set[str]], excused: set[str]) -> list[Problem]:
     """Report ungrounded variables and records, at their first occurrence.
 
     inline: inlined relations; injected: by the id of an aggregate, the names that it takes from outside; excused: names that
@@ -64,7 +67,7 @@ def grounded_problems(single, inline: set[str], injected: dict[int, set[str]], e
     return [*_scope_problems(single.literals, given | excused, injected), *_mutual_problems(single.body, injected)]
 
 
-def _mutual_problems(literals, injected) -> list[Problem]:
+def _mutual_problems(literals: Sequence[syntax.Node], injected: dict[int, set[str]]) -> list[Problem]:
     """Report two aggregates that inject variables into each other. They could be evaluated, but Soufflé rejects them."""
     aggregates = [node for node in _own_nodes(literals) if isinstance(node, syntax.Aggregate)]
     if len(aggregates) < 2:
@@ -82,7 +85,7 @@ def _mutual_problems(literals, injected) -> list[Problem]:
     ]
 
 
-def _scope_problems(literals, given, injected) -> list[Problem]:
+def _scope_problems(literals: Sequence[syntax.Node], given: set[str], injected: dict[int, set[str]]) -> list[Problem]:
     """Report the ungrounded expressions of a clause's body or an aggregate's. given: the variables that are grounded outside;
     injected: by the id of an aggregate, the names that it takes from outside."""
     ground = with_aggregates = grounded(literals, given, needs=lambda aggregate: injected[id(aggregate)])
@@ -110,12 +113,12 @@ def _scope_problems(literals, given, injected) -> list[Problem]:
     return problems
 
 
-def _use(term) -> syntax.Constraint:
+def _use(term: syntax.Node) -> syntax.Constraint:
     """Return a literal that reads a term without binding variables in it."""
     return syntax.Constraint("!=", (term, syntax.Nil()), span=term.span)
 
 
-def _own_nodes(literals):
+def _own_nodes(literals: Sequence[syntax.Node]) -> Iterator[syntax.Node]:
     """Yield all nodes of a scope; for an aggregate the node itself and its initial value, without its body."""
     stack = list(reversed(literals))
     while stack:
@@ -127,7 +130,7 @@ def _own_nodes(literals):
             stack.append(node.init)
 
 
-def ungrounded_names(literals, ground) -> set[str]:
+def ungrounded_names(literals: Sequence[syntax.Node], ground: set) -> set[str]:
     """Return the variables outside of aggregates that are not in `ground`."""
     return {node.name for node in _own_nodes(literals) if isinstance(node, syntax.Variable)} - ground
 

@@ -1,5 +1,6 @@
 """Inlined relations: determine them, and check restrictions on them and on clauses after inlining."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import count
 
@@ -16,12 +17,12 @@ from semi_naive.planning.strata import Edge, recursive_relations, strong_compone
 MAX_INLINED_ATOMS = 10_000
 
 
-def inline_relations(relations) -> set[str]:
+def inline_relations(relations: syntax.Relations) -> set[str]:
     """Return the names of the relations qualified `inline`."""
     return {name for name, declaration in relations.items() if "inline" in declaration.qualifiers}
 
 
-def without_excluded(source: syntax.SourceProgram, relations: dict) -> dict:
+def without_excluded(source: syntax.SourceProgram, relations: syntax.Relations) -> syntax.Relations:
     """Return the declarations, without `inline` where `no_inline`, `.pragma "inline-exclude" "a,b"` or subsumptive clauses
     revoke it."""
     pragmas = [node.value for node in source.statements if isinstance(node, syntax.Pragma) and node.key == "inline-exclude"]
@@ -35,7 +36,7 @@ def without_excluded(source: syntax.SourceProgram, relations: dict) -> dict:
     }
 
 
-def inline_problems(source: syntax.SourceProgram, relations, singles: list[Single], edges: list[Edge]):
+def inline_problems(source: syntax.SourceProgram, relations: syntax.Relations, singles: list[Single], edges: list[Edge]):
     """Report the problems of inlined relations. edges: the dependencies of relations."""
     inline = inline_relations(relations)
     if not inline:
@@ -54,7 +55,7 @@ def inline_problems(source: syntax.SourceProgram, relations, singles: list[Singl
                 yield from _aggregate_problems(node, inline)
 
 
-def _io_problems(source, relations, inline):
+def _io_problems(source: syntax.SourceProgram, relations: syntax.Relations, inline: set[str]) -> Iterator[Problem]:
     """Yield a problem for each inlined relation with a directive."""
     used = {node.relation for node in source.statements if isinstance(node, syntax.Directive)}
     for name in relations:
@@ -62,7 +63,7 @@ def _io_problems(source, relations, inline):
             yield Problem(f"IO relation {name} cannot be inlined", relations[name].span, "drop inline or the directive")
 
 
-def _cycle_problems(relations, inline, edges):
+def _cycle_problems(relations: syntax.Relations, inline: set[str], edges: list[Edge]) -> Iterator[Problem]:
     """Yield a problem for each recursion of inlined relations."""
     among = [edge for edge in edges if edge.head in inline and edge.body in inline]
     groups = strong_components([name for name in relations if name in inline], among)
@@ -73,7 +74,7 @@ def _cycle_problems(relations, inline, edges):
             yield Problem(message, relations[group[0]].span, "one of them must be an ordinary relation")
 
 
-def _counter_problems(single, inline):
+def _counter_problems(single: Single, inline: set[str]) -> Iterator[Problem]:
     """Yield the problems of counters (autoinc) in inlined clauses and atoms."""
     for literal in single.literals:
         for node in walk(literal):
@@ -85,11 +86,11 @@ def _counter_problems(single, inline):
                 yield Problem("Cannot inline clause containing a counter argument '$'", node.span)
 
 
-def _is_counter(node) -> bool:
+def _is_counter(node: syntax.Node) -> bool:
     return isinstance(node, syntax.Functor) and node.name == "autoinc"
 
 
-def _negation_problems(node, existential):
+def _negation_problems(node: syntax.Negation, existential: set[str]) -> Iterator[Problem]:
     """Yield the problems of a negated inlined atom. existential: inlined relations whose rules have existential variables."""
     if node.body.relation in existential:
         yield Problem("Cannot inline negated relation which may introduce new variables", node.span)
@@ -103,7 +104,7 @@ def _negation_problems(node, existential):
             stack.extend(children(below))
 
 
-def _aggregate_problems(node, inline):
+def _aggregate_problems(node: syntax.Aggregate, inline: set[str]) -> Iterator[Problem]:
     """Yield a problem for each inlined atom in an aggregate."""
     for below in walk(node):
         if isinstance(below, syntax.Atom) and below.relation in inline:
@@ -124,7 +125,7 @@ class Expansions:
                 self.definitions.setdefault(single.head.relation, []).append(single)
         self._numbers = count(1)
 
-    def problems(self, single: Single):
+    def problems(self, single: Single) -> Iterator[Problem]:
         """Report the ungrounded variables of a clause after inlining, unless its own relation is inlined. Every definition of
         an inlined relation is tried once."""
         read = {node.relation for node in walk_all(single.body) if isinstance(node, syntax.Atom)} & self.definitions.keys()
@@ -140,12 +141,12 @@ class Expansions:
             scoped = resolve_scopes(Single(single.head, body, single.clause))
             yield from grounded_problems(scoped.single, set(), scoped.injected, scoped.refused)
 
-    def _expanded(self, body, turn: int) -> tuple:
+    def _expanded(self, body: Iterable[syntax.Node], turn: int) -> tuple:
         """Return a body with inlined relations expanded, each atom once; stop when there are too many atoms. turn: see
         `_literals`."""
         return tuple(literal for part in dict.fromkeys(body) for literal in self._literals(part, turn))
 
-    def _literals(self, literal, turn: int) -> tuple:
+    def _literals(self, literal: syntax.Node, turn: int) -> tuple:
         """Return the literals that replace a literal: for an atom s(a, b) and the definition s(x, y) :- body, x = a, y = b,
         body with fresh variables. turn: the number of the definition to use."""
         if not isinstance(literal, syntax.Atom) or literal.relation not in self.definitions:

@@ -5,7 +5,7 @@
 Rules without recursion are iteration 0. `born` has the tuples of `path` with an additional attribute, the number of the
 iteration that made them. `running.driver.iterations` evaluates both."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import lru_cache
 
@@ -29,7 +29,7 @@ def with_births(source: syntax.SourceProgram, problems: list[Problem]) -> syntax
     return replace(source, statements=[_attributed(node, declared, problems) for node in source.statements])
 
 
-def _attributed(node, declared: dict[str, syntax.RelationDecl], problems: list[Problem]):
+def _attributed(node: syntax.Node, declared: syntax.Relations, problems: list[Problem]) -> syntax.Node:
     """Return the declaration of a relation that records another one, with that one's attributes; report errors."""
     if not isinstance(node, syntax.RelationDecl) or not node.born_of:
         return node
@@ -42,13 +42,12 @@ def _attributed(node, declared: dict[str, syntax.RelationDecl], problems: list[P
         problems.append(Problem(f"Relation {recorded.name} is made by no rules, and so by no iterations", node.span, hint))
         return node
     if "inline" in recorded.qualifiers:
-        problems.append(
-            Problem(f"Relation {recorded.name} is inlined, and so made by no iterations", node.span, "leave out inline")
-        )
+        message = f"Relation {recorded.name} is inlined, and so made by no iterations"
+        problems.append(Problem(message, node.span, "leave out inline"))
     return replace(node, attributes=(*recorded.attributes, ATTRIBUTE))
 
 
-def birth_problems(source: syntax.SourceProgram, relations, singles: list[Single]) -> Iterator[Problem]:
+def birth_problems(source: syntax.SourceProgram, relations: syntax.Relations, singles: list[Single]) -> Iterator[Problem]:
     """Report relations that record births and have tuples of their own."""
     filled = {single.head.relation for single in singles}
     filled |= {node.relation for node in source.statements if isinstance(node, syntax.Directive) and node.kind == "input"}
@@ -58,12 +57,14 @@ def birth_problems(source: syntax.SourceProgram, relations, singles: list[Single
             yield Problem(f"Unexpected rules/facts for debug_delta relation {name}", node.span, hint)
 
 
-def birth_edges(relations) -> list[Edge]:
+def birth_edges(relations: syntax.Relations) -> list[Edge]:
     """Return the dependencies of relations of births: each is complete when the recorded relation is."""
     return [Edge(name, node.born_of, RECORD, node.span) for name, node in relations.items() if node.born_of in relations]
 
 
-def number_problems(singles: list[Single], relations, summed, group: Callable) -> Iterator[Problem]:
+def number_problems(
+    singles: list[Single], relations: syntax.Relations, summed: Collection[str], group: Callable
+) -> Iterator[Problem]:
     """Report rules that ask for the number of an iteration and are not evaluated in iterations."""
     for single in singles:
         asked = [node for node in walk_all(single.literals) if isinstance(node, syntax.Functor) and node.name == NUMBER]

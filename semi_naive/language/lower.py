@@ -7,11 +7,13 @@ becomes
     A(x, count@1) :- C(x), count@1 = count : { B(x, _) }.
 """
 
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import count
+from typing import TYPE_CHECKING
 
 from semi_naive.language import syntax
-from semi_naive.language.errors import ProgramError
+from semi_naive.language.errors import ProgramError, Span
 from semi_naive.language.iterations import NUMBER, followed, iteration_relation
 from semi_naive.language.reductions.heads import AggregatedRelation, Head, Ops, is_aggregate, is_rounded
 from semi_naive.language.reductions.recursive_sums import RecursiveSums
@@ -23,17 +25,20 @@ from semi_naive.language.types.types import PREDEFINED, TypeEnvironment
 from semi_naive.planning.spoken import spoken
 from semi_naive.ra import ir
 
+if TYPE_CHECKING:
+    from semi_naive.functors import UserFunctor
+
 _IDENTITY = ("min", "max", "cat")  # functors of one argument
 
 
 def lowered(
     source: syntax.SourceProgram,
     env: TypeEnvironment,
-    relations,
+    relations: syntax.Relations,
     typings: list[Typing],
-    aggregated: tuple[dict, dict],
-    group,
-    functors,
+    aggregated: tuple[dict[str, str], dict[str, Ops]],
+    group: Callable[[str], frozenset[str]],
+    functors: Mapping | None,
 ) -> ir.Program:
     """Lower a program without errors. relations: the declaration of each relation; typings: the typed clauses; aggregated:
     ("min" or "max" of each lattice, see `best_values`; how the heads of other relations aggregate, see `heads`); group: returns
@@ -44,37 +49,38 @@ def lowered(
     types = {name: env.resolved(name) for name in [*PREDEFINED, *env.declared]}
     calls = _functions(env, types, functors)
     joins = {name: calls.get(lub) for name, lub in lubs(source).items()}
-    found = {name: _relation(node, types, lattices.get(name), joins) for name, node in relations.items()}
-    projections = Projections(found)
+    declared = {name: _relation(node, types, lattices.get(name), joins) for name, node in relations.items()}
+    projections = Projections(declared)
     plain = [typing for typing in typings if typing.single.head.relation not in summed]
     rules = []
     for typing in plain:
         name = typing.single.head.relation
         rules.append(_lowered_rule(typing, lattices.get(name), lines, projections, calls, iteration_relation(group(name))))
+    # A relation with subsumptive clauses gets relations of the tuples to remove, and of those to compare.
     for name in dict.fromkeys(typing.single.head.relation for typing in plain if typing.single.dominates):
-        dominated = found[name] = replace(found[name], dominated=True)
+        dominated = declared[name] = replace(declared[name], dominated=True)
         companions = (dominated.removal, dominated.worse, dominated.better)
-        found |= {each: ir.Relation(each, dominated.attributes, span=dominated.span) for each in companions}
+        declared |= {each: ir.Relation(each, dominated.attributes, span=dominated.span) for each in companions}
     heads: dict[str, list[Head]] = {name: [] for name in summed}
     for typing in typings:
         if (name := typing.single.head.relation) in summed:
             heads[name].append(_lowered_head(typing, summed[name], lines, projections, calls))
-    found |= followed(found, rules, {name: node.born_of for name, node in relations.items() if node.born_of}, group)
+    declared |= followed(declared, rules, {name: node.born_of for name, node in relations.items() if node.born_of}, group)
     sums = {name: (ops, tuple(heads[name])) for name, ops in summed.items()}
     groups = sorted({tuple(sorted(group(name))) for name in summed if group(name)})
-    orders = [RecursiveSums(names, summed, found, heads) for names in groups]
+    orders = [RecursiveSums(names, summed, declared, heads) for names in groups]
     if problems := [problem for order in orders for problem in order.problems]:
         raise ProgramError(problems, source.texts)
     for order in orders:
-        found, heads, rules = found | order.relations, heads | order.heads, rules + order.rules
+        declared, heads, rules = declared | order.relations, heads | order.heads, rules + order.rules
     for name, ops in summed.items():
-        aggregated_relation = AggregatedRelation(found[name], ops, heads[name])
-        found[name] = replace(found[name], summed=True, rounded=is_rounded(ops, found[name]))
+        aggregated_relation = AggregatedRelation(declared[name], ops, heads[name])
+        declared[name] = replace(declared[name], summed=True, rounded=is_rounded(ops, declared[name]))
         rules += aggregated_relation.rules()
-        found |= aggregated_relation.extra
+        declared |= aggregated_relation.extra
     return ir.Program(
         types=types,
-        relations=found | projections.relations,
+        relations=declared | projections.relations,
         rules=rules + projections.rules,
         directives=[
             ir.FileDirective(node.kind, node.relation, dict(node.parameters), node.span)
@@ -91,7 +97,7 @@ def lowered(
     )
 
 
-def _inline_relations(source, relations) -> dict[str, list[syntax.Node]]:
+def _inline_relations(source: syntax.SourceProgram, relations: syntax.Relations) -> dict[str, list[syntax.Node]]:
     """Return the declaration and the clauses of each relation qualified `inline`; the clauses without heads of other
     relations."""
     found: dict[str, list[syntax.Node]] = {name: [node] for name, node in relations.items() if "inline" in node.qualifiers}
@@ -102,8 +108,11 @@ def _inline_relations(source, relations) -> dict[str, list[syntax.Node]]:
     return found
 
 
-def _relation(node: syntax.RelationDecl, types, lattice, joins: dict) -> ir.Relation:
-    """Return a declared relation in the form of `ra.ir`. joins: the least upper bound of each user-defined lattice, by type."""
+def _relation(
+    node: syntax.RelationDecl, types: dict[str, ir.Type], lattice: str | None, joins: dict[str, "UserFunctor"]
+) -> ir.Relation:
+    """Return a declared relation in the form of `ra.ir`. types: by name; lattice: min or max, if it keeps the best value of
+    each key; joins: the least upper bound of each user-defined lattice, by type."""
     attributes = tuple((name, types[type_name]) for name, type_name in node.attributes)
     places = {name: place for place, (name, _) in enumerate(attributes)}
     choice = dict.fromkeys(tuple(sorted({places[name] for name in key})) for key in node.choice.keys)
@@ -112,7 +121,7 @@ def _relation(node: syntax.RelationDecl, types, lattice, joins: dict) -> ir.Rela
     return ir.Relation(node.name, attributes, node.qualifiers, lattice, tuple(choice), node.span, joins=upper_bounds)
 
 
-def _functions(env: TypeEnvironment, types: dict, functors) -> dict:
+def _functions(env: TypeEnvironment, types: dict[str, ir.Type], functors: Mapping | None) -> dict[str, "UserFunctor"]:
     """Return the column function of each declared functor that is in `functors`, by its name with @."""
     if not env.functors or functors is None:
         return {}
@@ -175,7 +184,7 @@ def _lowered_head(typing: Typing, ops: Ops, lines: dict[str, list[str]], project
     return Head(rule, tuple(key), arguments, any(map(is_aggregate, single.head.args)))
 
 
-def _clause_text(span, lines) -> str:
+def _clause_text(span: Span, lines: dict[str, list[str]]) -> str:
     """Return the text of a clause on one line."""
     found = lines.get(span.file, [])[span.line - 1 : span.end_line]
     if not found:
@@ -190,7 +199,8 @@ class Lowering:
     appends them to its argument `before`."""
 
     def __init__(self, typing: Typing, projections: "Projections", calls: dict, number: str = ""):
-        """number: the relation that holds the number of the iteration; "" if that is always 0."""
+        """calls: user-defined functors, by name with @; number: the relation that holds the number of the iteration; "" if that
+        is always 0."""
         self.typing, self.projections, self.calls, self.number = typing, projections, calls, number
         self.iteration: ir.Var | None = None  # the number of the iteration, if the clause uses it
         self._numbers = count(1 + max(_renamed_numbers(typing.single), default=0))
@@ -198,12 +208,12 @@ class Lowering:
     def fresh(self, name: str, kind: ir.Kind) -> ir.Var:
         return ir.Var(f"{name}@{next(self._numbers)}", kind)
 
-    def kind(self, node) -> ir.Kind:
+    def kind(self, node: syntax.Node) -> ir.Kind:
         return self.typing.kind(node) or ir.Kind.NUMBER
 
     # -- literals
 
-    def literal(self, node) -> list:
+    def literal(self, node: syntax.Node) -> list:
         """Return a lowered literal, after the literals that compute its arguments."""
         if isinstance(node, syntax.Atom):
             atom, before = self.atom(node, positive=True)
@@ -224,7 +234,7 @@ class Lowering:
         ]
         return ir.Atom(node.relation, tuple(args)), before
 
-    def _constraint(self, node) -> list:
+    def _constraint(self, node: syntax.Constraint) -> list:
         """Return the literals of a constraint."""
         if not node.args:
             return [ir.Truth(node.op == "true")]
@@ -237,7 +247,7 @@ class Lowering:
 
     # -- terms: `before` takes the literals that make their values
 
-    def term(self, node, before: list, named=True) -> ir.Term:
+    def term(self, node: syntax.Node, before: list, named=True) -> ir.Term:
         """Return a lowered term. named: `_` in a record becomes a variable, which is allowed if it is bound there."""
         if isinstance(node, syntax.Variable):
             return ir.Var(node.name, self.kind(node))
@@ -261,8 +271,8 @@ class Lowering:
             return self._cast(node, before)
         return self._aggregate(node, before) if isinstance(node, syntax.Aggregate) else self._functor(node, before)
 
-    def _cast(self, node, before) -> ir.Term:
-        """Return a cast as a term."""
+    def _cast(self, node: syntax.As, before: list) -> ir.Term:
+        """Return a cast as a term. A value of an enumeration is a record: (number of its branch, 0)."""
         value, kind = self.term(node.value, before), self.typing.env.kind(node.type)
         if value.kind == kind:
             return value
@@ -271,7 +281,7 @@ class Lowering:
         value = self._branch_number(value, node.value, before)
         return value if value.kind == kind else ir.Call("as", (value,), kind)
 
-    def _branch_number(self, value: ir.Term, node, before) -> ir.Term:
+    def _branch_number(self, value: ir.Term, node: syntax.Node, before: list) -> ir.Term:
         """Return the number of the branch that an expression (`node`, lowered to `value`) is, if its type is an enumeration.
         Otherwise return the value."""
         if not self._is_enumeration(types := self.typing.types(node) or ()):
@@ -282,12 +292,12 @@ class Lowering:
         before.append(ir.Compare("=", value, record, ir.Kind.RECORD))
         return number
 
-    def _is_enumeration(self, types) -> bool:
+    def _is_enumeration(self, types: Collection[str]) -> bool:
         """True for one algebraic data type of which no branch has fields."""
         branches = [branch for name in types for branch in self.typing.env.branches(name)]
         return len(types) == 1 and bool(branches) and not any(branch.fields for branch in branches)
 
-    def _functor(self, node, before) -> ir.Term:
+    def _functor(self, node: syntax.Functor, before: list) -> ir.Term:
         """Return a functor as a term."""
         if node.name == "autoinc":
             return ir.Autoinc()
@@ -313,7 +323,7 @@ class Lowering:
         self.iteration = self.iteration or self.fresh("iteration", ir.Kind.UNSIGNED)
         return self.iteration
 
-    def _aggregate(self, node, before) -> ir.Var:
+    def _aggregate(self, node: syntax.Aggregate, before: list) -> ir.Var:
         """Return the variable of an aggregate's result, and add the aggregate to `before`."""
         body = [lowered for literal in node.body for lowered in self.literal(literal)]
         if _aggregates_set(node):
@@ -325,7 +335,7 @@ class Lowering:
         return result
 
 
-def _renamed_numbers(single):
+def _renamed_numbers(single: Single) -> Iterator[int]:
     """Yield the numbers that renamed variables of a clause already have."""
     for literal in single.literals:
         for name in variable_names(literal):
@@ -364,7 +374,7 @@ class Projections:
             self._add(name, self.declared[atom.relation], columns)
         return ir.Atom(name, tuple(atom.args[column] for column in columns))
 
-    def _add(self, name, relation, columns):
+    def _add(self, name: str, relation: ir.Relation, columns: list[int]):
         """Add the projection of a relation to some columns, and its rule."""
         attributes = tuple(relation.attributes[column] for column in columns)
         terms = [ir.Var(attribute, type_.kind) for attribute, type_ in relation.attributes]

@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from types import MappingProxyType
 
 from semi_naive.language.errors import Span
+from semi_naive.language.parsing.tokens import Token
 
 MAX_FILES = 10_000
 TOO_MANY_FILES = f"more than {MAX_FILES:,} files are included"
@@ -16,7 +17,7 @@ TOO_MANY_FILES = f"more than {MAX_FILES:,} files are included"
 UNSAVED: ContextVar[Mapping[str, str]] = ContextVar("UNSAVED", default=MappingProxyType({}))
 
 
-def read_text(path) -> str:
+def read_text(path: str | os.PathLike) -> str:
     """Return the text of a source file; bytes that are not UTF-8 are kept, so that they can be written again."""
     unsaved = UNSAVED.get()
     if unsaved and (text := unsaved.get(os.path.abspath(path))) is not None:
@@ -92,7 +93,7 @@ class Text:
             return Span(file, line, column, line, column + 1)
         return Span(file, line, column, end_line, end_column + 1)
 
-    def span(self, token) -> Span:
+    def span(self, token: Token) -> Span:
         """Return the span of a token, which has its line and column in this text, in the file that it comes from."""
         (file, line, column), *others = self._places
         if not others and (line, column) == (1, 1):  # the text is one file, in which the token has the same line and column

@@ -4,6 +4,7 @@ A variable that is grounded outside of an aggregate is *injected* into it, unles
 grounded only inside but used outside is a *witness*: for min and max it gets the value (or values) that attain the result. All
 other variables are *local*: they are renamed apart, so that a name denotes one variable in the whole clause."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -12,6 +13,8 @@ from semi_naive.language.errors import Problem
 from semi_naive.language.grounded import body_names, grounded, target_names, ungrounded_names
 from semi_naive.language.single import Single
 from semi_naive.language.trees import rebuilt, variable_names, walk_all
+
+Names = dict[int, set[str]]  # names of variables, by the id of an aggregate
 
 
 @dataclass
@@ -46,13 +49,13 @@ def resolve_scopes(single: Single) -> Scoped:
     return Scoped(replace(single, head=head.body, body=literals), renaming.injected, problems, refused)
 
 
-def _enclosing(aggregate, aggregates) -> set[int]:
+def _enclosing(aggregate: syntax.Aggregate, aggregates: list[syntax.Aggregate]) -> set[int]:
     """Return the ids of the aggregates that contain another one."""
     others = [other for other in aggregates if other is not aggregate]
     return {id(other) for other in others if any(node is aggregate for node in walk_all(other.body))}
 
 
-def _injected(single, aggregate, enclosing) -> set[str]:
+def _injected(single: Single, aggregate: syntax.Aggregate, enclosing: set[int]) -> set[str]:
     """Return the names in an aggregate that other literals of the clause ground. enclosing: ids of the aggregates that contain
     it."""
     outside = grounded(
@@ -61,21 +64,21 @@ def _injected(single, aggregate, enclosing) -> set[str]:
     return (variable_names(aggregate) & outside) - target_names(aggregate)
 
 
-def _witnesses(single, aggregate) -> set[str]:
+def _witnesses(single: Single, aggregate: syntax.Aggregate) -> set[str]:
     """Return the names grounded in an aggregate's body that the clause uses outside of any aggregate, without grounding
     them."""
     missing = ungrounded_names(single.literals, grounded(single.literals))
     return missing & grounded(aggregate.body, enters=lambda other: True)
 
 
-def _witnesses_of_nested(aggregate, injected, witnesses) -> set[str]:
-    """Return the witnesses that belong to nested aggregates: those that read no local variable of this one."""
+def _witnesses_of_nested(aggregate: syntax.Aggregate, injected: Names, witnesses: Names) -> set[str]:
+    """Return the witnesses of nested aggregates that read no local variable of this one; they are not witnesses of this one."""
     local = variable_names(aggregate) - injected[id(aggregate)]
     inner = [node for node in walk_all(aggregate.body) if isinstance(node, syntax.Aggregate) and node.op in ("min", "max")]
     return set().union(*(witnesses[id(node)] for node in inner if not injected[id(node)] & local))
 
 
-def _witness_problems(aggregate, witnesses):
+def _witness_problems(aggregate: syntax.Aggregate, witnesses: set[str]) -> Iterator[Problem]:
     """Report witnesses of aggregates other than min and max."""
     if aggregate.op in ("min", "max"):
         return
@@ -94,23 +97,24 @@ class _Renaming:
     injected: for the aggregates of the renamed clause. exported: groups of literals that ground witnesses; a group is copied to
     the innermost body that has its local variables, and only those that are left go to the body of the clause."""
 
-    def __init__(self, injected, witnesses, nested):
+    def __init__(self, injected: Names, witnesses: Names, nested: Names):
         self.old_injected, self.witnesses, self.nested = injected, witnesses, nested
         self.injected: dict[int, set[str]] = {}
         self.exported: list = []
         self._numbers = count(1)
         self._new_names: dict[str, str] = {}
 
-    def literals(self, literals) -> list:
+    def literals(self, literals: Iterable[syntax.Node]) -> list[syntax.Node]:
+        """Return the literals with the current new names."""
         return [rebuilt(literal, self._change) for literal in literals]
 
-    def _change(self, node):
+    def _change(self, node: syntax.Node) -> syntax.Node | None:
         """Return the replacement of a node, or None."""
         if isinstance(node, syntax.Variable):
             return replace(node, name=self._new_names.get(node.name, node.name))
         return self._aggregate(node) if isinstance(node, syntax.Aggregate) else None
 
-    def _aggregate(self, node):
+    def _aggregate(self, node: syntax.Aggregate) -> syntax.Aggregate:
         """Return an aggregate with its local variables renamed, and export its witnesses."""
         witnesses = self.witnesses[id(node)]
         renamed = self._copy(node, variable_names(node) - self.old_injected[id(node)])
@@ -118,7 +122,7 @@ class _Renaming:
             self._export(node, witnesses)
         return renamed
 
-    def _copy(self, node, local) -> syntax.Aggregate:
+    def _copy(self, node: syntax.Aggregate, local: set[str]) -> syntax.Aggregate:
         """Return a copy of an aggregate with its local variables renamed, and with the groups of literals that nested
         aggregates export to it."""
         outer, exported_outside = self._new_names, self.exported
@@ -138,7 +142,7 @@ class _Renaming:
         self.injected[id(copy)] = {outer.get(name, name) for name in self.old_injected[id(node)]}
         return copy
 
-    def _export(self, node, witnesses):
+    def _export(self, node: syntax.Aggregate, witnesses: set[str]):
         """Add the literals that ground the witnesses of an aggregate. A witness w in x = min y : { A(y, w) } is any w with
         A(y', w) and y' = min y : { A(y, w) }."""
         copy = self._copy(node, variable_names(node) - self.old_injected[id(node)] - witnesses)

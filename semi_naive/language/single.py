@@ -5,6 +5,7 @@
 is six of them: for either head one with D(x), one with !E(x) and one with x >= 3. Aggregates' bodies become tuples of literals.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
@@ -17,6 +18,8 @@ MAX_DISJUNCTS = 10_000  # disjuncts of one clause, at most
 DECIDING = ("<", ">", "!=")  # comparisons that imply that two tuples differ
 OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "true": "false", "false": "true"}
 
+Body = tuple[syntax.Node, ...]  # the literals of a conjunction
+
 
 @dataclass
 class Single:
@@ -27,7 +30,7 @@ class Single:
     dominates: the head is to be removed; the body begins with the two compared tuples (see `subsumption`)."""
 
     head: syntax.Atom
-    body: tuple
+    body: Body
     clause: syntax.Clause
     dominates: bool = False
 
@@ -39,7 +42,7 @@ class Single:
         return not (self.body or any(ranges) or any(isinstance(node, syntax.Aggregate) for node in nodes))
 
     @property
-    def literals(self) -> tuple:
+    def literals(self) -> Body:
         """All literals; the head counts as negated, since it binds nothing."""
         return (syntax.Negation(self.head, span=self.head.span), *self.body)
 
@@ -70,6 +73,7 @@ def _with_named_wildcards(clause: syntax.Clause) -> tuple[syntax.Atom, syntax.At
     """Return the dominated and the dominating atom of a subsumptive clause, with a variable for each `_`."""
     atoms = []
     for side, atom in enumerate((clause.heads[0], clause.dominating)):
+        # Each `_` of the two atoms gets another number.
         args = (
             syntax.Variable(f"_@{2 * place + side}", span=arg.span) if isinstance(arg, syntax.Underscore) else arg
             for place, arg in enumerate(atom.args)
@@ -90,7 +94,7 @@ def _differences(clause: syntax.Clause, worse: syntax.Atom, better: syntax.Atom)
     return found or [syntax.Constraint("false", span=clause.span)]
 
 
-def _ways_of(clause: syntax.Clause, problems: list[Problem]) -> list[tuple]:
+def _ways_of(clause: syntax.Clause, problems: list[Problem]) -> list[Body]:
     """Return the disjuncts of a clause's body; [], and a problem, if there are too many."""
     if (number := len(clause.heads) * count_disjuncts(clause.body)) > MAX_DISJUNCTS:
         message = f"The disjunctions make {number:,} clauses of this one: {MAX_DISJUNCTS:,} are the most"
@@ -99,7 +103,7 @@ def _ways_of(clause: syntax.Clause, problems: list[Problem]) -> list[tuple]:
     return disjuncts(clause.body)
 
 
-def _single(head, body, clause, problems) -> Single:
+def _single(head: syntax.Atom, body: Body, clause: syntax.Clause, problems: list[Problem]) -> Single:
     """Return a clause of a head and a disjunct, with aggregates whose bodies are tuples of literals."""
 
     def change(node):
@@ -110,27 +114,28 @@ def _single(head, body, clause, problems) -> Single:
     return Single(rebuilt(head, change), tuple(rebuilt(literal, change) for literal in body), clause)
 
 
-def _flat_aggregate(node: syntax.Aggregate, change, problems) -> syntax.Aggregate:
-    """Return an aggregate whose body is a tuple of literals; report a disjunction in it."""
-    bodies = [()]
+def _flat_aggregate(node: syntax.Aggregate, change: Callable, problems: list[Problem]) -> syntax.Aggregate:
+    """Return an aggregate whose body is a tuple of literals. Report a disjunction in it, which becomes an empty body.
+    change: see `trees.rebuilt`."""
+    literals: Body = ()
     if count_disjuncts(node.body) == 1:
-        bodies = disjuncts(node.body)
+        (literals,) = disjuncts(node.body)
     else:
         hint = "make the disjunction a relation of its own and aggregate over that"
         problems.append(Problem("Disjunctions in aggregation clauses are not supported", node.span, hint))
     target = rebuilt(node.target, change) if node.target is not None else None
     init = rebuilt(node.init, change) if node.init is not None else None
-    return replace(node, target=target, init=init, body=tuple(rebuilt(literal, change) for literal in bodies[0]))
+    return replace(node, target=target, init=init, body=tuple(rebuilt(literal, change) for literal in literals))
 
 
-def fold_sign(node):
+def fold_sign(node: syntax.Node) -> syntax.Number | None:
     """Fold the sign into a literal: -5 is a number, as the smallest number has no positive counterpart."""
     if isinstance(node, syntax.Functor) and node.name == "neg" and isinstance(node.args[0], syntax.Number):
         return replace(node.args[0], value=-node.args[0].value, span=node.span)
     return None
 
 
-def disjuncts(body) -> list[tuple]:
+def disjuncts(body: syntax.Node | Body) -> list[Body]:
     """Return the disjunctive normal form: a list of conjunctions.
 
     >>> a, b, c = (syntax.Atom(name, ()) for name in "abc")
@@ -145,7 +150,7 @@ def disjuncts(body) -> list[tuple]:
     return [(body,)]
 
 
-def count_disjuncts(body) -> int:
+def count_disjuncts(body: syntax.Node | Body) -> int:
     """Return the number of `disjuncts`, without building them."""
     body = _normal_form(body)
     if isinstance(body, syntax.Or):
@@ -153,7 +158,7 @@ def count_disjuncts(body) -> int:
     return prod(map(count_disjuncts, body.items)) if isinstance(body, syntax.And) else 1
 
 
-def _normal_form(body):
+def _normal_form(body: syntax.Node | Body) -> syntax.Node:
     """Return a conjunction, a disjunction, or another literal; negations and equalities of records are resolved."""
     if isinstance(body, tuple):
         return syntax.And(body)
@@ -162,7 +167,7 @@ def _normal_form(body):
     return _by_field(body) if isinstance(body, syntax.Constraint) and body.op in ("=", "!=") else body
 
 
-def _negated(node: syntax.Negation):
+def _negated(node: syntax.Negation) -> syntax.Node:
     """Return a negation with its inner negation, conjunction, disjunction or comparison resolved, by De Morgan's laws."""
     inner = node.body
     if isinstance(inner, syntax.Negation):
@@ -175,7 +180,7 @@ def _negated(node: syntax.Negation):
     return node
 
 
-def _by_field(equality: syntax.Constraint):
+def _by_field(equality: syntax.Constraint) -> syntax.Node:
     """Return an equation of two records as equations of their fields, for which the type of the records need not be known; true
     for an equation of a record and `_`."""
     left, right = equality.args

@@ -55,7 +55,7 @@ class Nil(Node):
 class RecordInit(Node):
     """[argument, …]: a record."""
 
-    args: tuple
+    args: tuple[Node, ...]
 
 
 @node
@@ -63,7 +63,7 @@ class BranchInit(Node):
     """$name(argument, …), of an algebraic data type; the name may be qualified with dots."""
 
     name: str
-    args: tuple
+    args: tuple[Node, ...]
 
 
 @node
@@ -73,7 +73,7 @@ class Functor(Node):
     functor begins with @."""
 
     name: str
-    args: tuple
+    args: tuple[Node, ...]
 
 
 @node
@@ -87,11 +87,11 @@ class As(Node):
 @node
 class Aggregate(Node):
     """op target : { body }; count has no target. The name of a user-defined aggregate begins with @@, and its initial value
-    `init` comes before the body."""
+    `init` comes before the body. In a `Single`, the body is a tuple of literals."""
 
     op: str
     target: Node | None
-    body: Node
+    body: Node | tuple[Node, ...]
     init: Node | None = None
 
 
@@ -100,9 +100,9 @@ class Aggregate(Node):
 
 @node
 class Atom(Node):
-    """relation(argument, …); the name may be qualified with dots."""
+    """relation(argument, …); the name may be qualified with dots. args: expressions."""
 
-    relation: str  # qualified names with dots
+    relation: str
     args: tuple
 
 
@@ -111,7 +111,7 @@ class Constraint(Node):
     """op: = != < <= > >= match contains (two arguments), or true, false (none)."""
 
     op: str
-    args: tuple = ()
+    args: tuple[Node, ...] = ()
 
 
 @node
@@ -125,14 +125,14 @@ class Negation(Node):
 class And(Node):
     """Literals that all hold: literal, literal, …"""
 
-    items: tuple
+    items: tuple[Node, ...]
 
 
 @node
 class Or(Node):
     """Bodies of which one holds: body; body; …"""
 
-    items: tuple
+    items: tuple[Node, ...]
 
 
 # -- statements
@@ -147,16 +147,16 @@ class Clause(Node):
     dominating: in head <= dominating :- body, the tuple that removes the head.
     beside: the other heads that the clause was written with."""
 
-    heads: tuple
+    heads: tuple[Atom, ...]
     body: Node | None = None
-    plan: dict | None = field(default=None, compare=False)
-    plan_spans: dict = field(default_factory=dict, compare=False, repr=False)
+    plan: dict[int, tuple[int, ...]] | None = field(default=None, compare=False)
+    plan_spans: dict[int, Span] = field(default_factory=dict, compare=False, repr=False)
     join: str = field(default="", compare=False)
     dominating: Atom | None = None
-    beside: tuple = field(default=(), compare=False, repr=False)
+    beside: tuple[Atom, ...] = field(default=(), compare=False, repr=False)
 
     @property
-    def parts(self) -> tuple:
+    def parts(self) -> tuple[Node, ...]:
         """All parts in the order of the text."""
         return tuple(part for part in (*self.heads, self.dominating, self.body) if part is not None)
 
@@ -175,7 +175,7 @@ class UnionDecl(Node):
 
     name: str
     members: tuple[str, ...]
-    spans: tuple = field(default=(), compare=False, repr=False)
+    spans: tuple[Span, ...] = field(default=(), compare=False, repr=False)
 
 
 @node
@@ -184,7 +184,7 @@ class RecordDecl(Node):
 
     name: str
     fields: tuple[tuple[str, str], ...]
-    spans: tuple = field(default=(), compare=False, repr=False)
+    spans: tuple[Span, ...] = field(default=(), compare=False, repr=False)
 
 
 @node
@@ -193,7 +193,7 @@ class BranchDecl(Node):
 
     name: str
     fields: tuple[tuple[str, str], ...]
-    spans: tuple = field(default=(), compare=False, repr=False)
+    spans: tuple[Span, ...] = field(default=(), compare=False, repr=False)
 
 
 @node
@@ -212,7 +212,7 @@ class ChoiceDomain(Node):
     """choice-domain key, …: each key is a tuple of attribute names. spans: the places of the keys."""
 
     keys: tuple[tuple[str, ...], ...] = ()
-    spans: tuple = field(default=(), compare=False, repr=False)
+    spans: tuple[Span, ...] = field(default=(), compare=False, repr=False)
 
 
 NO_CHOICE = ChoiceDomain()
@@ -233,7 +233,10 @@ class RelationDecl(Node):
     choice: ChoiceDomain = NO_CHOICE
     lattices: tuple[int, ...] = ()
     born_of: str = ""
-    spans: tuple = field(default=(), compare=False, repr=False)
+    spans: tuple[Span, ...] = field(default=(), compare=False, repr=False)
+
+
+Relations = dict[str, RelationDecl]  # declarations, by the name of the relation
 
 
 @node
@@ -245,7 +248,7 @@ class FunctorDecl(Node):
     parameters: tuple[tuple[str, str], ...]
     result: str
     stateful: bool = False
-    spans: tuple = field(default=(), compare=False, repr=False)
+    spans: tuple[Span, ...] = field(default=(), compare=False, repr=False)
 
 
 @node
@@ -280,7 +283,7 @@ class Component(Node):
     name: str
     parameters: tuple[str, ...]
     bases: tuple[tuple[str, tuple[str, ...]], ...]
-    statements: tuple
+    statements: tuple[Node, ...]
 
 
 @node
@@ -303,6 +306,7 @@ class Override(Node):
 class SourceProgram:
     """A whole program.
 
+    statements: nodes, in the order of the text.
     texts: the text of each file, by name, for error messages.
     warnings: about obsolete syntax.
     legacy: obsolete syntax is allowed, and so are arguments whose type is not a subtype of the declared one."""

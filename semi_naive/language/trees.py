@@ -1,13 +1,13 @@
 """Traverse and rebuild syntax trees."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from semi_naive.language import syntax
 
 
-def children(node) -> tuple:
+def children(node: syntax.Node) -> tuple[syntax.Node, ...]:
     """Return the direct children of a node, in the order of the text."""
     below = _BELOW.get(node.__class__)
     return getattr(node, "args", ()) if below is None else below(node)
@@ -29,7 +29,7 @@ _BELOW: dict[type, Callable[[Any], tuple]] = {
 _LEAVES = frozenset([syntax.Variable, syntax.Underscore, syntax.Number, syntax.String, syntax.Nil])
 
 
-def walk(node):
+def walk(node: syntax.Node) -> Iterator[Any]:
     """Yield a node and all its descendants, in preorder."""
     stack = [node]
     while stack:
@@ -41,7 +41,7 @@ def walk(node):
             stack += (getattr(node, "args", ()) if found is None else found(node))[::-1]
 
 
-def walk_all(nodes):
+def walk_all(nodes: Iterable[syntax.Node]) -> Iterator[Any]:
     """Yield some nodes, each with all its descendants, in preorder."""
     for node in nodes:
         yield from walk(node)
@@ -69,12 +69,12 @@ def rebuilt(node, change):
     return replace(node)
 
 
-def variable_occurrences(node) -> list[syntax.Variable]:
+def variable_occurrences(node: syntax.Node) -> list[syntax.Variable]:
     """Return all occurrences of named variables, including those in aggregates."""
     return [below for below in walk(node) if isinstance(below, syntax.Variable)]
 
 
-def variable_names(node) -> set[str]:
+def variable_names(node: syntax.Node) -> set[str]:
     return {variable.name for variable in variable_occurrences(node)}
 
 

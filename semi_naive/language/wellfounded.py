@@ -31,6 +31,7 @@ COMPANIONS = ("certain", "undefined")  # win.certain and win.undefined are relat
 
 
 def is_wellfounded(source: syntax.SourceProgram) -> bool:
+    """True if a program has `.semantics wellfounded`, which the parser makes a pragma."""
     pragmas = (node for node in source.statements if isinstance(node, syntax.Pragma))
     return any(node.key == "semantics" and node.value == "wellfounded" for node in pragmas)
 
@@ -64,12 +65,12 @@ def companions(relations: Mapping) -> list[str]:
     return [name for name in relations if _base(name) in relations]
 
 
-def companion_edges(relations) -> list[Edge]:
+def companion_edges(relations: syntax.Relations) -> list[Edge]:
     """Return the dependencies of companions on their relations, which may not depend on the companions."""
     return [Edge(name, _base(name), "negation", relations[name].span) for name in companions(relations)]
 
 
-def companion_problems(source: syntax.SourceProgram, singles: list[Single], relations) -> Iterator[Problem]:
+def companion_problems(source: syntax.SourceProgram, singles: list[Single], relations: syntax.Relations) -> Iterator[Problem]:
     """Report the facts, rules and inputs of companion relations."""
     names = set(companions(relations))
     inputs = [node for node in source.statements if isinstance(node, syntax.Directive) and node.kind == "input"]
@@ -132,22 +133,18 @@ def _true_and_possible(rule: ir.Rule, unknown: set[str], group: set[str]) -> Ite
     for literal in rule.body:
         if isinstance(literal, ir.Not) and literal.atom.relation in unknown:
             name = literal.atom.relation
-            true.append(ir.Not(_renamed(literal.atom, f"{name}@possible")))
-            possible.append(ir.Not(_renamed(literal.atom, f"{name}@known" if name in group else name)))
+            true.append(ir.Not(replace(literal.atom, relation=f"{name}@possible")))
+            possible.append(ir.Not(replace(literal.atom, relation=f"{name}@known" if name in group else name)))
         else:
             true.append(literal)
             may_be_undefined = isinstance(literal, ir.Atom) and literal.relation in unknown
-            possible.append(_renamed(literal, f"{literal.relation}@possible") if may_be_undefined else literal)
+            possible.append(replace(literal, relation=f"{literal.relation}@possible") if may_be_undefined else literal)
     yield replace(rule, body=tuple(true))
     if rule.body:
-        yield replace(rule, head=_renamed(rule.head, f"{rule.head.relation}@possible"), body=tuple(possible))
+        yield replace(rule, head=replace(rule.head, relation=f"{rule.head.relation}@possible"), body=tuple(possible))
 
 
-def _renamed(atom: ir.Atom, name: str) -> ir.Atom:
-    return replace(atom, relation=name)
-
-
-def _copy_rule(name: str, source: str, relations, *conditions) -> ir.Rule:
+def _copy_rule(name: str, source: str, relations: dict[str, ir.Relation], *conditions: ir.Literal) -> ir.Rule:
     """Return a rule for `name` that copies the tuples of `source` that fulfil some literals."""
     args = _variables(relations[name])
     rule = ir.Rule(ir.Atom(name, args), (ir.Atom(source, args), *conditions), span=relations[name].span)
@@ -158,12 +155,12 @@ def _variables(relation: ir.Relation) -> tuple[ir.Var, ...]:
     return tuple(ir.Var(f"x{column}", kind) for column, kind in enumerate(relation.kinds))
 
 
-def _companion_rule(name: str, unknown: bool, relations) -> Iterator[ir.Rule]:
-    """Yield the rule of r.certain or r.undefined; none for r.undefined if r can have no undefined tuples (`unknown`)."""
+def _companion_rule(name: str, may_be_undefined: bool, relations: dict[str, ir.Relation]) -> Iterator[ir.Rule]:
+    """Yield the rule of r.certain or r.undefined; none for r.undefined if r can have no undefined tuples."""
     base = _base(name)
     if name.endswith("certain"):
         yield _copy_rule(name, base, relations)
-    elif unknown:
+    elif may_be_undefined:
         yield _copy_rule(name, f"{base}@possible", relations, ir.Not(ir.Atom(base, _variables(relations[name]))))
 
 

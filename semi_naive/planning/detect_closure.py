@@ -6,9 +6,15 @@
 If the edges are its base, the relation is a transitive closure."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from semi_naive.planning.detect_walk import of_pairs, step_of
+from semi_naive.planning.strata import Stratum
 from semi_naive.ra.ir import Atom, Rule
+
+if TYPE_CHECKING:
+    from semi_naive.config import Config
+    from semi_naive.running.relations.database import Database
 
 MIN_JOB_EDGES = 4096  # edges of a closure from which a job is started immediately; with fewer the driver tries first
 SPARSE_FANOUT = 0.5  # edges that follow an edge: with fewer, the closure is likely to have at most two pairs for each edge
@@ -16,7 +22,8 @@ SPARSE_FANOUT = 0.5  # edges that follow an edge: with fewer, the closure is lik
 
 @dataclass
 class ReachabilityShape:
-    """A stratum whose pairs (`relation`) follow `edges`, by the rule of that name in `semi_naive.config.RULES`."""
+    """A stratum whose pairs (`relation`) follow `edges`, by the rule of that name in `semi_naive.config.RULES`. closure: the
+    edges are also its base."""
 
     relation: str
     edges: str
@@ -35,7 +42,7 @@ class ReachabilityShape:
         shape = "a transitive closure" if self.closure else f"it follows {self.edges}"
         return f"{shape}; {rule} carries {'xz'[self.column]} unchanged and the edges fit every host: no shuffle is needed"
 
-    def large(self, database, config) -> bool:
+    def large(self, database: "Database", config: "Config") -> bool:
         """True if the closure is worth a job before the driver has tried: it has many edges, and is expected to have many more
         pairs than edges."""
         if not self.closure or config.local_tuples == 0:
@@ -45,7 +52,7 @@ class ReachabilityShape:
         return database.join_fanout(self.edges, (1,), self.edges, (0,)) >= SPARSE_FANOUT
 
 
-def following(stratum, database, config) -> ReachabilityShape | None:
+def following(stratum: Stratum, database: "Database", config: "Config") -> ReachabilityShape | None:
     """Return the edges that the stratum's pairs follow, if it has this form."""
     if len(stratum.relations) != 1 or not stratum.recursive:
         return None

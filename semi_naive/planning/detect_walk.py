@@ -4,8 +4,13 @@ for these.
 path(x, z) :- path(x, y), edge(y, z).        carries x; or edge(x, y), path(y, z), which carries z"""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from semi_naive.ra.ir import Atom, Rule, Var
+
+if TYPE_CHECKING:
+    from semi_naive.config import Config
+    from semi_naive.running.driver.local import Local
 
 
 @dataclass(frozen=True)
@@ -23,7 +28,7 @@ class LinearWalk:
         return self.carried, 1 - self.carried
 
 
-def walk_of(local, config) -> LinearWalk | None:
+def walk_of(local: "Local", config: "Config") -> LinearWalk | None:
     """Return the walk of a stratum if its rules have that form and the settings allow running ahead. `local`: its evaluation in
     the driver."""
     walk = _walk_of(local.again, set(local.stratum.relations)) if local.recursive else None

@@ -1,6 +1,7 @@
 """Strata: groups of relations that are evaluated together, in an order in which each depends only on earlier ones."""
 
 from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from semi_naive.language.errors import NOWHERE, Problem, ProgramError, Span
@@ -99,7 +100,7 @@ def readers(strata: list[Stratum]) -> dict[str, set[int]]:
     return by_name
 
 
-def _relations_with_kind(body, via):
+def _relations_with_kind(body: Iterable[ir.Literal], via: str) -> Iterator[tuple[str, str]]:
     """Yield the relations that a body reads, each with "negation", "aggregation" or `via`."""
     for literal in body:
         if isinstance(literal, ir.Atom):
@@ -126,7 +127,7 @@ def recursion_groups(program: ir.Program) -> dict[str, int]:
     return {name: number for number, group in enumerate(groups) for name in group}
 
 
-def strong_components(names, edges) -> list[tuple[str, ...]]:
+def strong_components(names: Iterable[str], edges: Iterable[Edge]) -> list[tuple[str, ...]]:
     """Return the strongly connected components of some relations. A component comes before those that depend on it; its members
     are in the order of `names`.
 
@@ -170,13 +171,13 @@ def strong_components(names, edges) -> list[tuple[str, ...]]:
     return found
 
 
-def recursive_relations(groups, edges) -> set[str]:
+def recursive_relations(groups: list[tuple[str, ...]], edges: list[Edge]) -> set[str]:
     """Return the relations that depend on themselves, directly or indirectly."""
     group_of = {name: group for group in groups for name in group}
     return {edge.head for edge in edges if edge.head in group_of and group_of[edge.head] is group_of.get(edge.body)}
 
 
-def unstratified(groups, edges, spans) -> list[Problem]:
+def unstratified(groups: list[tuple[str, ...]], edges: list[Edge], spans: Mapping[str, Span | None]) -> list[Problem]:
     """Return a problem for each component that contains a negation or an aggregation, as no order of evaluation exists."""
     group_of = {name: group for group in groups for name in group}
     inside = [edge for edge in edges if edge.head in group_of and group_of[edge.head] is group_of.get(edge.body)]
@@ -189,7 +190,7 @@ def unstratified(groups, edges, spans) -> list[Problem]:
     return problems
 
 
-def _cycle_problem(edge: Edge, group, inside, spans) -> Problem:
+def _cycle_problem(edge: Edge, group: tuple[str, ...], inside: list[Edge], spans: Mapping[str, Span | None]) -> Problem:
     """Return the error for a negation or an aggregation in a cycle, with the cycle's edges as notes. inside: the edges within
     the component; spans: of the declarations."""
     cycle = [edge, *_path(edge.body, edge.head, inside)]
@@ -199,12 +200,13 @@ def _cycle_problem(edge: Edge, group, inside, spans) -> Problem:
     message = f"Unable to stratify relation(s) {{{', '.join(sorted(group))}}}: the cycle {steps} has a cyclic {edge.via}"
     hint = f"a relation must be complete before it is {participle}: break the cycle"
     hint += ", or write .semantics wellfounded: what cannot be decided is undefined then" * (edge.via == "negation")
-    notes = [(f"Relation {edge.head}", spans[edge.head])] if spans.get(edge.head) else []
+    declared = spans.get(edge.head)
+    notes = [(f"Relation {edge.head}", declared)] if declared else []
     notes += [(f"{step.head} reads {marks[step.via]}{step.body}", step.span) for step in cycle[1:]]
     return Problem(message, edge.span, hint, notes=notes)
 
 
-def _path(start, end, edges) -> list[Edge]:
+def _path(start: str, end: str, edges: list[Edge]) -> list[Edge]:
     """Return a shortest chain of edges from start to end; [] if they are equal."""
     reads = defaultdict(list)
     for edge in edges:
@@ -217,7 +219,7 @@ def _path(start, end, edges) -> list[Edge]:
                 reached_by[edge.body] = edge
                 queue.append(edge.body)
     path: list[Edge] = []
-    while (edge := reached_by.get(end)) is not None:
-        path.append(edge)
-        end = edge.head
+    while (last := reached_by.get(end)) is not None:
+        path.append(last)
+        end = last.head
     return path[::-1]

@@ -2,10 +2,10 @@
 
 from semi_naive.language.components.component_scopes import Binding, Scopes, parts
 from semi_naive.language.errors import Problem, Span
-from semi_naive.language.syntax import TYPES, Component, Init, Override, RelationDecl
+from semi_naive.language.syntax import TYPES, Component, Init, Node, Override, RelationDecl
 
 
-def component_problems(statements: list, scopes: Scopes) -> list[Problem]:
+def component_problems(statements: list[Node], scopes: Scopes) -> list[Problem]:
     """Report undefined components, wrong numbers of parameters, inheritance cycles, invalid overrides and name clashes."""
     check = _Check(scopes)
     for component in scopes.outermost:
@@ -76,7 +76,7 @@ class _Check:
                 hint = f"declare it so: .decl {relation.name}(…) overridable"
                 self.problem(message, component.span, hint, before=relation.span)
 
-    def names(self, statements: list):
+    def names(self, statements: list[Node]):
         """Report components and instances whose name is taken."""
         taken: dict[str, Span] = {}
         for statement in statements:

@@ -8,13 +8,15 @@ Prefixing implements that: an instance prefixes the names that it declares, leav
 instance does the same with the result."""
 
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any
 
 from semi_naive.language import syntax
 from semi_naive.language.components.component_checks import arity_problem, component_problems
 from semi_naive.language.components.component_scopes import Binding, Scopes, bind_parameters, parts
 from semi_naive.language.errors import Problem, ProgramError
 
-Names = dict[str, str]
+Names = dict[str, str]  # new names, by the old ones
+Attributes = tuple[tuple[str, str], ...]  # (name, name of the type)
 MAX_INSTANCES = 10_000  # instances of components, at most
 
 
@@ -206,11 +208,11 @@ def _new_name(name: str, names: Names | None) -> str:
     return names.get(name, name) if names else name
 
 
-def _typed(attributes: tuple, types: Names) -> tuple:
+def _typed(attributes: Attributes, types: Names) -> Attributes:
     return tuple((name, types.get(type_, type_)) for name, type_ in attributes)
 
 
-def _rename_clause(node, relations: Names, types: Names):
+def _rename_clause(node: Any, relations: Names, types: Names) -> Any:
     """Return a clause, or a part of one, with relations in all its atoms and types in all its casts renamed."""
     if isinstance(node, tuple):
         return tuple(_rename_clause(item, relations, types) for item in node)

@@ -18,7 +18,10 @@ IO_QUALIFIERS = ("input", "output", "printsize")  # obsolete qualifiers that are
 
 
 class StatementBuilder(Reduce):
-    """One method for each rule of the grammar from a clause upwards."""
+    """One method for each rule of the grammar from a clause upwards.
+
+    Its arguments are the span and the rule's symbols, as tokens or as the values of other methods: with `node` the names and
+    values, with `worded` all symbols. A method without a decorator gets the list of all symbols."""
 
     def start(self, children):
         return _flat(children)
@@ -225,9 +228,8 @@ class StatementBuilder(Reduce):
             if id(functor) not in allowed:
                 hint = f"an aggregate has a body, {aggregate_form(functor.name)}"
                 hint += ", and the functor has two arguments or more" if functor.name in ("min", "max") else ""
-                self.problem(
-                    f"{functor.name}{' with one argument' * (len(functor.args) == 1)} outside of a head", functor.span, hint
-                )
+                form = " with one argument" * (len(functor.args) == 1)
+                self.problem(f"{functor.name}{form} outside of a head", functor.span, hint)
         self.state.head_aggregates.clear()
 
     def plan(self, children):

@@ -11,7 +11,7 @@ from semi_naive.ra.values.kinds import MAX_INTEGER_DIGITS
 
 
 class TermBuilder(Reduce):
-    """One method for each rule of the grammar below a clause."""
+    """One method for each rule of the grammar below a clause. For its arguments see `build.StatementBuilder`."""
 
     @node
     def either(self, span, *items):
@@ -168,9 +168,8 @@ class TermBuilder(Reduce):
         """Build a user-defined aggregate: name, target, initial value, body."""
         *target, init, body = rest
         if not target:
-            self.problem(
-                "incorrect expression arity for given aggregate mode", span, f"it is written @@{name} e : init, {{ … }}"
-            )
+            hint = f"it is written @@{name} e : init, {{ … }}"
+            self.problem("incorrect expression arity for given aggregate mode", span, hint)
         return syntax.Aggregate(f"@@{name}", target[0] if target else init, body, init, span=span)
 
     @node

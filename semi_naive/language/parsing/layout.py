@@ -188,9 +188,8 @@ class _State:
         text = token.text
         if token.kind in ("comment", "marker", "note"):
             return
-        self.signed = text == "-" and (
-            self.before.kind == "mark" and self.before.text not in CLOSING or self.before.text in WORDS
-        )
+        after_operand = self.before.text not in WORDS and (self.before.kind != "mark" or self.before.text in CLOSING)
+        self.signed = text == "-" and not after_operand
         if self._begins(token, after):
             self._end()
         if not self.begun and text not in CLOSING:
@@ -208,6 +207,7 @@ class _State:
                 self._end()
 
     def _end(self) -> None:
+        """End the current statement."""
         self.begun, self.directive, self.base = False, "", len(self.brackets)
 
     # -- between two tokens

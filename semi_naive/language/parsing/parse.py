@@ -17,6 +17,7 @@ from semi_naive.language.parsing.syntax_errors import STATEMENTS, syntax_problem
 from semi_naive.language.parsing.tables import ParserRule, Tables, tables
 from semi_naive.language.parsing.tokens import Token, tokens_of
 from semi_naive.language.syntax import Pragma, SourceProgram
+from semi_naive.sandbox import Sandbox
 
 NOTHING = MappingProxyType({})
 MAX_SYNTAX_ERRORS = 20  # syntax errors after which parsing stops
@@ -24,14 +25,18 @@ MAX_COPIED_STACK = 3000  # depth of the parser's stack above which it is not cop
 
 
 def parse_file(
-    path, include_dirs: Sequence = (), defines: Mapping = NOTHING, sandbox=None, legacy: bool = False
+    path: str | os.PathLike,
+    include_dirs: Sequence = (),
+    defines: Mapping = NOTHING,
+    sandbox: Sandbox | None = None,
+    legacy: bool = False,
 ) -> SourceProgram:
     """Return the syntax tree of a file. See `parse`."""
     return parse(read_text(path), os.fspath(path), include_dirs, defines, sandbox, legacy)
 
 
 def parse(
-    text: str, file: str = "<program>", include_dirs: Sequence = (), defines: Mapping = NOTHING, sandbox=None,
+    text: str, file: str = "<program>", include_dirs: Sequence = (), defines: Mapping = NOTHING, sandbox: Sandbox | None = None,
     legacy: bool = False,
 ) -> SourceProgram:  # fmt: skip
     """Return the syntax tree of a program. All errors are reported in one `ProgramError`.
@@ -47,7 +52,7 @@ def parse(
 
 
 def parse_all(
-    text: str, file: str = "<program>", include_dirs: Sequence = (), defines: Mapping = NOTHING, sandbox=None,
+    text: str, file: str = "<program>", include_dirs: Sequence = (), defines: Mapping = NOTHING, sandbox: Sandbox | None = None,
     legacy: bool = False,
 ) -> tuple[SourceProgram, list[Problem]]:  # fmt: skip
     """Return the statements that can be parsed, and the errors of the others. See `parse`.

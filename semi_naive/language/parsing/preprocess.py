@@ -38,7 +38,9 @@ class Preprocessed:
         return self.files > MAX_FILES
 
 
-def preprocess(text: str, file: str, include_dirs: Sequence = (), defines: Mapping = {}, sandbox=None) -> Preprocessed:
+def preprocess(
+    text: str, file: str, include_dirs: Sequence = (), defines: Mapping = {}, sandbox: Sandbox | None = None
+) -> Preprocessed:
     """Assemble a program. `defines`: macros with their values, as by `#define`."""
     result = Preprocessed(Text(file), sandbox=sandbox)
     _Files(result, [os.fspath(directory) for directory in include_dirs], defines).add(text, file)
@@ -112,9 +114,8 @@ class _Files:
             return self.problem(f"{path} includes itself", span, "write .once at the top of a file that may be included again")
         if absolute not in self.open:
             if self.result.many_files():
-                raise ProgramError(
-                    [Problem(TOO_MANY_FILES, span, "write .once at the top of files that need it")], self.result.texts
-                )
+                problem = Problem(TOO_MANY_FILES, span, "write .once at the top of files that need it")
+                raise ProgramError([problem], self.result.texts)
             self.add(read_text(found), found)
 
     def problem(self, message: str, span: Span, hint: str):

@@ -1,9 +1,11 @@
 """Common parts of the syntax tree builders: spans, words, and the list of problems."""
 
 import threading
+from collections.abc import Sequence
 from functools import wraps
 
 from semi_naive.language.errors import Problem, Span
+from semi_naive.language.origins import Text
 from semi_naive.language.parsing.tokens import Token
 from semi_naive.language.syntax import Node
 
@@ -11,7 +13,7 @@ ESCAPES = {'"': '"', "'": "'", "\\": "\\", "a": "\a", "b": "\b", "f": "\f", "n":
 _SIGNIFICANT = frozenset("IDENT QNAME WORD STRING NUMBER UNSIGNED FLOAT IP PARAMETER".split())
 
 
-def _edge(children, backwards: bool):
+def _edge(children: Sequence, backwards: bool) -> Token | Node | None:
     """Return the first (or last) token or node of children, which may be nested lists."""
     for child in reversed(children) if backwards else children:
         if isinstance(child, (Token, Node)):
@@ -21,7 +23,7 @@ def _edge(children, backwards: bool):
     return None
 
 
-def significant(children):
+def significant(children: Sequence) -> list:
     """Return the children without punctuation and keywords."""
     return [child for child in children if not isinstance(child, Token) or child.type in _SIGNIFICANT]
 
@@ -51,8 +53,8 @@ class ParseState(threading.local):
     """The state of one parse in one thread. origin: of the text; problems: so far; head_aggregates: the aggregates in the form
     of functors in the current statement, which are allowed only as arguments of a head."""
 
-    def begin(self, origin) -> list[Problem]:
-        """Start a parse; `origin.span(token)` returns the span of a token. Returns the list to which problems are appended."""
+    def begin(self, origin: Text) -> list[Problem]:
+        """Start a parse of a text, `origin`. Returns the list to which problems are appended."""
         self.origin, self.problems, self.head_aggregates = origin, [], []
         return self.problems
 
@@ -68,7 +70,7 @@ class Reduce:
     def __init__(self, state: ParseState):
         self.state = state
 
-    def between(self, children) -> Span:
+    def between(self, children: Sequence) -> Span:
         """Return the span from the first to the last of some children."""
         first, last = _edge(children, False), _edge(children, True)
         start = self._span(first)
@@ -77,7 +79,7 @@ class Reduce:
         end = self._span(last)
         return Span(start.file, start.line, start.column, end.end_line, end.end_column) if end.file == start.file else start
 
-    def _span(self, place) -> Span:
+    def _span(self, place: Token | Node) -> Span:
         return place.span if isinstance(place, Node) else self.state.origin.span(place)
 
     def problem(self, message: str, span: Span, hint: str = ""):
@@ -88,7 +90,7 @@ class Reduce:
         """Record a warning about obsolete syntax."""
         self.state.problems.append(Problem(message, span, hint, "Warning", flag=flag))
 
-    def _unescaped(self, text) -> str:
+    def _unescaped(self, text: Token) -> str:
         """Return the string of a quoted literal."""
         inside, out, at = text[1:-1], [], 0
         while (slash := inside.find("\\", at)) >= 0:

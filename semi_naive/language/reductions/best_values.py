@@ -5,6 +5,8 @@
 A relation has one tuple of each key, with the best value so far; a better value replaces it. So every use in recursion has to
 be monotone: a better value in a body never makes a worse one in a head, and never removes a tuple."""
 
+from collections.abc import Iterator
+
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.reductions.heads import Ops, is_aggregate, is_lattice
@@ -23,7 +25,7 @@ def lattices(heads: dict[str, Ops], singles: list[Single]) -> dict[str, str]:
     return {name: next(iter(ops.values())) for name, ops in heads.items() if is_lattice(ops, arities[name])}
 
 
-def lattice_problems(typing: Typing, ops: dict[str, str], group: set[str]):
+def lattice_problems(typing: Typing, ops: dict[str, str], group: set[str]) -> Iterator[Problem]:
     """Report the uses of best values in one clause that are not monotone. ops: min or max of each lattice; group: the strongly
     connected component of the head's relation."""
     single = typing.single
@@ -37,11 +39,11 @@ def lattice_problems(typing: Typing, ops: dict[str, str], group: set[str]):
     yield from monotonicity_problems(typing, ops, group)
 
 
-def _numeric(typing, arg) -> bool:
+def _numeric(typing, arg: syntax.Node) -> bool:
     return typing.kind(arg) in ("number", "unsigned", "float")
 
 
-def monotonicity_problems(typing: Typing, ops: dict[str, str], group: set[str]):
+def monotonicity_problems(typing: Typing, ops: dict[str, str], group: set[str]) -> Iterator[Problem]:
     """Report the uses of best values in the body and the head of a clause that are not monotone: see `lattice_problems`."""
     yield from _Uses(typing, ops, group).problems()
 
@@ -52,7 +54,7 @@ class _Uses:
     atoms: the atoms of its body with best values; values: the atom of each variable in their last columns; signs: 1 for a
     variable that improves by growing, -1 for one that improves by shrinking. Other variables do not depend on best values."""
 
-    def __init__(self, typing: Typing, ops, group):
+    def __init__(self, typing: Typing, ops: dict[str, str], group: set[str]):
         self.single, self.typing = typing.single, typing
         self.ops = {name: op for name, op in ops.items() if name in group}
         atoms = [literal for literal in self.single.body if isinstance(literal, syntax.Atom)]
@@ -61,7 +63,7 @@ class _Uses:
         self.signs: dict[str, int | None] = {n: _BETTER[self.ops[atom.relation]] for n, atom in self.values.items()}
         self.definitions: set[int] = set()  # ids of the equalities that define variables by best values
 
-    def problems(self):
+    def problems(self) -> Iterator[Problem]:
         """Yield the problem of each use that is not monotone."""
         for atom in self.atoms:
             if not isinstance(atom.args[-1], (syntax.Variable, syntax.Underscore)):
@@ -73,7 +75,7 @@ class _Uses:
             yield from self._literal(literal)
         yield from self._head()
 
-    def _problem(self, node, why) -> Problem:
+    def _problem(self, node: syntax.Node, why: str) -> Problem:
         """Return the problem of a use."""
         used = sorted(written_name(name) for name in variable_names(node) if name in self.signs)
         hint = f"a better {', '.join(used) or 'value'} may still be found, and would take the result back"
@@ -92,14 +94,14 @@ class _Uses:
                         self.definitions.add(id(equality))
                         changed = True
 
-    def _defines(self, side, other) -> bool:
+    def _defines(self, side: syntax.Node, other: syntax.Node) -> bool:
         """True if one side of an equality is a variable without a sign that only the other side binds, by best values."""
         if not isinstance(side, syntax.Variable) or side.name in self.signs or not variable_names(other) & self.signs.keys():
             return False
         atoms = [literal for literal in self.single.body if isinstance(literal, syntax.Atom)]
         return not any(side.name in variable_names(atom) for atom in atoms)
 
-    def _literal(self, literal):
+    def _literal(self, literal: syntax.Node) -> Iterator[Problem]:
         """Yield the problems of a literal."""
         used = variable_names(literal) & self.signs.keys()
         if not used:
@@ -113,7 +115,7 @@ class _Uses:
             what = "negated" if isinstance(literal, syntax.Negation) else "used in an aggregate"
             yield self._problem(literal, f"a value that is still being aggregated is {what}")
 
-    def _atom(self, atom):
+    def _atom(self, atom: syntax.Atom) -> Iterator[Problem]:
         """Yield the problems of an atom: the only best value may be that of the atom itself, in its last column."""
         *keys, last = atom.args
         is_own = isinstance(last, syntax.Variable) and self.values.get(last.name) is atom
@@ -121,7 +123,7 @@ class _Uses:
             if variable_names(arg) & self.signs.keys():
                 yield self._problem(arg, "a value that is still being aggregated is joined with another")
 
-    def _monotone(self, literal) -> bool:
+    def _monotone(self, literal: syntax.Constraint) -> bool:
         """True if a constraint remains true when values improve."""
         if literal.op == "=":
             return id(literal) in self.definitions
@@ -131,7 +133,7 @@ class _Uses:
         wanted = _TOWARDS[literal.op]  # the sign of the change of right - left that keeps the constraint true
         return left in (_FREE, -wanted) and right in (_FREE, wanted)
 
-    def _head(self):
+    def _head(self) -> Iterator[Problem]:
         """Yield the problems of the head: no key may depend on a best value, and a better value must give a better result."""
         head, op = self.single.head, self.ops.get(self.single.head.relation)
         keys, value = (head.args[:-1], head.args[-1]) if op else (head.args, None)
@@ -143,7 +145,7 @@ class _Uses:
 
     # -- signs of expressions
 
-    def _sign(self, node) -> int | None:
+    def _sign(self, node: syntax.Node) -> int | None:
         """Return the direction in which an expression moves as the values in it improve."""
         if isinstance(node, syntax.Variable):
             return self.signs.get(node.name, _FREE)
@@ -154,7 +156,7 @@ class _Uses:
         signs = [self._sign(arg) for arg in node.args]
         return _MIXED if _MIXED in signs else self._functor_sign(node, signs)
 
-    def _functor_sign(self, node, signs):
+    def _functor_sign(self, node: syntax.Functor, signs: list[int]) -> int | None:
         """Return the direction in which a functor's result changes when best values improve. signs: the directions of its
         arguments."""
         is_conversion = node.name in ("to_float", "to_number") and _numeric(self.typing, node.args[0])
@@ -168,7 +170,7 @@ class _Uses:
             return self._scaled(node, signs)
         return _MIXED
 
-    def _scaled(self, node, signs):
+    def _scaled(self, node: syntax.Functor, signs: list[int]) -> int | None:
         """Return the direction of a product or quotient: that of one operand, if the other is a nonnegative constant."""
         for operand, factor in ((0, 1), (1, 0)):
             constant = node.args[factor]
@@ -178,7 +180,7 @@ class _Uses:
         return _MIXED
 
 
-def _common_sign(signs) -> int | None:
+def _common_sign(signs: list[int]) -> int | None:
     """Return the sign of a function that increases in all arguments, given their signs."""
     moving = {sign for sign in signs if sign != _FREE}
     if len(moving) > 1:

@@ -15,7 +15,7 @@ evaluated in a round: see `recursive_sums`) one rule with aggregates of its own 
 
 and otherwise every rule makes a part of `degree@parts`, and one more rule puts the parts together."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -26,10 +26,11 @@ from semi_naive.planning import rewrite
 from semi_naive.ra import ir
 
 AGGREGATES = ("min", "max", "sum", "count", "mean")
+Key = Sequence[ir.Term]  # the terms of the columns that are not aggregated, in order
 Ops = dict[int, str]  # the aggregates of a relation's heads, by column
 
 
-def is_aggregate(node) -> bool:
+def is_aggregate(node: syntax.Node) -> bool:
     """True if an expression in a head aggregates. min and max of several arguments are functors."""
     return isinstance(node, syntax.Functor) and (node.name == "count" or node.name in AGGREGATES and len(node.args) == 1)
 
@@ -81,7 +82,7 @@ def is_rounded(ops: Ops, relation: ir.Relation) -> bool:
     return list(ops) == [last] and ops[last] in ("sum", "mean") and relation.kinds[last] == ir.Kind.FLOAT
 
 
-def input_problems(source: syntax.SourceProgram, summed: dict[str, Ops]):
+def input_problems(source: syntax.SourceProgram, summed: dict[str, Ops]) -> Iterator[Problem]:
     """Report aggregated relations that are read, as their facts would not take part in the aggregation."""
     for node in source.statements:
         if isinstance(node, syntax.Directive) and node.kind == "input" and node.relation in summed:
@@ -89,9 +90,9 @@ def input_problems(source: syntax.SourceProgram, summed: dict[str, Ops]):
             yield Problem(f"{node.relation} is aggregated in its heads and cannot be read", node.span, hint)
 
 
-def kind_problems(typings: list, heads: dict[str, Ops]):
+def kind_problems(typings: list, heads: dict[str, Ops]) -> Iterator[Problem]:
     """Report min and max of values that are not numbers, and rules that count values of different types. `inference` checks the
-    other aggregates."""
+    other aggregates. typings: of all clauses."""
     counted: dict[tuple[str, int], tuple] = {}
     for typing in typings:
         head = typing.single.head
@@ -111,12 +112,24 @@ class Head:
     """A lowered clause of a relation whose heads aggregate.
 
     rule: its body, and an unused head; key: the terms of the columns that are not aggregated, in order; arguments: the terms of
-    each aggregate, by column; the value to contribute, if this head does not aggregate."""
+    each aggregate, by column; the value to contribute, if this head does not aggregate; aggregates: True if it does."""
 
     rule: ir.Rule
     key: tuple
     arguments: dict[int, tuple]
     aggregates: bool
+
+    def named_key(self, variable: Callable[[int, ir.Kind], ir.Var]) -> tuple[list[ir.Term], list[ir.Compare]]:
+        """Return (the key as variables and constants, the equations of new variables with computed terms of the key). variable:
+        returns a new variable for the term at a place of the key, of a kind."""
+        key, equations = [], []
+        for place, term in enumerate(self.key):
+            if not isinstance(term, ir.Var | ir.Const):
+                new = variable(place, term.kind)
+                equations.append(ir.Compare("=", new, term, term.kind))
+                term = new
+            key.append(term)
+        return key, equations
 
 
 class AggregatedRelation:
@@ -135,10 +148,6 @@ class AggregatedRelation:
             return list(self._single_head_rules(self.heads[0]))
         return [*self._parts(), self._combining_rule()]
 
-    @property
-    def _declared_name(self) -> str:
-        return self.relation.name.partition("@")[0]
-
     def _name(self, suffix: str) -> str:
         return f"{self.relation.name}@{suffix}"
 
@@ -149,7 +158,7 @@ class AggregatedRelation:
         attributes = tuple((f"a{place}", type_) for place, type_ in enumerate(types))
         self.extra.setdefault(name, ir.Relation(name, attributes, span=self.relation.span))
 
-    def _head(self, key, results: dict[int, ir.Term]) -> ir.Atom:
+    def _head(self, key: Key, results: dict[int, ir.Term]) -> ir.Atom:
         """Return the head of a key and of the results of the aggregates, by column."""
         terms = iter(key)
         columns = range(self.relation.arity)
@@ -160,7 +169,8 @@ class AggregatedRelation:
     def _single_head_rules(self, head: Head) -> Iterator[ir.Rule]:
         """Yield the rules of a relation with one head: first those that collect the values to be counted, then the rule
         itself."""
-        key, body = self._named_key(head)
+        key, equations = head.named_key(lambda _, kind: self._fresh("key", kind))
+        body = [*head.rule.body, *equations]
         aggregates: dict[int, ir.Aggregate] = {}
         for column, op in self.ops.items():
             if op != "count":
@@ -174,18 +184,7 @@ class AggregatedRelation:
         results = {column: aggregate.result for column, aggregate in aggregates.items()}
         yield replace(head.rule, head=self._head(key, results), body=(*body, *aggregates.values()), plan=None)
 
-    def _named_key(self, head: Head) -> tuple[list[ir.Term], list]:
-        """Return (the key as variables and constants, the body with equations for the computed terms of the key)."""
-        body, key = list(head.rule.body), []
-        for term in head.key:
-            if not isinstance(term, ir.Var | ir.Const):
-                variable = self._fresh("key", term.kind)
-                body.append(ir.Compare("=", variable, term, term.kind))
-                term = variable
-            key.append(term)
-        return key, body
-
-    def _aggregated(self, op: str, target, key, body: list, kind) -> ir.Aggregate:
+    def _aggregated(self, op: str, target: ir.Term | None, key: Key, body: list, kind: ir.Kind) -> ir.Aggregate:
         """Return the aggregate of a body for each key. Local variables are renamed, and each `_` still counts as a variable."""
         outer = {term.name for term in key if isinstance(term, ir.Var)}
         inner = rewrite.variables_of([*body, *([target] if target is not None else [])])
@@ -195,13 +194,13 @@ class AggregatedRelation:
 
     # -- counts of distinct values
 
-    def _values(self, column: int, head: Head, key, body) -> ir.Rule:
+    def _values(self, column: int, head: Head, key: Key, body: list) -> ir.Rule:
         """Return the rule that collects the values that a column counts: h@values1(key…, argument…)."""
         name, args = self._name(f"values{column}"), head.arguments[column]
         self._declare(name, [*self.key_types, *(ir.Type(term.kind, term.kind) for term in args)])
         return replace(head.rule, head=ir.Atom(name, (*key, *args)), body=tuple(body), plan=None)
 
-    def _counted(self, column: int, key) -> ir.Aggregate:
+    def _counted(self, column: int, key: Key) -> ir.Aggregate:
         """Return the aggregate that counts the collected values of a column."""
         relation = self.extra[self._name(f"values{column}")]
         atom = ir.Atom(relation.name, (*key, *(self._fresh("v", kind) for kind in relation.kinds[len(key) :])))
@@ -228,20 +227,21 @@ class AggregatedRelation:
         variables = [self._fresh("v", kind) for kind in self.extra[name].kinds]
         key, values = variables[: len(self.key_types)], variables[len(self.key_types) :]
         arguments = {column: (value,) for column, value in zip(self.ops, values, strict=True)}
-        text = f"{self._declared_name}: what its rules without aggregates say"
+        text = f"{self.relation.name.partition('@')[0]}: what its rules without aggregates say"
         rule = ir.Rule(ir.Atom(name, ()), (ir.Atom(name, tuple(variables)),), span=self.relation.span, text=text)
         return Head(rule, tuple(key), arguments, True)
 
     def _part(self, number: int, head: Head) -> Iterator[ir.Rule]:
         """Yield the rule that makes one part, after the rules that collect the values to be counted. number: 0 for the part of
         h@given, whose counts are summed."""
-        key, body = self._named_key(head)
+        key, equations = head.named_key(lambda _, kind: self._fresh("key", kind))
+        body = [*head.rule.body, *equations]
         aggregates: list[ir.Aggregate] = []
         args: list[ir.Term] = []
         for column, op in self.ops.items():
             if op == "count" and number:
                 yield self._values(column, head, key, body)
-                args.append(ir.Const(0, ir.Kind.NUMBER))
+                args.append(ir.Const(0, ir.Kind.NUMBER))  # the collected values of all rules are counted by the last rule
                 continue
             fold, (target,) = "sum" if op in ("count", "mean") else op, head.arguments[column]
             added = [self._aggregated(fold, target, key, body, self.types[column].kind)]
@@ -264,10 +264,10 @@ class AggregatedRelation:
         body: list = [ir.Atom(parts.name, (ir.Wild(), *key, *(ir.Wild() for _ in parts.kinds[first:])))]
         places = iter(range(first, parts.arity))
         results = {column: self._total(column, op, key, places, body) for column, op in self.ops.items()}
-        text = f"{self._declared_name}: what its rules say, together"
+        text = f"{self.relation.name.partition('@')[0]}: what its rules say, together"
         return ir.Rule(self._head(key, results), tuple(body), span=self.relation.span, text=text)
 
-    def _total(self, column: int, op: str, key, places: Iterator[int], body: list) -> ir.Term:
+    def _total(self, column: int, op: str, key: Key, places: Iterator[int], body: list) -> ir.Term:
         """Return the result of one column over all parts of a key, and append the aggregates that compute it to the body.
         places: yields the next column of h@parts."""
         folded = self._folded("sum" if op in ("count", "mean") else op, key, next(places))
@@ -281,7 +281,7 @@ class AggregatedRelation:
             return ir.Call("+", (folded.result, counted.result), ir.Kind.NUMBER)
         return folded.result
 
-    def _folded(self, op: str, key, place: int) -> ir.Aggregate:
+    def _folded(self, op: str, key: Key, place: int) -> ir.Aggregate:
         """Return the aggregate of one column of h@parts over all parts of a key."""
         parts = self.extra[self._name("parts")]
         args = [self._fresh("v", kind) for kind in parts.kinds]
@@ -289,7 +289,7 @@ class AggregatedRelation:
         return ir.Aggregate(self._fresh(op, parts.kinds[place]), op, args[place], (ir.Atom(parts.name, tuple(args)),))
 
 
-def _counts_bindings(args: tuple, key, body) -> bool:
+def _counts_bindings(args: tuple, key: Key, body: list) -> bool:
     """True if distinct bindings of the body have distinct arguments, so that bindings can be counted instead."""
     names = {term.name for term in (*args, *key) if isinstance(term, ir.Var)}
     terms = rewrite.walk(rewrite.positive_atoms(body))
@@ -298,7 +298,7 @@ def _counts_bindings(args: tuple, key, body) -> bool:
     return all(isinstance(arg, ir.Var | ir.Const) for arg in args) and _determining_variables(body) <= names
 
 
-def _determining_variables(body) -> set[str]:
+def _determining_variables(body: list) -> set[str]:
     """Return the variables that determine a binding of a body: those of its atoms and ranges. Other variables are equal to
     expressions of these, and the number of a step is one value."""
     found = set(rewrite.variables_of([atom for atom in rewrite.positive_atoms(body) if not atom.relation.endswith("@step")]))

@@ -16,7 +16,7 @@ far:
 
 Every binding of a rule is made once. Keys that need each other in a circle are an error, which names them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from semi_naive.language.errors import NOWHERE, Problem
@@ -26,7 +26,7 @@ from semi_naive.planning import rewrite
 from semi_naive.ra import ir
 
 
-def group_problems(singles: list[Single], summed: dict[str, Ops], group) -> Iterator[Problem]:
+def group_problems(singles: list[Single], summed: dict[str, Ops], group: Callable[[str], frozenset[str]]) -> Iterator[Problem]:
     """Report relations that recur with an aggregated one and are not aggregated. summed: the aggregated relations; group:
     returns the strongly connected component of a relation."""
     reported = set()
@@ -76,24 +76,13 @@ class RecursiveSums:
     def _head(self, name: str, number: int, head: Head) -> Head:
         """Return a head restricted to the keys of the round, and add the rules of its keys. number: of the head among those of
         its relation."""
-        key, equations = self._named_key(name, number, head)
+        key, equations = head.named_key(lambda place, kind: ir.Var(f"{name}.key@k{number}_{place}", kind))
         self._add_key_rules(name, number, head.rule, key, equations)
         known = [self._known(literal) for literal in head.rule.body]
         now = ir.Atom(f"{name}@now", tuple(key))
         return replace(head, key=tuple(key), rule=replace(head.rule, body=(now, *known, *equations), plan=None))
 
-    def _named_key(self, name: str, number: int, head: Head) -> tuple[list[ir.Term], list[ir.Compare]]:
-        """Return (the key as variables and constants, the equations of new variables with computed terms of the key)."""
-        key, equations = [], []
-        for place, term in enumerate(head.key):
-            if not isinstance(term, ir.Var | ir.Const):
-                variable = ir.Var(f"{name}.key@k{number}_{place}", term.kind)
-                equations.append(ir.Compare("=", variable, term, term.kind))
-                term = variable
-            key.append(term)
-        return key, equations
-
-    def _known(self, literal):
+    def _known(self, literal: ir.Literal) -> ir.Literal:
         """Return a literal in which the values known so far replace a relation of the component."""
         if isinstance(literal, ir.Atom) and literal.relation in self.group:
             return replace(literal, relation=f"{literal.relation}@known")
@@ -160,7 +149,7 @@ def _bound(body: list, values: set[str]) -> tuple[list, set[str]]:
     return kept, bound
 
 
-def _newly_bound(literal, bound: set[str], values: set[str]) -> set[str]:
+def _newly_bound(literal: ir.Literal, bound: set[str], values: set[str]) -> set[str]:
     """Return the variables that a range, an aggregate or an equation binds, if some variables are bound."""
     if isinstance(literal, ir.Range):
         ends = [term for term in (literal.start, literal.stop, literal.step) if term is not None]
@@ -175,7 +164,7 @@ def _newly_bound(literal, bound: set[str], values: set[str]) -> set[str]:
     }
 
 
-def _required_variables(literal, values: set[str]) -> set[str]:
+def _required_variables(literal: ir.Literal, values: set[str]) -> set[str]:
     """Return the variables of a literal that other literals must bind: of an aggregate, only its result and the variables of
     recursive values (`values`)."""
     found = set(rewrite.variables_of(literal))

@@ -16,7 +16,7 @@ INLINED = "the qualifier inline"
 NEVER_INLINED = ("an attribute of a lattice", "in its heads")
 
 
-def reduction_problems(relations, found: list[Single], heads: dict[str, Ops]) -> Iterator[Problem]:
+def reduction_problems(relations: syntax.Relations, found: list[Single], heads: dict[str, Ops]) -> Iterator[Problem]:
     """Report relations with two kinds of reduction. found: the clauses; heads: the aggregates of heads, by relation."""
     dominated = {single.head.relation for single in found if single.dominates}
     first = {single.head.relation: single.head.span for single in reversed(found) if any(map(is_aggregate, single.head.args))}
@@ -27,9 +27,8 @@ def reduction_problems(relations, found: list[Single], heads: dict[str, Ops]) ->
         for (one, _), (other, span) in combinations(ways, 2):
             if one == INLINED and not other.endswith(NEVER_INLINED) or (one, other) in TOGETHER:
                 continue
-            yield Problem(
-                f"Relation {name} has {one} and {other}", span, "a relation keeps tuples in one way: leave out one of the two"
-            )
+            hint = "a relation keeps tuples in one way: leave out one of the two"
+            yield Problem(f"Relation {name} has {one} and {other}", span, hint)
 
 
 def _ways(node: syntax.RelationDecl, dominated: bool) -> Iterator[tuple[str, Span]]:

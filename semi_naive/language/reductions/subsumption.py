@@ -9,7 +9,7 @@ removes the first of two different tuples if the second is there. As a clause wi
 whose head is the tuple to remove; the first two atoms are the dominated and the dominating tuple. This rule keeps the least
 value of each key. So the relation is evaluated as if its heads had min(c), if every use in recursion is monotone."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
@@ -25,7 +25,7 @@ def dominations(source: syntax.SourceProgram) -> list[syntax.Clause]:
     return [node for node in source.statements if isinstance(node, syntax.Clause) and node.dominating is not None]
 
 
-def subsumption_problems(source: syntax.SourceProgram, relations) -> Iterator[Problem]:
+def subsumption_problems(source: syntax.SourceProgram, relations: syntax.Relations) -> Iterator[Problem]:
     """Report subsumptive clauses that compare two relations, and relations that cannot have subsumptive clauses."""
     clauses = dominations(source)
     names = dict.fromkeys(clause.heads[0].relation for clause in clauses)
@@ -45,7 +45,7 @@ def subsumption_problems(source: syntax.SourceProgram, relations) -> Iterator[Pr
             yield Problem(f'Relation "{name}" {what}', declaration.span, hint)
 
 
-def without_rules(source: syntax.SourceProgram, relations) -> Iterator[syntax.RelationDecl]:
+def without_rules(source: syntax.SourceProgram, relations: syntax.Relations) -> Iterator[syntax.RelationDecl]:
     """Return the relations that are declared btree_delete and have no subsumptive rules."""
     names = {clause.heads[0].relation for clause in dominations(source)}
     return (node for name, node in relations.items() if "btree_delete" in node.qualifiers and name not in names)
@@ -55,7 +55,11 @@ def without_rules(source: syntax.SourceProgram, relations) -> Iterator[syntax.Re
 
 
 def subsumed_lattices(
-    source: syntax.SourceProgram, typings: list[Typing], relations, ops: dict[str, str], group
+    source: syntax.SourceProgram,
+    typings: list[Typing],
+    relations: syntax.Relations,
+    ops: dict[str, str],
+    group: Callable[[str], frozenset[str]],
 ) -> dict[str, str]:
     """Return min or max for each relation whose one subsumptive clause keeps the least or the greatest value of each key.
 
@@ -89,7 +93,7 @@ def _kept_extreme(clause: syntax.Clause) -> str:
     return {"<": "min", ">": "max"}.get(op[:1], "")
 
 
-def _is_monotone(typings: list[Typing], ops, subsumed, group: set[str]) -> bool:
+def _is_monotone(typings: list[Typing], ops: dict[str, str], subsumed: Container[str], group: set[str]) -> bool:
     """True if the clauses of a strongly connected component use best values monotonically. ops: min or max by relation;
     subsumed: relations whose subsumptive clauses do not count, as their heads get min or max."""
     own = [each for each in typings if each.single.head.relation in group]

@@ -21,7 +21,7 @@ from functools import partial, reduce
 from itertools import count
 
 from semi_naive.language import syntax
-from semi_naive.language.errors import Problem
+from semi_naive.language.errors import Problem, Span
 from semi_naive.language.grounded import grounded
 from semi_naive.language.single import Single, fold_sign
 from semi_naive.language.trees import rebuilt, variable_names, walk_all
@@ -33,6 +33,7 @@ MEETING = ("Bottom", "Glb")  # without both of these, values are compared for eq
 FUNCTORS = ("Lub", "Glb", "Leq")
 WORDS = ("Bottom", "Top", *FUNCTORS)
 _COMPUTED = (syntax.Variable, syntax.Underscore, syntax.Aggregate, syntax.Functor)
+Bounds = dict[str, dict[str, syntax.Node]]  # the expression of each word of `WORDS`, by the type of the lattice
 FORM = ".lattice {0}<> {{ Bottom -> …, Lub -> @lub(_, _), Glb -> @glb(_, _) }}"
 
 
@@ -45,16 +46,15 @@ def lubs(source: syntax.SourceProgram) -> dict[str, str]:
     return {node.name: dict(node.bounds)["Lub"].name for node in declared_lattices(source)}
 
 
-def used_lubs(relations, bounds: dict) -> set[str]:
+def used_lubs(relations: syntax.Relations, bounds: Bounds) -> set[str]:
     """Return the functors, without the @, that compute the least upper bounds of values in relations."""
     attributes = ((node, *each) for node in relations.values() for each in enumerate(node.attributes))
     types = {type_ for node, place, (_, type_) in attributes if place in node.lattices}
     return {bounds[name]["Lub"].name[1:] for name in types & bounds.keys()}
 
 
-def lattice_bounds(source: syntax.SourceProgram, env: TypeEnvironment, problems: list[Problem]) -> dict[str, dict]:
-    """Return the bounds of each lattice without problems: {type: {word of `WORDS`: expression}}. Append the problems of the
-    others to `problems`."""
+def lattice_bounds(source: syntax.SourceProgram, env: TypeEnvironment, problems: list[Problem]) -> Bounds:
+    """Return the bounds of each lattice without problems. Append the problems of the others to `problems`."""
     bounds: dict[str, dict] = {}
     seen: dict[str, syntax.Lattice] = {}
     for node in declared_lattices(source):
@@ -92,7 +92,7 @@ def _lattice_problems(node: syntax.Lattice, env: TypeEnvironment) -> Iterator[Pr
             yield from _value_problems(node.name, word, value, env)
 
 
-def _functor_problems(name: str, word: str, value, env: TypeEnvironment) -> Iterator[Problem]:
+def _functor_problems(name: str, word: str, value: syntax.Node, env: TypeEnvironment) -> Iterator[Problem]:
     """Report a bound that is not written as @f(_, _), with f declared as f(a: T, b: T): T, or f(a: T, b: T): number for Leq."""
     is_functor = isinstance(value, syntax.Functor) and value.name.startswith("@") and len(value.args) == 2
     if not is_functor or not all(isinstance(arg, syntax.Underscore) for arg in value.args):
@@ -110,7 +110,7 @@ def _functor_problems(name: str, word: str, value, env: TypeEnvironment) -> Iter
         yield Problem(message, value.span, f"declare it as {form}", notes=notes)
 
 
-def _value_problems(name: str, word: str, value, env: TypeEnvironment) -> Iterator[Problem]:
+def _value_problems(name: str, word: str, value: syntax.Node, env: TypeEnvironment) -> Iterator[Problem]:
     """Report a bound that is not a constant of the type."""
     if any(isinstance(node, _COMPUTED) for node in walk_all([value])):
         yield Problem(f"{word} of lattice {name}<> is not constant", value.span, f"write one value of type {name}")
@@ -120,7 +120,7 @@ def _value_problems(name: str, word: str, value, env: TypeEnvironment) -> Iterat
     yield from type_problems(Typing(Single(head, (), syntax.Clause((head,), span=value.span)), env, {"lattice": relation}))
 
 
-def attribute_problems(source: syntax.SourceProgram, relations) -> Iterator[Problem]:
+def attribute_problems(source: syntax.SourceProgram, relations: syntax.Relations) -> Iterator[Problem]:
     """Report attributes of lattices that are not declared, and other attributes after one of a lattice."""
     known = {node.name for node in declared_lattices(source)}
     for node in (node for node in relations.values() if node.lattices):
@@ -134,7 +134,7 @@ def attribute_problems(source: syntax.SourceProgram, relations) -> Iterator[Prob
                 yield Problem(f"Attribute {attribute} comes after one of a lattice", span, "attributes of lattices come last")
 
 
-def with_bounds(single: Single, relations, bounds: dict, problems: list[Problem]) -> list[Single]:
+def with_bounds(single: Single, relations: syntax.Relations, bounds: Bounds, problems: list[Problem]) -> list[Single]:
     """Translate a clause that reads attributes of lattices into one clause or several. bounds: see `lattice_bounds`; problems:
     the problems of the clause are appended."""
     if single.dominates or not any(_lattice_places(literal, relations, bounds) for literal in single.body):
@@ -151,7 +151,7 @@ def lattice_warnings(source: syntax.SourceProgram) -> Iterator[Problem]:
                 yield Problem(f"Lattice {node.name}<> does not define {word}", node.span, hint, "Warning")
 
 
-def _lattice_places(literal, relations, bounds: dict) -> dict[int, str]:
+def _lattice_places(literal: syntax.Node, relations: syntax.Relations, bounds: Bounds) -> dict[int, str]:
     """Return the type of each argument of an atom or a negated atom that is a value of a lattice with `MEETING`, by place.
     Wildcards are left out."""
     atom = literal.body if isinstance(literal, syntax.Negation) else literal
@@ -171,8 +171,8 @@ class _Translation:
     their greatest lower bound."""
 
     single: Single
-    relations: dict
-    bounds: dict
+    relations: syntax.Relations
+    bounds: Bounds
     problems: list[Problem]
     meets: dict[str, tuple[str, list]] = field(default_factory=dict)
 
@@ -195,24 +195,24 @@ class _Translation:
             body = tuple(rebuilt(part, lambda _: None) for part in (*literals, *shared))  # clauses share no nodes
             yield replace(self.single, head=rebuilt(self.single.head, lambda _: None), body=body)
 
-    def _without_values(self, literal):
+    def _without_values(self, literal: syntax.Node) -> syntax.Node:
         """Replace the values of lattices in a positive atom by wildcards."""
         places = _lattice_places(literal, self.relations, self.bounds)
         if not places or not isinstance(literal, syntax.Atom):
             return literal
         return self._with_args(literal, {place: syntax.Underscore(span=literal.args[place].span) for place in places})
 
-    def _with_args(self, atom: syntax.Atom, args: dict) -> syntax.Atom:
+    def _with_args(self, atom: syntax.Atom, args: dict[int, syntax.Node]) -> syntax.Atom:
         """Replace some arguments of an atom, given by place."""
         return replace(atom, args=tuple(args.get(place, arg) for place, arg in enumerate(atom.args)))
 
-    def _fresh(self, span) -> syntax.Variable:
+    def _fresh(self, span: Span) -> syntax.Variable:
         return syntax.Variable(f"lattice.@{next(self._numbers)}", span=span)  # no variable that is written has a dot
 
-    def _glb(self, type_: str, one, other) -> syntax.Functor:
+    def _glb(self, type_: str, one: syntax.Node, other: syntax.Node) -> syntax.Functor:
         return syntax.Functor(self.bounds[type_]["Glb"].name, (one, other), span=other.span)
 
-    def _translated(self, literal) -> list[list]:
+    def _translated(self, literal: syntax.Node) -> list[list]:
         """Return the conjunctions whose disjunction replaces a literal."""
         places = _lattice_places(literal, self.relations, self.bounds)
         if not places:
@@ -232,7 +232,7 @@ class _Translation:
                 values.append(args[place])
         return [[self._with_args(literal, args), *tests]]
 
-    def _check_grounded(self, arg) -> None:
+    def _check_grounded(self, arg: syntax.Node) -> None:
         """Report an argument of a lattice that is neither a variable nor grounded."""
         missing = variable_names(arg) - self.ground
         if missing or any(isinstance(node, syntax.Underscore) for node in walk_all([arg])):

@@ -36,7 +36,7 @@ class StepComponent:
         """The relation that names the component."""
         return next(iter(self.columns))
 
-    def step(self, atom: syntax.Atom):
+    def step(self, atom: syntax.Atom) -> syntax.Node:
         """Return the argument of an atom that is its step."""
         return atom.args[self.columns[atom.relation]]
 

@@ -6,7 +6,7 @@ from semi_naive.language.single import Single
 Step = tuple[str | None, int]  # the sum of a variable and a number; of a constant, None and its value
 
 
-def as_step(term) -> Step | None:
+def as_step(term: syntax.Node) -> Step | None:
     """Return a term in the form (variable, number to be added), or (None, number); None if it has another form.
 
     >>> k, one = syntax.Variable("k"), syntax.Number(1)
@@ -54,7 +54,7 @@ class Offsets:
         if name is not None and name != parent:
             self._parents[name] = parent, parent_number - number
 
-    def of(self, term) -> Step | None:
+    def of(self, term: syntax.Node) -> Step | None:
         """Return a term as the sum of a number and the root of its variable: one variable, or None, for all that differ by
         constants. None for a term of another form."""
         step = as_step(term)
@@ -64,7 +64,7 @@ class Offsets:
             step = parent, number + difference
         return step
 
-    def between(self, later, earlier) -> int | None:
+    def between(self, later: syntax.Node, earlier: syntax.Node) -> int | None:
         """Return the number of steps that one term is after another; None if that is unknown."""
         steps = self.of(later), self.of(earlier)
         if None in steps:
@@ -72,7 +72,7 @@ class Offsets:
         (later_root, later_number), (earlier_root, earlier_number) = steps
         return later_number - earlier_number if later_root == earlier_root else None
 
-    def is_redundant(self, literal, root: str) -> bool:
+    def is_redundant(self, literal: syntax.Node, root: str) -> bool:
         """True if a literal is an equation of variables with this root: it is among the offsets."""
         if not isinstance(literal, syntax.Constraint) or literal.op != "=":
             return False

@@ -8,7 +8,7 @@ the rules, read within one step, are stratified. Then each step is complete befo
 mean what they say. A component is only evaluated in steps if it could not be evaluated otherwise, or if it sums in recursion.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
@@ -26,8 +26,8 @@ NUMERIC = (*STEPS, Kind.FLOAT)  # a step of floats is recognised, to be refused
 
 
 def find_components(
-    singles: list[Single], relations, groups: list[tuple[str, ...]], edges: list[Edge], env: TypeEnvironment, source,
-    not_monotone: Callable[[list[Single], set[str]], bool],
+    singles: list[Single], relations: syntax.Relations, groups: list[tuple[str, ...]], edges: list[Edge], env: TypeEnvironment,
+    source: syntax.SourceProgram, not_monotone: Callable[[list[Single], set[str]], bool],
 ) -> tuple[list[StepComponent], dict[str, Problem]]:  # fmt: skip
     """Return (the components to be evaluated in steps, in the order of `groups`; by relation, the problem of a component that
     breaks a condition of steps and cannot be evaluated otherwise).
@@ -59,7 +59,7 @@ def find_components(
     return components, nearly
 
 
-def _may_have_steps(singles: list[Single], group, relations, env: TypeEnvironment) -> bool:
+def _may_have_steps(singles: list[Single], group: Sequence[str], relations: syntax.Relations, env: TypeEnvironment) -> bool:
     """True if the declarations and clauses of a group have no errors, and nothing that steps do not support."""
     declared, recorded = [relations[name] for name in group], {node.born_of for node in relations.values()}
     if any({"eqrel", "inline"} & node.qualifiers or node.lattices or node.born_of for node in declared):
@@ -74,7 +74,9 @@ def _may_have_steps(singles: list[Single], group, relations, env: TypeEnvironmen
     return all(len(atom.args) == arities[atom.relation] for atom in atoms)
 
 
-def _best(singles, group, relations, env, source) -> tuple[StepComponent | None, list[Problem]]:
+def _best(
+    singles: list[Single], group: Sequence[str], relations: syntax.Relations, env: TypeEnvironment, source: syntax.SourceProgram
+) -> tuple[StepComponent | None, list[Problem]]:
     """Return (component, violations) for the first choice of columns without a violation, else for the first choice. Only
     choices with which some rule reads an earlier or later step count; (None, []) if there is none."""
     members, first = frozenset(group), None
@@ -90,7 +92,9 @@ def _best(singles, group, relations, env, source) -> tuple[StepComponent | None,
     return first or (None, [])
 
 
-def _choices(rules: list[StepRule], group, relations, env: TypeEnvironment) -> Iterator[dict[str, int]]:
+def _choices(
+    rules: list[StepRule], group: Sequence[str], relations: syntax.Relations, env: TypeEnvironment
+) -> Iterator[dict[str, int]]:
     """Yield choices of the step's column in each relation: every numeric column of the first relation, and the columns of the
     others that rules connect with it; a relation without such a column gets its first numeric one."""
     numeric = {
@@ -106,7 +110,7 @@ def _choices(rules: list[StepRule], group, relations, env: TypeEnvironment) -> I
                     name, column = connected
                     columns[name] = column
                     grows = True
-        for name in group:
+        for name in group:  # relations that no rule connects with the first
             if name not in columns and numeric[name]:
                 columns[name] = numeric[name][0]
         if len(columns) == len(group):

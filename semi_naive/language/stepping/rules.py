@@ -31,10 +31,12 @@ def one_step_of(name: str, before: int) -> str:
 
 
 def step_of(component: StepComponent) -> str:
+    """Return the relation of one tuple that holds the step being evaluated."""
     return f"{component.name}@step"
 
 
 def begin_of(component: StepComponent) -> str:
+    """Return the relation of the steps at which the component may begin."""
     return f"{component.name}@begin"
 
 
@@ -43,7 +45,7 @@ def given_of(name: str) -> str:
     return f"{name}@given"
 
 
-def declarations(component: StepComponent, relations) -> dict[str, syntax.RelationDecl]:
+def declarations(component: StepComponent, relations: syntax.Relations) -> syntax.Relations:
     """Return the declarations of the relations that hold steps."""
     found, first = {}, relations[component.name]
     step = first.attributes[component.columns[component.name]]
@@ -90,7 +92,7 @@ def _single(rule: StepRule, head: syntax.Atom, body: Iterable) -> Single:
 
 
 def _within(component: StepComponent, rule: StepRule) -> Single:
-    """Return a clause over the relations of its step and of those before."""
+    """Return the clause of a rule that is no fact, over the relations that hold one step each."""
 
     def change(node):
         if isinstance(node, syntax.Atom) and node.relation in component.columns:
@@ -99,7 +101,7 @@ def _within(component: StepComponent, rule: StepRule) -> Single:
             return replace(node, relation=name, args=tuple(rebuilt(arg, change) for arg in args))
         return None
 
-    root, _ = rule.offsets.of(component.step(rule.single.head))  # type: ignore[misc]  # of a component without violations
+    root, _ = rule.offsets.of(component.step(rule.single.head))  # type: ignore[misc]  # never None: the component has no violations
     literals = [each for each in rule.single.body if root is None or not rule.offsets.is_redundant(each, root)]
     head, *body = (rebuilt(part, change) for part in (rule.single.head, *literals))
     return _single(rule, head, (*body, *_step_literals(component, rule, [head, *body])))
@@ -116,7 +118,7 @@ def _step_literals(component: StepComponent, rule: StepRule, parts: list) -> lis
     used = sorted(set().union(*map(variable_names, parts)) & rule.offsets.names(root))
     before = {name: rule.offsets.between(term, syntax.Variable(name)) or 0 for name in used}
     step = syntax.Variable(next((name for name in used if before[name] == 0), STEP), span=span)
-    literals: list = [syntax.Atom(relation, (step,), span=span)] * bool(used)
+    literals: list = [syntax.Atom(relation, (step,), span=span)] if used else []
     for name in used:
         if name != step.name:
             difference = syntax.Number(abs(before[name]), span=span)
@@ -136,7 +138,7 @@ def _beginning(component: StepComponent, rule: StepRule) -> Single:
     return _single(rule, syntax.Atom(relation, (step,), span=span), body)
 
 
-def _connected_literals(literals: list, names: set[str]) -> list:
+def _connected_literals(literals: list[syntax.Node], names: set[str]) -> list:
     """Return the atoms that have some variables, or variables that equations connect with these, and the constraints of the
     variables that are bound so."""
     atoms = [literal for literal in literals if isinstance(literal, syntax.Atom)]
@@ -195,6 +197,7 @@ def with_loops(program: ir.Program, components: list[StepComponent]) -> ir.Progr
 
 
 def _loop(component: StepComponent) -> ir.Loop:
+    """Return the loop of a component: after a step, each relation of one step becomes that of a step earlier, oldest first."""
     pairs = [
         (one_step_of(name, before), one_step_of(name, before - 1))
         for before in range(component.oldest, 0, -1)

@@ -1,15 +1,16 @@
 """The conditions of components in steps: the rule and the atom that break one, and the nearest form that is allowed."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from semi_naive.language import syntax
 from semi_naive.language.checks import COUNTING
-from semi_naive.language.errors import Problem
+from semi_naive.language.errors import Problem, Span
 from semi_naive.language.grounded import grounded
 from semi_naive.language.reductions.heads import is_aggregate, is_lattice
 from semi_naive.language.single import Single
 from semi_naive.language.stepping.components import StepComponent, StepRule
 from semi_naive.language.trees import variable_names, walk, written_name
+from semi_naive.language.types.types import TypeEnvironment
 from semi_naive.planning.strata import Edge, strong_components
 from semi_naive.ra.ir import Kind
 
@@ -17,7 +18,9 @@ from semi_naive.ra.ir import Kind
 class Violations:
     """The conditions that a component in steps breaks."""
 
-    def __init__(self, component: "StepComponent", relations, env, source):
+    def __init__(
+        self, component: "StepComponent", relations: syntax.Relations, env: TypeEnvironment, source: syntax.SourceProgram
+    ):
         self.component, self.relations, self.env, self.source = component, relations, env, source
 
     def all(self) -> Iterator[Problem]:
@@ -120,7 +123,7 @@ class Violations:
                 message = f"{edge.head} {verb} {edge.body} of its own step, which depends on it"
                 yield self._problem(message, edge.span, hint)
 
-    def _problem(self, message: str, span, hint: str) -> Problem:
+    def _problem(self, message: str, span: Span, hint: str) -> Problem:
         """Return a problem whose message names the relations of the component, and the attributes of their steps."""
         names = ", ".join(self.component.columns)
         attributes = (self.relations[name].attributes[column] for name, column in self.component.columns.items())
@@ -128,7 +131,7 @@ class Violations:
         return Problem(f"Unable to evaluate {names} in steps of {' and '.join(steps)}: {message}", span, hint)
 
 
-def outside(rule: "StepRule", group) -> list:
+def outside(rule: "StepRule", group: Container[str]) -> list[syntax.Node]:
     """Return the literals of a rule that bind or test its step before the component is evaluated: positive atoms of other
     relations, and equations and comparisons without aggregates."""
     atoms = [literal for literal in rule.single.body if isinstance(literal, syntax.Atom) and literal.relation not in group]

@@ -1,5 +1,6 @@
 """The signatures of the intrinsic functors: the kinds of their parameters and results."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from semi_naive.ra.ir import Kind
@@ -25,7 +26,7 @@ class Overload:
         return self.params[0 if self.variadic else place]
 
 
-def _homogeneous(kinds, arity=2, variadic=False) -> list[Overload]:
+def _homogeneous(kinds: Iterable[Kind], arity: int = 2, variadic: bool = False) -> list[Overload]:
     return [Overload((kind,) * arity, kind, variadic) for kind in kinds]
 
 

@@ -1,11 +1,13 @@
 """Report the type errors of a clause, after inference."""
 
+from collections.abc import Iterator
+
 from semi_naive.host.numbers import quantity
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.trees import written_name
 from semi_naive.language.types.inference import ANY, Typing, literal_kinds
-from semi_naive.language.types.signatures import OVERLOADS
+from semi_naive.language.types.signatures import OVERLOADS, Overload
 from semi_naive.language.types.types import KIND
 from semi_naive.ra.ir import Kind
 
@@ -33,7 +35,7 @@ def type_problems(typing: Typing, legacy: bool = False) -> list[Problem]:
     return [problem for problem in problems if problem.message != NO_SUBTYPE] if legacy else problems
 
 
-def _clash(typing: Typing, variable) -> Problem:
+def _clash(typing: Typing, variable: syntax.Variable) -> Problem:
     """Return the problem of a variable without a possible type."""
     notes = []
     for node in typing.nodes:
@@ -45,7 +47,7 @@ def _clash(typing: Typing, variable) -> Problem:
     return Problem(f"Unable to deduce type for variable {written_name(variable.name)}", variable.span, hint, notes=notes)
 
 
-def _atom(typing: Typing, atom):
+def _atom(typing: Typing, atom: syntax.Atom) -> Iterator[Problem]:
     """Yield the problems of an atom's arguments."""
     negated = id(atom) in typing.negated and atom is not typing.single.head  # the head is among the negated literals
     for arg, name, type_name in typing.attributes(atom):
@@ -63,7 +65,7 @@ def _atom(typing: Typing, atom):
         yield Problem(message, arg.span, hint, notes=notes)
 
 
-def _is_compatible(typing, types, type_name, negated) -> bool:
+def _is_compatible(typing: Typing, types: frozenset[str], type_name: str, negated: bool) -> bool:
     """True if an argument with some possible types is allowed in an attribute of a type. In a negated atom, they must have the
     same kind, or record type. In other atoms, each possible type must be a subtype, or a type of constants or records above."""
     env = typing.env
@@ -81,12 +83,13 @@ def _is_compatible(typing, types, type_name, negated) -> bool:
     )
 
 
-def _string(typing, node):
+def _string(typing: Typing, node: syntax.String) -> Iterator[Problem]:
+    """Yield the problem of a string where another kind is required."""
     if not typing.is_kind(node, Kind.SYMBOL):
         yield Problem("Symbol constant (type mismatch)", node.span, _expected_type(typing, node))
 
 
-def _number(typing, node):
+def _number(typing: Typing, node: syntax.Number) -> Iterator[Problem]:
     """Yield the problems of a numeric constant: a wrong kind, or a value out of range."""
     kind = typing.numbers.get(id(node))
     named = {Kind.UNSIGNED: "Unsigned", Kind.FLOAT: "Float"}
@@ -100,7 +103,7 @@ def _number(typing, node):
         yield Problem(f"{named.get(kind, 'Number')} constant (type mismatch)", node.span, hint)
 
 
-def _expected_type(typing, node) -> str:
+def _expected_type(typing: Typing, node: syntax.Node) -> str:
     """Return the type that an atom requires at the place of a constant."""
     for atom in typing.nodes:
         if isinstance(atom, syntax.Atom):
@@ -110,12 +113,13 @@ def _expected_type(typing, node) -> str:
     return ""
 
 
-def _nil(typing, node):
+def _nil(typing: Typing, node: syntax.Nil) -> Iterator[Problem]:
+    """Yield the problem of a nil where no record is required."""
     if not typing.is_kind(node, Kind.RECORD) or any(map(typing.env.branches, typing.types(node))):
         yield Problem("Nil constant used as a non-record", node.span)
 
 
-def _record(typing, node):
+def _record(typing: Typing, node: syntax.RecordInit) -> Iterator[Problem]:
     """Yield the problems of a record: an unknown type, or a wrong number of fields."""
     types = typing.types(node)
     if types is ANY or len(types) != 1 or not typing.is_kind(node, Kind.RECORD) or any(map(typing.env.branches, types)):
@@ -129,7 +133,7 @@ def _record(typing, node):
         yield Problem(message, node.span, f"{name} has {width} fields, here are {len(node.args)}")
 
 
-def _branch(typing, node):
+def _branch(typing: Typing, node: syntax.BranchInit) -> Iterator[Problem]:
     """Yield the problems of a branch: an unknown name or type, or a wrong number of fields."""
     if (found := typing.env.branch(node.name)) is None:
         yield Problem("Undeclared branch", node.span, _near(node.name, typing.env.branch_names))
@@ -141,9 +145,8 @@ def _branch(typing, node):
     if (width := len(branch.fields)) != len(node.args):
         message = f"Invalid arity, the declared arity of {node.name} is {width}"
         fields = ", ".join(f"{field}: {of}" for field, of in branch.fields)
-        yield Problem(
-            message, node.span, f"it is declared as {node.name} {{{fields}}}, here: {quantity(len(node.args), 'argument')}"
-        )
+        hint = f"it is declared as {node.name} {{{fields}}}, here: {quantity(len(node.args), 'argument')}"
+        yield Problem(message, node.span, hint)
 
 
 def _near(name: str, names: list[str]) -> str:
@@ -153,7 +156,7 @@ def _near(name: str, names: list[str]) -> str:
     return f"did you mean ${near[0]}?" if near else f"declare it in a type: .type T = {name.split('.')[-1]} {{…}}"
 
 
-def _cast(typing, node):
+def _cast(typing: Typing, node: syntax.As) -> Iterator[Problem]:
     """Yield the problems of a cast."""
     if node.type not in typing.env:
         yield Problem(f'Type cast to the undeclared type "{node.type}"', node.span)
@@ -161,7 +164,7 @@ def _cast(typing, node):
         yield Problem("Unable to deduce type of the argument (cast)", node.span)
 
 
-def _functor(typing, node):
+def _functor(typing: Typing, node: syntax.Functor) -> Iterator[Problem]:
     """Yield the problems of a functor: an unknown name, a wrong number of arguments, or no fitting overload."""
     if node.name.startswith("@"):
         yield from _user_functor(typing, node)
@@ -179,7 +182,7 @@ def _functor(typing, node):
         yield Problem(f"Undefined functor {node.name}", node.span, "functors are: " + ", ".join(sorted(OVERLOADS)))
 
 
-def _user_functor(typing, node):
+def _user_functor(typing: Typing, node: syntax.Functor) -> Iterator[Problem]:
     """Yield the problems of a user-defined functor."""
     env, name = typing.env, node.name[1:]
     if (declared := env.functors.get(name)) is None:
@@ -202,12 +205,12 @@ def _user_functor(typing, node):
             yield Problem(f"Invalid conversion of value of type {found} to {place} with type {type_}", arg.span)
 
 
-def _signature(name, overload) -> str:
+def _signature(name: str, overload: Overload) -> str:
     params = ", ".join(overload.params) + ", …" * overload.variadic
     return f"{name}({params}): {overload.result}"
 
 
-def _constraint(typing, node):
+def _constraint(typing: Typing, node: syntax.Constraint) -> Iterator[Problem]:
     """Yield the problems of a comparison or a test: operands of different types, or of an unsuitable kind."""
     if not node.args:
         return
@@ -226,7 +229,7 @@ def _constraint(typing, node):
             yield Problem(f"Constraint requires an operand of type {listed}", side.span)
 
 
-def _user_aggregate(typing, node):
+def _user_aggregate(typing: Typing, node: syntax.Aggregate) -> Iterator[Problem]:
     """Yield the problems of a user-defined aggregate."""
     name = node.op[2:]
     if (declared := typing.env.functors.get(name)) is None:
@@ -243,7 +246,7 @@ def _user_aggregate(typing, node):
             yield Problem(f"Couldn't assign types to the aggregator: its {role} is a {wanted}", part.span)
 
 
-def _aggregate(typing, node):
+def _aggregate(typing: Typing, node: syntax.Aggregate) -> Iterator[Problem]:
     """Yield the problems of an aggregate."""
     if node.init is not None:
         yield from _user_aggregate(typing, node)

@@ -5,7 +5,7 @@ subtype, and all types declared `<: number` are subtypes of `number`. So a const
 variable of one subtype is not allowed in an attribute of another."""
 
 from semi_naive.language import syntax
-from semi_naive.language.errors import Problem
+from semi_naive.language.errors import Problem, Span
 from semi_naive.ra.ir import Constructor, Kind, Type
 
 PREDEFINED = {"number": Kind.NUMBER, "unsigned": Kind.UNSIGNED, "float": Kind.FLOAT, "symbol": Kind.SYMBOL}
@@ -37,7 +37,7 @@ class TypeEnvironment:
         self._check_branch_names()
         self.functors = {node.name: node for node in source.statements if isinstance(node, syntax.FunctorDecl)}
 
-    def _declare(self, declaration):
+    def _declare(self, declaration: syntax.Node):
         """Register a type declaration, unless its name is taken."""
         name = declaration.name
         if name in PREDEFINED:
@@ -48,7 +48,7 @@ class TypeEnvironment:
         else:
             self._declared[name] = declaration
 
-    def _problem(self, message, declaration, hint="", field=None):
+    def _problem(self, message: str, declaration: syntax.Node, hint: str = "", field: int | None = None):
         """Report a problem of a declaration. field: the number of the field that shows it."""
         spans = getattr(declaration, "spans", ())
         self.problems.append(Problem(message, spans[field] if spans and field is not None else declaration.span, hint))
@@ -64,7 +64,7 @@ class TypeEnvironment:
         found, level = [], [name for name, parts in missing.items() if not parts]
         for _ in range(MAX_DEFINITION_DEPTH):
             found += level
-            reached = {}
+            reached = {}  # an ordered set: the types that a type of this level is a part of
             for name in level:
                 for user in users.get(name, ()):
                     missing[user].discard(name)
@@ -75,7 +75,7 @@ class TypeEnvironment:
             self._problem(message, self._declared[name], SHORTER)
         return found
 
-    def _cyclic(self, name) -> bool:
+    def _cyclic(self, name: str) -> bool:
         """True if the definition of a type contains the type itself."""
         seen, todo = set(), [name]
         while todo:
@@ -89,7 +89,7 @@ class TypeEnvironment:
 
     # -- checks of declarations
 
-    def _check(self, declaration):
+    def _check(self, declaration: syntax.Node):
         """Report the errors of one declaration."""
         if isinstance(declaration, syntax.RecordDecl):
             self._check_record(declaration)
@@ -169,7 +169,7 @@ class TypeEnvironment:
     def __contains__(self, name: str) -> bool:
         return name in self._known and name not in KIND
 
-    def span(self, name: str):
+    def span(self, name: str) -> Span | None:
         return self._declared[name].span if name in self._declared else None
 
     @property
@@ -187,7 +187,7 @@ class TypeEnvironment:
         first = self.skip_aliases(name)
         return name if first in PREDEFINED else first
 
-    def _members(self, name) -> tuple[str, ...]:
+    def _members(self, name: str) -> tuple[str, ...]:
         declaration = self._declared.get(name)
         return declaration.members if isinstance(declaration, syntax.UnionDecl) else ()
 
@@ -253,7 +253,7 @@ class TypeEnvironment:
             self._subtypes[a, b] = self._subtype(self.skip_aliases(a), self.skip_aliases(b))
         return self._subtypes[a, b]
 
-    def _subtype(self, a, b) -> bool:
+    def _subtype(self, a: str, b: str) -> bool:
         """Compute `subtype` for types that are no aliases."""
         if a == b:
             return True
@@ -272,7 +272,7 @@ class TypeEnvironment:
             self._meets[a, b] = self._meet(self.skip_aliases(a), self.skip_aliases(b))
         return self._meets[a, b]
 
-    def _meet(self, a, b) -> frozenset[str]:
+    def _meet(self, a: str, b: str) -> frozenset[str]:
         """Compute `meet` for types that are no aliases."""
         if self.subtype(a, b):
             return frozenset([a])
@@ -282,7 +282,7 @@ class TypeEnvironment:
             return frozenset().union(*(self._common(member, b) for member in self._members(a)))
         return frozenset()
 
-    def _common(self, a, b) -> frozenset[str]:
+    def _common(self, a: str, b: str) -> frozenset[str]:
         """Return the members of type a, members of members included, that are subtypes of b."""
         a = self.skip_aliases(a)
         if self.subtype(a, b):
@@ -295,7 +295,7 @@ class TypeEnvironment:
         return Type(name, kind, *((self.fields(name), self.branches(name)) if kind == Kind.RECORD else ()))
 
 
-def _component_types(declaration) -> tuple[str, ...]:
+def _component_types(declaration: syntax.Node | None) -> tuple[str, ...]:
     """Return the types by which a subtype or union is defined; none for other types. A record's field may have the type of the
     record itself."""
     if isinstance(declaration, syntax.SubtypeDecl):

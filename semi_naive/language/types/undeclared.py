@@ -72,7 +72,7 @@ def _check(source: syntax.SourceProgram, uses: dict[str, syntax.Atom], columns: 
         raise ProgramError(problems, source.texts)
 
 
-def _declaration(atom: syntax.Atom, columns) -> syntax.RelationDecl:
+def _declaration(atom: syntax.Atom, columns: Mapping[str, list[tuple[str, str]]]) -> syntax.RelationDecl:
     """Return a declaration with the names of the file's columns, else those of an atom's variables and functors. Column names
     are not changed, as the file is read by them."""
     names_in_atom = [node.name if isinstance(node, syntax.Variable | syntax.Functor) else "" for node in atom.args]
@@ -85,7 +85,7 @@ def _declaration(atom: syntax.Atom, columns) -> syntax.RelationDecl:
     return syntax.RelationDecl(atom.relation, attributes, span=atom.span)
 
 
-def _infer_types(source: syntax.SourceProgram, inferred: dict[str, syntax.RelationDecl]) -> None:
+def _infer_types(source: syntax.SourceProgram, inferred: syntax.Relations) -> None:
     """Replace the unknown types in inferred declarations by the types that rules require. Rules of which all types are known
     come first."""
     env = TypeEnvironment(source)
@@ -99,13 +99,13 @@ def _infer_types(source: syntax.SourceProgram, inferred: dict[str, syntax.Relati
     inferred.update((name, relations[name]) for name in inferred)
 
 
-def _reads_unknown(rule: Single, relations: dict) -> bool:
+def _reads_unknown(rule: Single, relations: syntax.Relations) -> bool:
     """True if a rule reads an attribute of an unknown type."""
     read = [node.relation for literal in rule.body for node in walk(literal) if isinstance(node, syntax.Atom)]
     return any(type_ == UNKNOWN for name in read if name in relations for _, type_ in relations[name].attributes)
 
 
-def _infer_head_types(rule: Single, env: TypeEnvironment, relations: dict) -> bool:
+def _infer_head_types(rule: Single, env: TypeEnvironment, relations: syntax.Relations) -> bool:
     """Infer types of a rule's head, and store them in `relations`; True if an unknown one was found."""
     head = relations.get(rule.head.relation)
     if head is None or all(type_ != UNKNOWN for _, type_ in head.attributes) or len(head.attributes) != len(rule.head.args):
@@ -114,7 +114,7 @@ def _infer_head_types(rule: Single, env: TypeEnvironment, relations: dict) -> bo
     return _fill_unknown_types(relations, head.name, [_type_name(typing, arg) for arg in rule.head.args])
 
 
-def _type_name(typing: Typing, node) -> str:
+def _type_name(typing: Typing, node: syntax.Node) -> str:
     """Return the declared type of an expression; the predefined type of its kind for a constant; UNKNOWN if there is none."""
     types, kind = typing.types(node) or (), typing.kind(node)
     named = [name for name in types if name not in CONSTANT.values()]
@@ -123,7 +123,7 @@ def _type_name(typing: Typing, node) -> str:
     return UNKNOWN if kind in (None, Kind.RECORD) else kind.value
 
 
-def _fill_unknown_types(relations: dict, name: str, types: list[str]) -> bool:
+def _fill_unknown_types(relations: syntax.Relations, name: str, types: list[str]) -> bool:
     """Replace the unknown types of a relation's attributes; True if one was replaced."""
     node = relations[name]
     pairs = zip(node.attributes, types, strict=True)

@@ -10,12 +10,13 @@ No relation holds p, so its type is unknown; it is not needed, as the rule is eq
 from dataclasses import replace
 
 from semi_naive.language import syntax
-from semi_naive.language.single import Single, disjuncts
+from semi_naive.language.single import Body, Single, disjuncts
 from semi_naive.language.trees import rebuilt, variable_names
 from semi_naive.language.types.inference import ANY, Typing
+from semi_naive.language.types.types import TypeEnvironment
 
 
-def without_untyped_records(single: Single, env, relations) -> list[Single]:
+def without_untyped_records(single: Single, env: TypeEnvironment, relations: syntax.Relations) -> list[Single]:
     """Return the clauses that a clause becomes if each variable without a declared type that equals a record, as in `p = [x,
     y]`, is replaced by the record."""
     if not any(_record_binding(literal) for literal in single.body):
@@ -32,7 +33,7 @@ def without_untyped_records(single: Single, env, relations) -> list[Single]:
     return [single]
 
 
-def _record_binding(literal):
+def _record_binding(literal: syntax.Node) -> tuple[syntax.Variable, syntax.RecordInit] | None:
     """Return (variable, record) of an equality of a variable and a record; None for other literals."""
     if isinstance(literal, syntax.Constraint) and literal.op == "=":
         for side, other in (literal.args, literal.args[::-1]):
@@ -41,7 +42,7 @@ def _record_binding(literal):
     return None
 
 
-def _replaced(single, body, variable, record) -> list[Single]:
+def _replaced(single: Single, body: Body, variable: syntax.Variable, record: syntax.RecordInit) -> list[Single]:
     """Return the clauses that a clause becomes if a record replaces a variable in its head and in `body`, the rest of its body:
     `!=` of two records becomes a disjunction of their fields."""
 
@@ -55,6 +56,6 @@ def _replaced(single, body, variable, record) -> list[Single]:
     return [replace(single, head=_copy(head), body=tuple(map(_copy, literals))) for literals in bodies]
 
 
-def _copy(node):
+def _copy(node: syntax.Node) -> syntax.Node:
     """Return a copy that shares no nodes with others, as types are stored by the identity of nodes."""
     return rebuilt(node, lambda _: None)

@@ -1,7 +1,7 @@
 """User-defined functors: check their declarations, and the Python functions given for them."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from semi_naive.host.numbers import quantity
 from semi_naive.language import syntax
@@ -14,7 +14,7 @@ from semi_naive.ra.ir import Kind
 GIVE = 'functors={{"{0}": …}} in Python, -l MODULE.py or -l LIBRARY on the command line'
 
 
-def declaration_problems(source: syntax.SourceProgram, env: TypeEnvironment):
+def declaration_problems(source: syntax.SourceProgram, env: TypeEnvironment) -> Iterator[Problem]:
     """Report functors that are declared twice or stateful, and undeclared types. Functors of a lattice may be stateful, as
     Soufflé requires it."""
     lattices = {env.declared_as(node.name) for node in source.statements if isinstance(node, syntax.Lattice)}
@@ -38,7 +38,7 @@ def declaration_problems(source: syntax.SourceProgram, env: TypeEnvironment):
             yield Problem(f"Undefined type {node.result} in return type", node.spans[-1])
 
 
-def function_problems(env: TypeEnvironment, functors: Mapping, used: set[str]):
+def function_problems(env: TypeEnvironment, functors: Mapping, used: set[str]) -> Iterator[Problem]:
     """Report functors that are used without a function, and functions with another number of arguments."""
     for name, declared in env.functors.items():
         if name not in used:
@@ -61,7 +61,7 @@ def used_functors(singles: list[Single]) -> set[str]:
     return called | {node.op[2:] for node in nodes if isinstance(node, syntax.Aggregate) and node.init is not None}
 
 
-def _record_problems(env: TypeEnvironment, declared: syntax.FunctorDecl):
+def _record_problems(env: TypeEnvironment, declared: syntax.FunctorDecl) -> Iterator[Problem]:
     """Report records, which functions of C do not support."""
     for type_, span in zip([*(type_ for _, type_ in declared.parameters), declared.result], declared.spans, strict=True):
         if type_ in env and env.kind(type_) == Kind.RECORD:
@@ -69,7 +69,7 @@ def _record_problems(env: TypeEnvironment, declared: syntax.FunctorDecl):
             yield Problem("Functors of a shared library cannot use records or branches", span, hint)
 
 
-def _other_parameters(function, count: int) -> str | None:
+def _other_parameters(function: Callable, count: int) -> str | None:
     """Return the parameters of a function as text if it cannot take `count` arguments; None if it can, or may."""
     if isinstance(number := getattr(function, "nin", None), int):  # a ufunc
         return None if number == count else str(number)

@@ -1,6 +1,6 @@
 """Describe a compiled body in words, one line a step: the part of `explain` about rules."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from semi_naive.host.numbers import quantity
 from semi_naive.planning.joins.body import ChosenAtom, PlannedBody
@@ -42,8 +42,9 @@ def estimated(number: float, noun: str) -> str:
     return f"less than 1 {noun}" if 0 < number < 1 else quantity(number, noun)
 
 
-def enumerated(names, word: str = "and") -> str:
-    """
+def enumerated(names: Iterable[str], word: str = "and") -> str:
+    """Join names by commas, and the last one by a word.
+
     >>> enumerated("x"), enumerated("xy"), enumerated("xyz")
     ('x', 'x and y', 'x, y and z')
     """
@@ -52,13 +53,14 @@ def enumerated(names, word: str = "and") -> str:
 
 
 class _Words:
-    """Describes steps. alias: the names under which variables made by the compiler are shown."""
+    """Describes steps. number: of atoms described so far; alias: the names under which variables made by the compiler are
+    shown."""
 
     def __init__(self, program: Program):
         self.program, self.number = program, 0
         self.alias: dict[str, str] = {}
 
-    def lines(self, steps_, chosen: Iterator[ChosenAtom], depth: int = 0) -> Iterator[str]:
+    def lines(self, steps_: Iterable, chosen: Iterator[ChosenAtom], depth: int = 0) -> Iterator[str]:
         """Yield the lines of some steps and of the steps inside them. chosen: the join order, which gives each join of an atom
         its estimate; there is none for steps in an aggregate; depth: indentation."""
         outer: list[Iterator[ChosenAtom]] = []  # the join orders to continue after a `Gather`
@@ -129,7 +131,7 @@ class _Words:
         """Yield the line of a join, and a second one if it is fused with the projection after it."""
         attributes = attribute_names(self.program, step.relation, step.order)
         for place, name in step.binds:
-            if name[0].isdigit():
+            if name[0].isdigit():  # a variable that the compiler has made: `Compiler._fresh_name`
                 self.alias[name] = f"{spoken_name(step.relation)}.{attributes[place]}"
         if chosen is None:
             yield f"   each {self._atom(step, step.binds)}{self._found(step)}"
@@ -187,7 +189,7 @@ class _Words:
         names = attribute_names(self.program, step.relation, step.order)
         return f", by {enumerated(names[: len(step.keys)])} in index ({', '.join(names)})"
 
-    def _atom(self, step, binds) -> Atom:
+    def _atom(self, step, binds: Iterable[tuple[int, str]]) -> Atom:
         """Return the atom that a join was made from, as it is shown. binds: (place in the order, variable) of the columns whose
         variables are shown."""
         args: list[ir.Term] = [Wild()] * len(step.order)
@@ -207,7 +209,7 @@ class _Words:
         return self.alias.get(name) or spoken_variable(name)
 
 
-def attribute_names(program: Program, relation: str, columns) -> list[str]:
+def attribute_names(program: Program, relation: str, columns: Iterable[int]) -> list[str]:
     """Return the names of some columns of a relation."""
     names = [name for name, _ in program.relations[relation].attributes]
     return [names[column] for column in columns]

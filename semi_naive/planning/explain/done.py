@@ -1,5 +1,6 @@
 """Explain after a run: the plans used, the final orders of the joins, and the cost of each rule, as text."""
 
+from collections.abc import Callable, Iterator
 from itertools import groupby
 
 from semi_naive.host.account import as_sum
@@ -7,17 +8,21 @@ from semi_naive.host.numbers import quantity
 from semi_naive.planning.explain.bodies import enumerated
 from semi_naive.planning.explain.strata import Explanation, all_versions
 from semi_naive.planning.spoken import spoken_name
+from semi_naive.planning.strata import Stratum
+from semi_naive.ra.ir import Order, Rule
+from semi_naive.running.run import ProgramRun
 
 
-def explain_run(run, trace: dict) -> str:
-    """Return the text of `Result.explain`. The expected numbers of bindings are those of a rule's last planning."""
+def explain_run(run: ProgramRun, trace: dict) -> str:
+    """Return the text of `Result.explain`. The expected numbers of bindings are those of a rule's last planning.
+    trace: of the run."""
     return _RunExplanation(run, trace).text()
 
 
 class _RunExplanation(Explanation):
-    """The explanation of a finished run. entries: those of its trace, by the number of the stratum."""
+    """The explanation of a finished run. entries: the strata of its trace, by number."""
 
-    def __init__(self, run, trace: dict):
+    def __init__(self, run: ProgramRun, trace: dict):
         super().__init__(run)
         self.strata = run.strata  # without the static joins that were left out
         self.trace, self.entries = trace, {entry["number"]: entry for entry in trace["strata"]}
@@ -25,7 +30,7 @@ class _RunExplanation(Explanation):
     def cost(self) -> str:
         return f", {as_sum(self.trace)}"
 
-    def facts(self):
+    def facts(self) -> Iterator[str]:
         """Yield the lines about facts."""
         for name in self.program.relations:
             if name in self.given and name not in self.carried:
@@ -36,7 +41,7 @@ class _RunExplanation(Explanation):
         steps = max(self.entries[with_rules[number - 1]].get("rounds", 1) for number in shown)
         return f", {quantity(steps, 'step')} done"
 
-    def stratum(self, number: int, stratum):
+    def stratum(self, number: int, stratum: Stratum) -> Iterator[str]:
         """Yield the lines about one stratum."""
         entry, bodies = self.entries[number], self.run.bodies.get(number, {})
         yield f"plan {entry['plan']}: {entry['reason']}"
@@ -51,13 +56,13 @@ class _RunExplanation(Explanation):
         yield from ("", f"made: {counts}, {as_sum(entry)}")
 
     @staticmethod
-    def _placed(trace: dict):
+    def _placed(trace: dict) -> Callable[[str, Order], str]:
         """Return a function that returns where an index of a stratum was, and why, as text. trace: of the stratum."""
         events = [event for event in trace.get("events", ()) if event["event"] == "placed"]
         reasons = {(event["relation"], tuple(event["order"])): event["why"] for event in events}
         return lambda relation, order: reasons.get((relation, order), "")
 
-    def _cost_of(self, rule) -> str:
+    def _cost_of(self, rule: Rule) -> str:
         """Return as text how often a rule ran, how long, and how many tuples it made."""
         entry = self.run.profile.rules.get(id(rule))
         if entry is None:

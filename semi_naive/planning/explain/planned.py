@@ -3,21 +3,32 @@
 The decisions are made by the same code as in a run. Unknown before a run are the sizes of derived relations: they are estimated
 from the facts, those of a recursive relation from its first iteration."""
 
+from collections.abc import Iterator
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from semi_naive.config import Config
 from semi_naive.planning.explain.bodies import enumerated, estimated
-from semi_naive.planning.explain.strata import Explanation, all_versions, rule_text
+from semi_naive.planning.explain.strata import Explanation, RuleVersion, all_versions, rule_text
+from semi_naive.planning.joins.body import PlannedBody
 from semi_naive.planning.joins.order import plan_all, plan_body
 from semi_naive.planning.joins.placing import Placing
 from semi_naive.planning.rewriting.static_joins import bound_of, is_static
 from semi_naive.planning.spoken import spoken_name
-from semi_naive.running.choose_plan import choose_plan
+from semi_naive.planning.strata import Stratum
+from semi_naive.running.choose_plan import PlanChoice, choose_plan
 from semi_naive.running.relations.cardinality import ASSUMED_TUPLES, Cardinality
 from semi_naive.running.run import ProgramRun
 
+if TYPE_CHECKING:
+    from semi_naive.program import Program
 
-def explained(program, facts=None, only_outputs: bool = False, config: Config | None = None, plan="auto") -> str:
+Bodies = dict[tuple[int, int], PlannedBody]  # by (id of the rule, number of its version)
+
+
+def explained(
+    program: "Program", facts=None, only_outputs: bool = False, config: Config | None = None, plan: str = "auto"
+) -> str:
     """Return the text of `Program.explain`. The facts are loaded, but no rule is evaluated."""
     config = config or Config()
     run = ProgramRun(program, program.compile(facts, only_outputs, config.max_iterations is not None), config, plan=plan)
@@ -36,7 +47,7 @@ def explained(program, facts=None, only_outputs: bool = False, config: Config | 
 class _PlannedExplanation(Explanation):
     """The explanation of a run whose facts are loaded. known: True if there will be no further facts."""
 
-    def __init__(self, run, known: bool):
+    def __init__(self, run: ProgramRun, known: bool):
         super().__init__(run)
         self.known, self.sizes = known, Cardinality(run.database)
         for name in self.carried:
@@ -46,7 +57,7 @@ class _PlannedExplanation(Explanation):
                 if name in self.inputs or (name in self.given and not run.database.count(name)):
                     self.sizes.suppose(name, ASSUMED_TUPLES)
 
-    def facts(self):
+    def facts(self) -> Iterator[str]:
         """Yield the lines about facts."""
         if not self.known:
             yield "not given: each relation that is read is supposed to have 1,000 tuples; plans and orders depend on that"
@@ -57,7 +68,7 @@ class _PlannedExplanation(Explanation):
 
     # -- one stratum
 
-    def stratum(self, number: int, stratum):
+    def stratum(self, number: int, stratum: Stratum) -> Iterator[str]:
         """Yield the lines about one stratum."""
         if is_static(stratum.relations[0]):
             most = bound_of(sum(map(self.sizes.count, stratum.reads)))
@@ -75,7 +86,7 @@ class _PlannedExplanation(Explanation):
         if choice.plan != "local":
             self.sizes.on_partitions |= set(stratum.relations)
 
-    def _plan(self, choice):
+    def _plan(self, choice: PlanChoice) -> Iterator[str]:
         """Yield the lines about the plan of a stratum, and about the plan to which it changes if it turns out too large."""
         most = self.run.config.local_tuples
         yield f"plan {choice.plan}: {choice.reason}"
@@ -85,14 +96,14 @@ class _PlannedExplanation(Explanation):
                 other = "the decomposed plan of a closure" if choice.groups.closure else f"decomposed; {choice.groups.reason}"
             yield f"  should it make more than {most:,} in an iteration: {other}"
 
-    def _followed(self, stratum):
+    def _followed(self, stratum: Stratum) -> Iterator[str]:
         """Yield the rules of a stratum that follows edges, which is evaluated without its recursive rules. The estimate of its
         size is that of its base."""
         yield from ("", *map(rule_text, stratum.rules))
         once, _ = all_versions(stratum)
         self._suppose_sizes(self._planned(once, Placing()))
 
-    def _rules(self, stratum, balanced: bool):
+    def _rules(self, stratum: Stratum, balanced: bool) -> Iterator[str]:
         """Yield the lines about a stratum's rules and indexes."""
         placing = Placing()
         if balanced:
@@ -106,9 +117,10 @@ class _PlannedExplanation(Explanation):
             yield from self.rule(rule, [(version, bodies[id(rule), version.number]) for version in group])
         yield from self.indexes(bodies.values(), placing.described if balanced else None)
 
-    def _planned(self, rule_versions, placing: Placing, balanced: bool = False) -> dict:
-        """Return the bodies of rule versions as a run compiles them, by (id of the rule, number of the version)."""
-        bodies, multiway = {}, self.run.config.multiway
+    def _planned(self, rule_versions: list[RuleVersion], placing: Placing, balanced: bool = False) -> Bodies:
+        """Return the bodies of rule versions as a run compiles them."""
+        bodies: Bodies = {}
+        multiway = self.run.config.multiway
 
         def plan(rule, delta, parts, number):
             if (id(rule), number) not in bodies:
@@ -122,8 +134,8 @@ class _PlannedExplanation(Explanation):
         plan_all(plan, rule_versions, bodies, self.run.indexes, placing)
         return bodies
 
-    def _suppose_sizes(self, bodies: dict) -> None:
-        """Record the expected sizes of the heads of some bodies."""
+    def _suppose_sizes(self, bodies: Bodies) -> None:
+        """Record the expected sizes of the relations that the bodies derive, from which other rules are planned."""
         for body in bodies.values():
             head = body.rule.head
             size = body.atoms[-1].expected if body.atoms else 1.0

@@ -1,7 +1,7 @@
 """The parts of explanations that are equal before and after a run: a program's strata, rules, indexes and passes, as text."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -13,8 +13,9 @@ from semi_naive.planning.rewrite import rules_by_head
 from semi_naive.planning.rewriting.classes import CLASS
 from semi_naive.planning.rewriting.whole_bodies import is_partial
 from semi_naive.planning.spoken import spoken, spoken_name
-from semi_naive.planning.strata import is_fact
-from semi_naive.ra.ir import Const, Program, Rule, Steps
+from semi_naive.planning.strata import Stratum, is_fact
+from semi_naive.ra.ir import Const, Order, Program, Rule, Steps
+from semi_naive.running.run import ProgramRun
 
 
 class RuleVersion(NamedTuple):
@@ -28,26 +29,26 @@ class RuleVersion(NamedTuple):
 
 
 class Explanation:
-    """The lines that explain the strata of `run`, a `semi_naive.running.run.ProgramRun`. Subclasses provide the lines of one
+    """The lines that explain the strata of a run. Subclasses provide the lines of one
     stratum, and of the facts.
 
     written: (head, body) of the rules of the program; given: relations without rules; carried: for relations that a component
     in steps carries from step to step, 1.0 if they have one tuple, else 0.0; inputs: relations with an .input."""
 
-    def __init__(self, run):
+    def __init__(self, run: ProgramRun):
         self.run, self.program = run, run.program
         self.written = {(rule.head, rule.body) for rule in run.asked.checked.rules}
         self.strata = [replace(s, rules=[rule for rule in s.rules if not is_fact(rule)]) for s in run.compiled.strata]
         self.given = {name for stratum in self.strata if not stratum.rules for name in stratum.relations}
-        self.given = {name for name in self.given if not HALF.fullmatch(name)}  # a half that only the unjoined form reads
+        self.given = {name for name in self.given if not HALF.fullmatch(name)}  # halves that only the unjoined program reads
         loops = [loop.of for loop in run.compiled.loops.values() if loop.of.steps]
-        self.carried = {name: float(name in loop.agenda) for loop in loops for name in loop.carried}  # 1.0 if it has one tuple
+        self.carried = {name: float(name in loop.agenda) for loop in loops for name in loop.carried}
         self.inputs = {directive.relation for directive in self.program.directives if directive.kind == "input"}
 
     def text(self) -> str:
         return "\n".join(self.lines()) + "\n"
 
-    def lines(self):
+    def lines(self) -> Iterator[str]:
         """Yield all lines of the explanation."""
         rules = sum(len(stratum.rules) for stratum in self.strata)
         relations = quantity(len(self.program.relations), "relation")
@@ -71,7 +72,7 @@ class Explanation:
         """Return the cost of the run as text, if it has run."""
         return ""
 
-    def facts(self):
+    def facts(self) -> Iterator[str]:
         raise NotImplementedError
 
     def pushed(self, name: str) -> str:
@@ -79,10 +80,10 @@ class Explanation:
         pushed = self.run.compiled.pushdown.get(name)
         return f", read {pushed.text()}" if pushed else ""
 
-    def stratum(self, number: int, stratum):
+    def stratum(self, number: int, stratum: Stratum) -> Iterator[str]:
         raise NotImplementedError
 
-    def in_steps(self, steps: Steps, shown: list[int]):
+    def in_steps(self, steps: Steps, shown: list[int]) -> Iterator[str]:
         """Yield lines about a component in steps. shown: the numbers of the strata that a step evaluates, as they are shown."""
         yield f"In steps: {', '.join(name for name, _ in steps.columns)}{self.steps_done(shown)}"
         strata = f"strata {shown[0]} to {shown[-1]}, in this order" if len(shown) > 1 else f"stratum {shown[0]}"
@@ -109,7 +110,7 @@ class Explanation:
         names = attribute_names(self.program, relation, range(self.program.relations[relation].arity))
         return f"{spoken_name(relation)}({', '.join(names)})"
 
-    def lattices(self, stratum):
+    def lattices(self, stratum: Stratum) -> Iterator[str]:
         """Yield a line for each relation that keeps only the least or the greatest value of each key."""
         for name in stratum.relations:
             if lattice := self.program.relations[name].lattice:
@@ -118,7 +119,7 @@ class Explanation:
                 each = enumerated([n for n, _ in key]) if key else "relation"
                 yield f"{spoken_name(name)}: of each {each} the {best} {value}"
 
-    def rule(self, rule: Rule, bodies: list[tuple[RuleVersion, PlannedBody | None]], note: str = ""):
+    def rule(self, rule: Rule, bodies: list[tuple[RuleVersion, PlannedBody | None]], note: str = "") -> Iterator[str]:
         """Yield the lines of a rule. bodies: of its versions; None for a version that did not run."""
         yield from ("", rule_text(rule))
         if (rule.head, rule.body) not in self.written:
@@ -130,7 +131,7 @@ class Explanation:
             yield "  once" if version.delta is None else f"  from what is new in {spoken(rule.body[version.delta])}{number}"
             yield from (f"    {line}" for line in (describe_body(body, self.program) if body else ["nothing was new"]))
 
-    def indexes(self, bodies, placed=None):
+    def indexes(self, bodies: Iterable[PlannedBody], placed: Callable[[str, Order], str] | None = None) -> Iterator[str]:
         """Yield the lines about the indexes that the bodies search, and by which columns. placed: returns where an index is, if
         the stratum is on the partitions."""
         searches: dict[tuple, set] = {}
@@ -150,7 +151,7 @@ class Explanation:
                 yield f"    {placement}"
 
 
-def all_versions(stratum) -> tuple[list[RuleVersion], list[RuleVersion]]:
+def all_versions(stratum: Stratum) -> tuple[list[RuleVersion], list[RuleVersion]]:
     """Return (the rule versions that are evaluated once, those that are evaluated in every iteration)."""
     once, again = [], []
     for rule in stratum.rules:
@@ -160,7 +161,7 @@ def all_versions(stratum) -> tuple[list[RuleVersion], list[RuleVersion]]:
     return once, again
 
 
-def index_searches(steps) -> list[tuple]:
+def index_searches(steps: Iterable) -> list[tuple]:
     """Return (relation, order, number of bound columns) of all joins and negations in some steps, inner steps included."""
     searches = []
     for step in steps:
@@ -170,7 +171,7 @@ def index_searches(steps) -> list[tuple]:
     return searches
 
 
-def rule_text(rule) -> str:
+def rule_text(rule: Rule) -> str:
     """Return a rule as it was written, on one line, with its place."""
     return f"{' '.join((rule.text or str(rule)).split())}  {place(rule)}".rstrip()
 
@@ -228,6 +229,6 @@ def _left_out(before: Program, after: Program, removed: set[str]) -> list[str]:
     return [f"left out: {' '.join((rule.text or str(rule)).split())}  {place(rule)}: {reason}" for rule in rules]
 
 
-def place(rule) -> str:
+def place(rule: Rule) -> str:
     """Return "file:line" of a rule."""
     return f"[{rule.span.file}:{rule.span.line}]" if rule.span is not None else ""

@@ -10,7 +10,7 @@ more bindings than in the worst case of the whole body (Ammar, McSherry, Salihog
 can propose, its join is an ordinary one; intersecting is a join that binds no variable."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
 from itertools import takewhile
 from typing import Any, Protocol
 
@@ -125,7 +125,7 @@ class BigJoinCompiler:
         """Add the steps that bind a variable: an ordinary join if only one atom can propose values, else count, propose and
         intersect."""
         containing, proposing = [n for n, atom in self.left.items() if self._occurrences(atom, name)], self._proposing(name)
-        if len(proposing) < 2:
+        if len(proposing) < 2:  # if no atom can propose values, one with the variable is joined, if possible by a bound column
             (only,) = proposing or [min(containing, key=lambda n: not atom_variables(self.left[n]) & self.compiler.bound)]
             proposing, atom = [only], self.left[only]
             if not (self.compiler.every or self.core.order):
@@ -138,8 +138,8 @@ class BigJoinCompiler:
             if number not in proposing and not self.compiler.every and not self._occurrences(self.left[number], counted):
                 self._join(number, projected(self.left[number], self.compiler.bound), "intersect")
 
-    def _drop_joined(self, numbers, bound: set[str]) -> None:
-        """Drop those of some atoms whose variables are all in `bound`."""
+    def _drop_joined(self, numbers: Iterable[int], bound: set[str]) -> None:
+        """Drop the atoms whose variables are all in `bound`. numbers: the places of the atoms to look at."""
         done = {n for n in numbers if atom_variables(self.left[n]) <= bound}
         self.left = {n: atom for n, atom in self.left.items() if n not in done}
         self.compiler.atoms = [(n, atom) for n, atom in self.compiler.atoms if n not in done]
@@ -199,7 +199,7 @@ class BigJoinCompiler:
             live = frozenset(self.compiler.live())
             steps[begin:] = [Extend(name, tuple(joins), live, steps[begin:], self.compiler.every and name not in live)]
 
-    def _visit(self, turn: int, atoms: dict[int, Atom], searches, keep: frozenset[str]) -> None:
+    def _visit(self, turn: int, atoms: dict[int, Atom], searches: list[Search], keep: frozenset[str]) -> None:
         """Add the exchange that sends each binding to the partition of the index that it searches, unless all indexes are
         replicated. searches: one for each atom; turn: see `Visit`; keep: the variables that are needed afterwards."""
         exchanges = [
@@ -243,12 +243,12 @@ class BigJoinCompiler:
         return (atom.relation, columns) != (scan.relation, order[: len(columns)]), columns
 
 
-def variable(term) -> str:
+def variable(term: Term) -> str:
     """Return the name of a variable; "" for another term."""
     return term.name if isinstance(term, Var) else ""
 
 
-def projected(atom: Atom, kept) -> Atom:
+def projected(atom: Atom, kept: Container[str]) -> Atom:
     """Return the atom with wildcards in place of the variables that are not in `kept`.
 
     >>> from semi_naive.ra.ir import Kind

@@ -6,9 +6,9 @@ becomes: scan delta sg → join edge on a → keep x and b, once each → join e
 (see `order`), and the body is compiled again when they have changed, which takes some 100 µs."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from semi_naive.planning.joins.fanout import Sizes
 from semi_naive.planning.joins.multiway import CyclicCore, pushed
@@ -17,7 +17,7 @@ from semi_naive.planning.joins.solving import solved
 from semi_naive.planning.rewrite import variables_of, walk
 from semi_naive.ra import ir
 from semi_naive.ra.cached import cached
-from semi_naive.ra.ir import Aggregate, Atom, Compare, Kind, Not, Order, Pack, Range, Rule, Term, Truth, Var, Wild
+from semi_naive.ra.ir import Aggregate, Atom, Compare, Kind, Literal, Not, Order, Pack, Range, Rule, Term, Truth, Var, Wild
 from semi_naive.ra.rules import steps
 from semi_naive.ra.rules.aggregated import Aggregated
 from semi_naive.ra.rules.derive import Derivation
@@ -26,6 +26,10 @@ from semi_naive.ra.rules.folding import Streamed
 from semi_naive.ra.rules.gathering import Gather, Hold
 from semi_naive.ra.rules.weighing import Weigh, extreme_only
 
+if TYPE_CHECKING:
+    from semi_naive.planning.joins.order import Greedy
+
+Binds = tuple[tuple[int, str], ...]  # (place in the order of an index, variable) of the columns that bind a variable
 REPLAN_RATIO = 8  # change of a size since the last planning, larger or smaller, at which a body is planned again
 MIN_TUPLES = 64  # tuples of a relation up to which its size does not affect the order
 MIN_TUPLES_OF_FIRST = 4096  # the same for the relation with which a body begins
@@ -112,8 +116,9 @@ class Compiler:
     that are not applied yet, and `bound` the names of the bound variables."""
 
     def __init__(
-        self, rule: Rule, choose, order_for, parts, every: bool = False, placing: Placing = NOWHERE, deal: bool = False,
-        whole: bool = False, sizes: DriverDatabase | None = None,
+        self, rule: Rule, choose: "Greedy", order_for: Callable[[str, frozenset[int]], Order], parts: dict[int, str],
+        every: bool = False, placing: Placing = NOWHERE, deal: bool = False, whole: bool = False,
+        sizes: DriverDatabase | None = None,
     ):  # fmt: skip
         """choose: returns the next atom to join (see `order.Greedy`); order_for: returns an index that begins with some
         columns (see `Indexes.order_for`); parts: by place of an atom, the part of the relation that it reads, if not "all";
@@ -135,7 +140,7 @@ class Compiler:
         self.choose_inner_core: Callable[[tuple, set[str]], CyclicCore | None] = lambda body, outer: None
         self._fresh_names = 0
 
-    def compile(self, body, start=(), outside=frozenset()) -> list:
+    def compile(self, body: Iterable[Literal], start: Collection[str] = (), outside: Collection[str] = frozenset()) -> list:
         """Return the steps of a body. start: variables bound before it; outside: variables that are needed after it."""
         self.bound = set(start)
         self.outside = frozenset(outside)
@@ -149,7 +154,7 @@ class Compiler:
             if self.core and (self.core.apart or self.core.indexed) and rest_of_core:
                 from semi_naive.planning.joins.bigjoin import BigJoinCompiler  # few programs have a cyclic core
 
-                self.choose.undo()
+                self.choose.undo()  # BigJoinCompiler chooses the atom to start from, and the order of the others
                 BigJoinCompiler(self, {number: atom} | rest_of_core, self.core).compile(number)
             elif self.core and rest_of_core:
                 self._join_core({number: atom} | rest_of_core, self.core)
@@ -184,7 +189,7 @@ class Compiler:
         computed = (names_of_variables(_computed_arguments(atom)) for _, atom in self.atoms)
         return head.union(names_of_variables(self.pending), *computed)
 
-    def _is_bound(self, term) -> bool:
+    def _is_bound(self, term: Term | Literal) -> bool:
         return not has_wild(term) and names_of_variables(term) <= self.bound
 
     def _are_bound(self, atom: Atom) -> bool:
@@ -208,7 +213,8 @@ class Compiler:
         self.deal, self.first_joined = False, True
         order = self.order_for(atom.relation, frozenset(keys))
         used = (*order[: len(keys)], *sorted(column for column, name in new.items() if name in live))
-        bounds = self._range_of_new(atom, new) if part not in ("delta", "share") else None
+        is_searched = part not in ("delta", "share")  # these are scanned, in the order that they have
+        bounds = self._range_of_new(atom, new) if is_searched else None
         if bounds:
             ranged = bounds[0]
             order = (*order[: len(keys)], ranged, *(column for column in order[len(keys) :] if column != ranged))
@@ -218,7 +224,7 @@ class Compiler:
         place_of = {column: place for place, column in enumerate(order)}
         binds = tuple((place_of[column], name) for column, name in sorted(new.items()) if name in live)
         key_terms = tuple(keys[column] for column in order[: len(keys)])
-        if part not in ("delta", "share"):
+        if is_searched:
             order = self._exchange_if_partitioned(atom.relation, order, key_terms, self.every or bool(binds))
         may_repeat = not self.every and (self.bound - live or len(binds) < len(order) - len(keys))
         step = steps.Join(atom.relation, part, order, key_terms, binds, frozenset(live), self.every)
@@ -230,12 +236,13 @@ class Compiler:
         else:
             self.steps.append(Weigh(step) if self.weighs and not binds else step)
         self.bound |= set(new.values())
-        if may_repeat and binds and step.composed is None and any(not self._are_bound(other) for _, other in self.atoms):
+        atoms_only_filter = all(self._are_bound(other) for _, other in self.atoms)  # so duplicates are not joined again
+        if may_repeat and binds and step.composed is None and not atoms_only_filter:
             self._project(live)
 
     def _match_arguments(self, number: int, atom: Atom) -> tuple[dict[int, Term], dict[int, str]]:
         """Return (the bound terms to search by, the names of the variables to bind), each by column. A column whose argument is
-        neither gets a fresh variable, and a pending comparison of it with the argument."""
+        neither gets a fresh variable, and a comparison of it with the argument is added to the pending literals."""
         keys: dict[int, Term] = {}
         new: dict[int, str] = {}
         comparisons = []
@@ -288,7 +295,7 @@ class Compiler:
         self.choose.log[-1].reason += f"; a range of {name}"
         return column, tuple(lower.get(name, ())), tuple(upper.get(name, ()))
 
-    def _exchange_if_partitioned(self, relation: str, order: Order, keys: tuple, counts: bool) -> Order:
+    def _exchange_if_partitioned(self, relation: str, order: Order, keys: tuple[Term, ...], counts: bool) -> Order:
         """Add an exchange to the bucket of the keys if an index is partitioned. Return the order to search in: () if the search
         only tests whether the relation has a tuple, and tuples are not counted. That index of no columns is on every host, and
         needs no exchange."""
@@ -339,17 +346,18 @@ class Compiler:
         self.bound |= names
         if self.every:
             return
-        if self.bound - live and binds and any(not self._are_bound(other) for _, other in self.atoms):
+        atoms_only_filter = all(self._are_bound(other) for _, other in self.atoms)
+        if self.bound - live and binds and not atoms_only_filter:
             self._project(live)
         self.bound &= live
 
-    def _is_tested_in_core(self, literal, atoms) -> bool:
+    def _is_tested_in_core(self, literal: Literal, atoms: Collection[Atom]) -> bool:
         """True if the loops of a multiway join of the atoms can test a literal."""
         if isinstance(literal, Not) and self.placing(literal.atom.relation, tuple(range(len(literal.atom.args)))):
             return False
         return pushed(literal, atoms, self.choose.sizes)
 
-    def _binary_steps(self, atoms: dict[int, Atom], tested: tuple, live: set[str]) -> list:
+    def _binary_steps(self, atoms: dict[int, Atom], tested: tuple[Literal, ...], live: set[str]) -> list:
         """Compile the atoms of a core as binary joins, for batches of few bindings; return [] if these would need an exchange.
         tested: the other literals that the core tests; live: the variables that are needed afterwards."""
         parts = {place: self.parts[n] for place, n in enumerate(atoms) if n in self.parts}
@@ -357,7 +365,7 @@ class Compiler:
         binary = inner.compile([*atoms.values(), *tested], start=self.bound, outside=live)
         return [] if any(isinstance(step, steps.Exchange | Hold) for step in binary) else binary
 
-    def _composition(self, keys, binds, live, atom) -> tuple[str, str, str] | None:
+    def _composition(self, keys: dict[int, Term], binds: Binds, live: set[str], atom: Atom) -> tuple[str, str, str] | None:
         """Return the variables (key, carried, new) if the join composes two binary relations: two variables are bound, one of
         them is the key and not needed afterwards, and one variable is new. Else None."""
         needed = {name for name in self.bound if name in live}
@@ -486,7 +494,7 @@ class Compiler:
         self._add_group(tuple(sorted(shared)), literal.body, literal)
         return True
 
-    def _add_group(self, outer: tuple[str, ...], body: tuple, literal: Aggregate | None = None) -> None:
+    def _add_group(self, outer: tuple[str, ...], body: tuple[Literal, ...], literal: Aggregate | None = None) -> None:
         """Add the steps of an aggregate of a body, one group for each binding of the outer variables. Without a `literal`, keep
         the bindings whose group is empty: a negation.
 
@@ -513,7 +521,12 @@ class Compiler:
             self.bound.add(literal.result.name)
 
     def _inner_steps(
-        self, body, outer: tuple[str, ...], outside: set[str], whole: bool, literal: Aggregate | None = None
+        self,
+        body: tuple[Literal, ...],
+        outer: tuple[str, ...],
+        outside: set[str],
+        whole: bool,
+        literal: Aggregate | None = None,
     ) -> list:
         """Compile the body of an aggregate or a negation, from its outer variables. outside: variables needed after it; whole:
         see `__init__`; literal: the aggregate, if its bindings may be weighed."""
@@ -522,18 +535,19 @@ class Compiler:
         compiler.made_content = {name: term for name, term in self.made_content.items() if name in outer}
         compiler.streams = self.streams
         compiler.weighs = not whole and self.placing is NOWHERE and literal is not None and literal.init is None
-        inner = compiler.compile(body, start={*outer} | ({steps.GROUP} & outside), outside=outside)
+        group = {steps.GROUP} & outside  # bindings that wait for a `Gather` have no number of a group
+        inner = compiler.compile(body, start={*outer} | group, outside=outside)
         return extreme_only(inner, literal.op, literal.target) if compiler.weighs and literal is not None else inner
 
 
-def _application_rank(literal) -> int:
-    """Return the rank of a literal among those that are ready: the cheapest first."""
+def _application_rank(literal: Literal) -> int:
+    """Return a sort key for the literals that are ready: the cheapest is applied first."""
     if isinstance(literal, Aggregate):
         return 3
     return 2 if isinstance(literal, Range) else int(isinstance(literal, Not))
 
 
-def makes_content(term) -> bool:
+def makes_content(term: Term) -> bool:
     """True if a term makes a symbol or a record."""
     return isinstance(term, ir.Call | Pack) and term.kind in (ir.Kind.SYMBOL, ir.Kind.RECORD)
 
@@ -542,6 +556,6 @@ def _computed_arguments(atom: Atom) -> list[Term]:
     return [term for term in atom.args if not isinstance(term, Var)]
 
 
-def has_wild(term) -> bool:
+def has_wild(term: Term | Literal) -> bool:
     """True if a term or literal contains `_`."""
     return not isinstance(term, Var) and any(isinstance(node, Wild) for node in walk(term))

@@ -25,17 +25,15 @@ class Sizes(Protocol):
         """Count the tuples that have all these values in these columns; None if not counted."""
 
 
-def constants_of(atom: Atom) -> tuple[tuple[int, Const], ...]:
-    return tuple((place, term) for place, term in enumerate(atom.args) if isinstance(term, Const))
-
-
 def selection_size(sizes: Sizes, atom: Atom, part: str) -> tuple[float, tuple[tuple[int, Const], ...]]:
     """Return (the tuples of a part that have the atom's constants, these constants); all tuples and () if unknown."""
-    size, constants = sizes.size(atom.relation, part), constants_of(atom)
+    size = sizes.size(atom.relation, part)
+    constants = tuple((place, term) for place, term in enumerate(atom.args) if isinstance(term, Const))
     found = sizes.matching(atom.relation, constants) if constants and size else None
     if found is None:
         return size, ()
-    return found * min(1.0, size / max(1.0, sizes.size(atom.relation))), constants
+    share = min(1.0, size / max(1.0, sizes.size(atom.relation)))  # of the relation's tuples, in the part
+    return found * share, constants
 
 
 def alone(sizes: Sizes, relation: str, places: Iterable[int]) -> float:

@@ -22,7 +22,7 @@ def chains(searches: set[Search]) -> list[list[Search]]:
     supersets = {search: [other for other in ascending if search < other] for search in ascending}
     before: dict[Search, Search] = {}  # for a set, the one that precedes it in its chain
 
-    def match(search, seen) -> bool:
+    def match(search: Search, seen: set[Search]) -> bool:
         """Find a successor for a set by an augmenting path of the bipartite matching; True if there is one."""
         for other in supersets[search]:
             if other not in seen:

@@ -10,13 +10,17 @@ on samples makes many bindings of which few last. A core starts from the existin
 
 import math
 from collections import Counter
+from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass, replace
 
 from semi_naive.host.numbers import quantity
-from semi_naive.planning.joins.fanout import BOUND_ATOM_SELECTIVITY, selection_size
-from semi_naive.ra.ir import Atom, Compare, Const, Kind, Not, Rule, Var, Wild
+from semi_naive.planning.joins.fanout import BOUND_ATOM_SELECTIVITY, Sizes, selection_size
+from semi_naive.planning.joins.placing import Placing
+from semi_naive.ra.ir import Atom, Compare, Const, Kind, Literal, Not, Rule, Term, Var, Wild
 from semi_naive.ra.rules.steps import MIN_TRIE_BINDINGS
 
+Atoms = dict[int, Atom]  # atoms of a body, by place
+Parts = dict[int, str]  # by place of an atom, the part of its relation that it reads, if not "all"
 MIN_ACYCLIC_TUPLES = 2_000  # tuples that an acyclic body reads from which a multiway join is considered
 MIN_FANOUT = 0.01  # the least expected number of tuples for a value, as 0 would hide every later join
 # For each hint on a rule: the mode, and the qualifier that requests it.
@@ -57,7 +61,8 @@ class CoreChoice:
 
 
 def choose_core(
-    rule: Rule, sizes, parts: dict[int, str], delta: int | None, version: int, mode: str, placing, binary, indexed=False
+    rule: Rule, sizes: Sizes, parts: Parts, delta: int | None, version: int, mode: str, placing: Placing,
+    binary: Callable[[], list] | None, indexed: bool = False,
 ) -> CoreChoice:  # fmt: skip
     """Choose the atoms of a rule's body, or of a delta version, to be joined variable by variable.
 
@@ -66,7 +71,7 @@ def choose_core(
     indexes."""
     atoms = {n: literal for n, literal in enumerate(rule.body) if isinstance(literal, Atom)}
     mode, requested_by = HINTS.get(rule.join, (mode, "Config.multiway"))
-    if len(atoms) < (2 if mode == "always" else 3):  # a cycle has three
+    if len(atoms) < (2 if mode == "always" else 3):  # a cycle has three atoms
         return CoreChoice()
     places = core_of(atoms)
     if mode == "never" or version in (rule.plan or {}):
@@ -79,19 +84,19 @@ def choose_core(
         return CoreChoice(CyclicCore(joined, f"{kind}, as {requested_by} asks", apart=apart, indexed=indexed))
     if indexed and delta is not None and places:
         return CoreChoice(CyclicCore(places, "the cyclic core, from what has changed", indexed=True))
-    if _is_partitioned(atoms, (places or atoms.keys()) - {delta}, placing):
+    if _is_partitioned(atoms, (places or atoms.keys()) - {delta}, placing):  # a delta need not be searched
         return _choose_partitioned(atoms, places, sizes, parts, delta) if places else CoreChoice()
     if not places:
         return CoreChoice() if delta is not None else _choose_acyclic(atoms, sizes, binary)
     return _choose_cyclic(atoms, places, sizes, parts, delta)
 
 
-def _is_partitioned(atoms, places, placing) -> bool:
+def _is_partitioned(atoms: Atoms, places: Collection[int], placing: Placing) -> bool:
     """True if the relation of an atom at one of the places is partitioned."""
     return any(placing(atoms[n].relation, tuple(range(len(atoms[n].args)))) for n in places)
 
 
-def _choose_partitioned(atoms, places, sizes, parts, delta) -> CoreChoice:
+def _choose_partitioned(atoms: Atoms, places: frozenset[int], sizes: Sizes, parts: Parts, delta: int | None) -> CoreChoice:
     """Choose between BiGJoin and binary joins for a cyclic core over partitioned relations. If the skew is known, compare the
     bindings of binary joins with those that BiGJoin ships. Otherwise only the bindings of binary joins count: at worst BiGJoin
     takes half as long again."""
@@ -105,10 +110,10 @@ def _choose_partitioned(atoms, places, sizes, parts, delta) -> CoreChoice:
     return CoreChoice(CyclicCore(places, f"the cyclic core, partitioned: binary joins are {expected}", apart=True))
 
 
-def _shipped(atoms, places, start: int, sizes) -> float | None:
+def _shipped(atoms: Atoms, places: frozenset[int], start: int, sizes) -> float | None:
     """Estimate the bindings that BiGJoin ships for the first variable that several atoms can propose, if it starts from the
     atom at `start`: one for each of these atoms, which count it, and the values proposed by the atom with the fewest tuples.
-    None if the estimate does not exist."""
+    None if the estimate does not exist. sizes: those of relations on the partitions."""
     relation, bound = atoms[start].relation, atom_variables(atoms[start])
     column = {term.name: place for place, term in enumerate(atoms[start].args) if isinstance(term, Var)}
     variables = {n: atom_variables(atoms[n]) for n in places}
@@ -126,7 +131,7 @@ def _shipped(atoms, places, start: int, sizes) -> float | None:
     return None
 
 
-def _choose_cyclic(atoms, places, sizes, parts, delta) -> CoreChoice:
+def _choose_cyclic(atoms: Atoms, places: frozenset[int], sizes: Sizes, parts: Parts, delta: int | None) -> CoreChoice:
     """Choose the multiway plan for a cyclic core in one process, unless binary joins make few bindings or a relation grows."""
     growing = [atoms[n].relation for n in sorted(places & parts.keys()) if n != delta]
     if growing:
@@ -139,7 +144,9 @@ def _choose_cyclic(atoms, places, sizes, parts, delta) -> CoreChoice:
     return CoreChoice(CyclicCore(places, f"the cyclic core: binary joins are expected to make {quantity(made, 'binding')}"))
 
 
-def choose_counted(rule: Rule, body: tuple, outer: set[str], sizes, mode: str, placing, binary) -> CyclicCore | None:
+def choose_counted(
+    rule: Rule, body: tuple, outer: set[str], sizes: Sizes, mode: str, placing: Placing, binary: Callable[[], list] | None
+) -> CyclicCore | None:  # fmt: skip
     """Return the core of an aggregate's body; None if it is partitioned, if a variable of it is bound outside (`outer`), or if
     several of its tuples can make one binding. Other arguments: see `choose_core`."""
     core = choose_core(replace(rule, body=body, plan=None), sizes, {}, None, 0, mode, placing, None if outer else binary).core
@@ -149,7 +156,7 @@ def choose_counted(rule: Rule, body: tuple, outer: set[str], sizes, mode: str, p
     return None if any(atom_variables(atom) & outer or Wild() in atom.args for atom in atoms) else core
 
 
-def _choose_acyclic(atoms, sizes, binary) -> CoreChoice:
+def _choose_acyclic(atoms: Atoms, sizes: Sizes, binary: Callable[[], list] | None) -> CoreChoice:
     """Choose the multiway plan for an acyclic body if a trial of its binary joins makes many bindings of which few remain."""
     tuples_read = _tuples_to_read(atoms, atoms, sizes, None)
     if binary is None or tuples_read < MIN_ACYCLIC_TUPLES or not all(map(eligible, atoms.values())):
@@ -169,7 +176,7 @@ def _choose_acyclic(atoms, sizes, binary) -> CoreChoice:
     return CoreChoice(CyclicCore(frozenset(atoms), reason))
 
 
-def largest_result(atoms: dict[int, Atom], sizes, parts: dict[int, str]) -> float:
+def largest_result(atoms: Atoms, sizes: Sizes, parts: Parts) -> float:
     """Return the AGM bound: the most bindings that some atoms can have together (Atserias, Grohe, Marx 2008). atoms, parts: by
     place in the body."""
     from semi_naive.ra.multiway import query as joins
@@ -181,7 +188,7 @@ def largest_result(atoms: dict[int, Atom], sizes, parts: dict[int, str]) -> floa
     return agm_bound(query, {str(n): max(1, math.ceil(sizes.size(a.relation, parts.get(n, "all")))) for n, a in atoms.items()})
 
 
-def _tuples_to_read(atoms, places, sizes, delta) -> float:
+def _tuples_to_read(atoms: Atoms, places: Iterable[int], sizes: Sizes, delta: int | None) -> float:
     """Return the number of tuples from which tries are built: of the distinct relations of the atoms, without the delta."""
     return sum(sizes.size(name) for name in {atoms[n].relation for n in places if n != delta})
 
@@ -198,7 +205,7 @@ def eligible(atom: Atom) -> bool:
     return bool(atom_variables(atom)) and all(isinstance(term, Var | Const | Wild) for term in atom.args)
 
 
-def core_of(atoms: dict[int, Atom]) -> frozenset[int]:
+def core_of(atoms: Atoms) -> frozenset[int]:
     """Return the places of a body's cyclic core: the atoms that remain when ears are removed, and atoms of their variables
     only. Of several unconnected cores, return the largest. atoms: by place.
 
@@ -239,17 +246,20 @@ def residue(edges: dict[int, frozenset[str]]) -> dict[int, frozenset[str]]:
 # -- what binary joins would make
 
 
-def bindings_made(atoms: dict[int, Atom], core: frozenset[int], sizes, parts, delta) -> tuple[float, float]:
+def bindings_made(atoms: Atoms, core: frozenset[int], sizes: Sizes, parts: Parts, delta: int | None) -> tuple[float, float]:
     """Estimate (the bindings that binary joins of the core make, from the delta or the best start; how many of these there are
     for each binding with which the core starts)."""
     starts = [delta] if delta is not None else list(atoms)
     return min(_made_from(start, atoms, core, sizes, parts, delta) for start in starts)
 
 
-def _made_from(start: int, atoms, core, sizes, parts, delta) -> tuple[float, float]:
+def _made_from(
+    start: int, atoms: Atoms, core: frozenset[int], sizes: Sizes, parts: Parts, delta: int | None
+) -> tuple[float, float]:
     """Estimate the same as `bindings_made`, if the atom at `start` is joined first."""
     _, rows = _partners(atoms[start], [], frozenset(), sizes, parts.get(start, "all"))
-    total, rows_before_core = (rows, 1.0) if start in core and start != delta else (0.0, rows)
+    begins_core = start in core and start != delta  # then the core starts from one binding, of no variables
+    total, rows_before_core = (rows, 1.0) if begins_core else (0.0, rows)
     joined, left = [start], set(atoms) - {start}
     while left:
         known = [atoms[n] for n in joined if n != delta]
@@ -265,7 +275,7 @@ def _made_from(start: int, atoms, core, sizes, parts, delta) -> tuple[float, flo
     return total, total / rows_before_core
 
 
-def _partners(atom: Atom, known: list[Atom], bound, sizes, part: str) -> tuple[bool, float]:
+def _partners(atom: Atom, known: list[Atom], bound: frozenset[str], sizes: Sizes, part: str) -> tuple[bool, float]:
     """Return (True if the join would be a product, tuples of an atom that match a binding). The estimate includes skew if both
     tables are in this process. known: the atoms joined before; bound: the bound variables; part: the part of the relation that
     is read."""
@@ -279,11 +289,11 @@ def _partners(atom: Atom, known: list[Atom], bound, sizes, part: str) -> tuple[b
     return not columns, max(selected, MIN_FANOUT) / min(keys, size)
 
 
-def _is_bound(term, bound) -> bool:
+def _is_bound(term: Term, bound: Container[str]) -> bool:
     return isinstance(term, Var) and term.name in bound
 
 
-def _tuples_of_value(atom: Atom, column: int, known: list[Atom], size: float, sizes) -> float:
+def _tuples_of_value(atom: Atom, column: int, known: list[Atom], size: float, sizes: Sizes) -> float:
     """Estimate the tuples that have a value in one column of an atom, for values from the atoms joined before (`known`). size:
     tuples of the atom's relation."""
     term = atom.args[column]
@@ -294,7 +304,7 @@ def _tuples_of_value(atom: Atom, column: int, known: list[Atom], size: float, si
     return min([sizes.join_fanout(name, (c,), atom.relation, (column,)) for name, c in sources], default=average)
 
 
-def pushed(literal, atoms, sizes) -> bool:
+def pushed(literal: Literal, atoms: Collection[Atom], sizes: Sizes) -> bool:
     """True if the loops of a multiway join over some atoms can test a literal: a comparison of signed numbers, or a negated
     atom, of constants and variables that the loops bind. The trie of a negated atom must not be larger than those of the other
     relations together."""

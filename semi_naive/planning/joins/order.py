@@ -73,7 +73,7 @@ class Greedy:
             return min(starts, key=lambda candidate: self._cost_from(candidate, atoms)), "the cheapest start"
         return min(atoms, key=lambda candidate: self._rank(candidate, bound)), "fewest tuples expected"
 
-    def take(self, number: int, atom: Atom, bound, reason: str) -> None:
+    def take(self, number: int, atom: Atom, bound: set[str], reason: str) -> None:
         """Record an atom as the next one, with the reason."""
         self.rows *= self.expected(number, atom, bound)
         self.taken += 1
@@ -92,7 +92,7 @@ class Greedy:
         self.rows = self.log[-1].expected if self.log else 1.0
         self.taken -= 1
 
-    def together(self, left, atoms: dict[int, Atom], bound, reason: str) -> None:
+    def together(self, left: list[tuple[int, Atom]], atoms: dict[int, Atom], bound: set[str], reason: str) -> None:
         """Replace the last choice by one multiway join of several atoms. atoms: by place, the last choice first; bound: the
         variables bound before."""
         (number, first), *rest = atoms.items()
@@ -120,7 +120,7 @@ class Greedy:
         inner.bound_by = dict(self.bound_by)
         return inner
 
-    def expected(self, number: int, atom: Atom, bound) -> float:
+    def expected(self, number: int, atom: Atom, bound: set[str]) -> float:
         """Estimate the number of tuples of an atom that match one binding. If the values of its bound columns all come from one
         large relation, the estimate includes skew: a value that is frequent in one relation often is in the other."""
         places, part = tuple(bound_places(atom, bound)), self.parts.get(number, "all")
@@ -140,7 +140,7 @@ class Greedy:
             return None
         return self.sizes.join_fanout(relation, tuple(column for _, column in sources), atom.relation, places)
 
-    def _rank(self, candidate: tuple[int, Atom], bound) -> tuple[bool, float, int]:
+    def _rank(self, candidate: tuple[int, Atom], bound: set[str]) -> tuple[bool, float, int]:
         """Return (True if the atom would make a product, the expected tuples for a binding, its place): the least is joined
         next. A complete relation of at most one tuple makes no product: its values are parameters, by which other atoms are
         filtered or searched."""
@@ -151,7 +151,7 @@ class Greedy:
         weight = 1 if self._has_index(number, atom, bound) else INDEX_COST_RATIO
         return product, weight * self.expected(number, atom, bound), number
 
-    def _has_index(self, number: int, atom: Atom, bound) -> bool:
+    def _has_index(self, number: int, atom: Atom, bound: set[str]) -> bool:
         """True if the search of an atom needs no new index."""
         if self.made is None or self.parts.get(number) == "delta":
             return True
@@ -209,7 +209,10 @@ def _cost(body: PlannedBody) -> float:
     return sum(chosen.expected for chosen in body.atoms)
 
 
-def _plan_fold(rule: Rule, fold: FoldedBody, sizes, indexes: Indexes, multiway: str, made, streams) -> PlannedBody:
+def _plan_fold(
+    rule: Rule, fold: FoldedBody, sizes: Sizes, indexes: Indexes, multiway: str, made: dict[str, set[Order]] | None,
+    streams: Mapping[str, Derivation],
+) -> PlannedBody:  # fmt: skip
     """Compile a rule that aggregates its whole body (`fold`), without its guards."""
     greedy = Greedy(sizes, {}, made=made)
     compiler, after = Compiler(rule, greedy, indexes.order_for, {}), Compiler(rule, greedy.inner(), indexes.order_for, {})

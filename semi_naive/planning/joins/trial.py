@@ -16,6 +16,7 @@ from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Compare, Const, Var
 from semi_naive.ra.rules.batch import Batch, unit
 from semi_naive.ra.rules.steps import Filter, Generate, Join
+from semi_naive.ra.values.values import Values
 
 MAX_TRIAL_BINDINGS = 1 << 13  # bindings that are kept after a join, unless more tuples were drawn from its relation
 MIN_TRIAL_BINDINGS = 10  # bindings at the end of a trial from which its estimate is used
@@ -23,8 +24,8 @@ MIN_TRIAL_BINDINGS = 10  # bindings at the end of a trial from which its estimat
 
 @dataclass
 class Trial:
-    """The estimates of a trial. made: (expected bindings, True if it is fused) of each join; found: the bindings after all
-    steps, or an upper bound if few sampled bindings were left."""
+    """The estimates of a trial. made: (expected bindings, True if it is fused with a projection) of each join; found: the
+    bindings after all steps, or an upper bound if few sampled bindings were left."""
 
     made: list[tuple[float, bool]] = field(default_factory=list)
     found: float = 1.0
@@ -58,7 +59,7 @@ def tried(steps: list, sizes) -> Trial | None:
         elif isinstance(step, Generate):
             return None
         trial.found = weight * (batch.size if weight <= 1 else max(batch.size, MIN_TRIAL_BINDINGS))
-        if batch.size < MIN_TRIAL_BINDINGS and weight > 1:
+        if batch.size < MIN_TRIAL_BINDINGS and weight > 1:  # too few to estimate further joins
             break
     return trial
 
@@ -68,7 +69,7 @@ def _are_bound(terms, batch: Batch) -> bool:
     return all(isinstance(term, Const) or isinstance(term, Var) and term.name in batch.columns for term in terms)
 
 
-def _sample_join(step: Join, batch: Batch, columns: list[np.ndarray], values) -> tuple[Batch, int]:
+def _sample_join(step: Join, batch: Batch, columns: list[np.ndarray], values: Values) -> tuple[Batch, int]:
     """Join bindings with a sample of a relation, given by its columns. Return (the result, or a sample of it; the size of the
     whole result)."""
     key_columns = [columns[column] for column in step.order[: len(step.keys)]]

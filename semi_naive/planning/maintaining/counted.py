@@ -110,12 +110,12 @@ def counting(stratum: Stratum, group_size: GroupSize = unknown) -> tuple[Stratum
     return replace(stratum, rules=rules), found
 
 
-def _with_literal_replaced(rule: Rule, literal, literals: tuple) -> Rule:
+def _with_literal_replaced(rule: Rule, literal: ir.Literal, literals: tuple[ir.Literal, ...]) -> Rule:
     place = rule.body.index(literal)
     return replace(rule, body=(*rule.body[:place], *literals, *rule.body[place + 1 :]), plan=None)
 
 
-def _with_named_wildcards(literal, number: int):
+def _with_named_wildcards(literal: ir.Literal, number: int) -> ir.Literal:
     """Return an atom with names for its wildcards, as each of their values counts. number: of the literal, for the names."""
     if not isinstance(literal, Atom):
         return literal
@@ -123,13 +123,13 @@ def _with_named_wildcards(literal, number: int):
     return replace(literal, args=tuple(args))
 
 
-def _has_inner_wildcard(literal) -> bool:
+def _has_inner_wildcard(literal: ir.Literal) -> bool:
     """True if an atom or a negated one has wildcards inside of records."""
     atom = _atom_of(literal)
     return atom is not None and any(has_wild(term) and not isinstance(term, Wild) for term in atom.args)
 
 
-def _atom_of(literal) -> Atom | None:
+def _atom_of(literal: ir.Literal) -> Atom | None:
     """Return an atom, or the atom of a negation; None for another literal."""
     atom = literal.atom if isinstance(literal, Not) else literal
     return atom if isinstance(atom, Atom) else None

@@ -24,6 +24,7 @@ NEGATED, AGGREGATED = "!", "{}"
 class Flip:
     """A rule that starts from the changes of a relation that it negates or aggregates.
 
+    how: the relation is `NEGATED` or `AGGREGATED`; rule: the rule, which begins with an atom of the changed tuples.
     closed: the rule without that first atom.
     within: the atoms that bind the aggregate's groups, the changed one first, unless the changed atom binds them alone.
     negative: the aggregate negates the relation."""

@@ -11,7 +11,7 @@ larger one, so semi-naive evaluation meets each pair of members when the first o
 pair is used, that is one atom. The pairs are made, by one rule at the end, if they are wanted or a negation asks for them."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from semi_naive.planning import rewrite
@@ -20,7 +20,7 @@ from semi_naive.ra.ir import Aggregate, Atom, Kind, Literal, Not, Program, Relat
 CLASS = "@class"
 
 
-def keep_classes(program: Program, keep: set[str] | None, given) -> Program:
+def keep_classes(program: Program, keep: set[str] | None, given: Iterable[str]) -> Program:
     """Keep the equivalence relations that rules read as classes. keep: the relations to compute; None for all, in which case
     the program is not changed; given: relations that get facts, which stay relations of pairs.
 
@@ -51,7 +51,7 @@ def keep_classes(program: Program, keep: set[str] | None, given) -> Program:
     return replace(program, rules=rules, relations=relations)
 
 
-def _chosen(program: Program, keep: set[str] | None, given) -> set[str]:
+def _chosen(program: Program, keep: set[str] | None, given: Iterable[str]) -> set[str]:
     """Return the equivalence relations that rules derive and read as pairs, and that get no facts."""
     if keep is None or program.loops:
         return set()

@@ -121,8 +121,8 @@ class _Body:
     """An aggregated body while parts are taken out of it.
 
     keys: the variables that the rest of the rule reads; around: atoms of the rest that may restrict the keys; taken: all names
-    of variables in use; factors: for each aggregate, the terms whose product it sums, none for a count, or None for a minimum
-    or maximum; targets: for each aggregate, what it folds."""
+    of variables in use; literals: the body so far; factors: for each aggregate, the terms whose product it sums, none for a
+    count, or None for a minimum or maximum; targets: for each aggregate, the term that it folds, or None for a count."""
 
     partial: _PartialAggregates
     rule: Rule
@@ -203,7 +203,7 @@ class _Body:
             else:
                 result = self._column(columns, "count", None, Kind.NUMBER)
             self.factors[number] = [factor for factor in factors if factor not in inside] + [result]
-        if not columns:
+        if not columns:  # the aggregates are minima or maxima of other terms, so it only matters whether the part has a binding
             self._column(columns, "count", None, Kind.NUMBER)
         self._replace(literals, shared, tuple(columns.values()))
         return True
@@ -267,6 +267,7 @@ class _Body:
         if not (_compares(across[0], one, other) if across else len(part) > 1 and len(shared) > 1):
             return False
         result = Var(rewrite.fresh("count", self.taken), Kind.NUMBER)
+        # Two different values exist only if there is more than one.
         after = (Compare(">", result, Const(1, Kind.NUMBER), Kind.NUMBER),) if op in ("<", ">", "!=") else ()
         self._replace([*part, *other_part, *across], shared, (Aggregate(result, "count", None, ()),), part, after)
         self.factors = [[*factors, _pairs(op, result)] for factors in self.factors if factors is not None]
@@ -308,8 +309,9 @@ def _is_simple(literal: Literal) -> bool:
 
 def _is_safe(call: Call) -> bool:
     """True if a functor raises no error: a part may have bindings that the body has not."""
-    of_floats = call.op == "/" and call.kind == Kind.FLOAT
-    return call.op in SAFE and call.kind in WHOLE_OR_FLOAT or of_floats or call.op == "to_float" and call.args[0].kind in WHOLE
+    divides_floats = call.op == "/" and call.kind == Kind.FLOAT
+    converts = call.op == "to_float" and call.args[0].kind in WHOLE
+    return divides_floats or converts or call.op in SAFE and call.kind in WHOLE_OR_FLOAT
 
 
 def _compares(literal: Literal, one: Var, other: Var) -> bool:
@@ -339,8 +341,8 @@ def _product_of(factors: list[Term], kind: Kind) -> Term:
 
 
 def _pairs(op: str, count: Var) -> Term:
-    """Return the number of pairs of `count` values, less than 2^31, that a comparison lets through; of all pairs without an
-    operator."""
+    """Return the number of pairs of n values, less than 2^31, that a comparison lets through: n² without an operator, n (n - 1)
+    for !=, n (n - 1) / 2 for < and >, n (n + 1) / 2 for <= and >=. count: the variable n."""
     if not op:
         return Call("*", (count, count), Kind.NUMBER)
     other = Call("+" if op in ("<=", ">=") else "-", (count, Const(1, Kind.NUMBER)), Kind.NUMBER)

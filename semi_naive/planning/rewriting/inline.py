@@ -21,6 +21,7 @@ from semi_naive.planning.rewriting.simplify import settled
 from semi_naive.planning.strata import recursion_groups
 from semi_naive.ra import ir
 
+Definitions = dict[str, list[ir.Rule]]  # the rules of each relation to be inlined
 MAX_COPIES = 1000  # copies of one rule; the alternatives of several negated relations multiply
 MAX_LITERALS = 1000  # literals of one body: in a chain of relations that each read the previous one twice, it doubles at each
 
@@ -46,7 +47,7 @@ def inline(program: ir.Program) -> ir.Program:
     return program
 
 
-def _without(program: ir.Program, names: set[str]) -> tuple[ir.Program, dict[str, list[ir.Rule]]]:
+def _without(program: ir.Program, names: set[str]) -> tuple[ir.Program, Definitions]:
     """Inline some relations: return (the program without them, the rules that they had)."""
     definitions = {name: rules for name, rules in rewrite.rules_by_head(program).items() if name in names}
     rules = [rule for rule in program.rules if rule.head.relation not in names]
@@ -83,7 +84,7 @@ def _next_to_inline(program: ir.Program) -> set[str]:
 
 
 def _not_replaceable(program: ir.Program, names: set[str]) -> set[str]:
-    """Return those of some relations that a rule reads at a place where no body can replace them."""
+    """Return the relations among `names` that a rule reads at a place where no body can replace them."""
     definitions = {name: rules for name, rules in rewrite.rules_by_head(program).items() if name in names}
     kept = set()
     for rule in program.rules:
@@ -97,7 +98,7 @@ def _not_replaceable(program: ir.Program, names: set[str]) -> set[str]:
     return kept
 
 
-def _not_replaceable_in_aggregate(aggregate: ir.Aggregate, definitions: dict) -> set[str]:
+def _not_replaceable_in_aggregate(aggregate: ir.Aggregate, definitions: Definitions) -> set[str]:
     """Return the relations that no body can replace in an aggregate. It must be one body without additional variables, as the
     aggregate would count their bindings."""
     kept = set()
@@ -117,7 +118,7 @@ def _has_one_binding(rules: list[ir.Rule]) -> bool:
     return len(rules) == 1 and not rewrite.variables_of(rules[0].body).keys() - rewrite.variables_of(rules[0].head).keys()
 
 
-def _exceeds_limits(rule: ir.Rule, definitions: dict) -> bool:
+def _exceeds_limits(rule: ir.Rule, definitions: Definitions) -> bool:
     """True if a rule becomes too many rules, or one with too many literals."""
     found = [_alternatives(literal, definitions, set()) for literal in rule.body if isinstance(literal, (ir.Atom, ir.Not))]
     copies = prod(len(bodies) for bodies in found if bodies)
@@ -125,7 +126,7 @@ def _exceeds_limits(rule: ir.Rule, definitions: dict) -> bool:
     return copies > MAX_COPIES or literals > max(MAX_LITERALS, len(rule.body))
 
 
-def expanded(rule: ir.Rule, definitions: dict[str, list[ir.Rule]], settle: bool = True) -> list[ir.Rule]:
+def expanded(rule: ir.Rule, definitions: Definitions, settle: bool = True) -> list[ir.Rule]:
     """Return a copy of the rule for each way to replace the atoms of `definitions` in its body. settle: simplify each copy by
     its equations, and drop a copy that cannot hold."""
     if not rewrite.relations_in(rule.body) & definitions.keys():
@@ -137,7 +138,7 @@ def expanded(rule: ir.Rule, definitions: dict[str, list[ir.Rule]], settle: bool 
     return [replace(copy, plan=None) for copy in kept]
 
 
-def _bodies(body: tuple, definitions: dict, taken: set[str]) -> Iterator[tuple]:
+def _bodies(body: tuple, definitions: Definitions, taken: set[str]) -> Iterator[tuple]:
     """Yield every combination of the bodies that replace the literals, each literal once. Every negated relation of
     `definitions` must have alternatives."""
     choices = [cast(list[tuple], _alternatives(literal, definitions, taken)) for literal in body]
@@ -152,7 +153,7 @@ def without_repetitions(body: tuple) -> tuple:
     return tuple(each for n, each in enumerate(body) if each not in body[:n] or ir.Wild() in rewrite.walk(each))
 
 
-def _alternatives(literal: ir.Literal, definitions: dict, taken: set[str]) -> list[tuple] | None:
+def _alternatives(literal: ir.Literal, definitions: Definitions, taken: set[str]) -> list[tuple] | None:
     """Return the bodies that replace a literal, which holds if one of them does; None if there are no such bodies."""
     if isinstance(literal, ir.Aggregate):
         return [(replace(literal, body=body),) for body in _bodies(literal.body, definitions, taken)]

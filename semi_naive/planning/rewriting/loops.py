@@ -55,7 +55,7 @@ def repeated(strata: list[Stratum], loop: ir.Loop) -> list[int]:
     """Return the numbers of the strata that a round evaluates: those on which the next round depends, and that depend on
     relations carried from one round to the next."""
     results = loop.made | loop.collected
-    wanted, numbers = set(results), []
+    wanted, numbers = set(results), []  # numbers: of strata on which the results depend, the last first
     for number in reversed(range(len(strata))):
         if wanted & set(strata[number].relations):
             wanted |= strata[number].reads

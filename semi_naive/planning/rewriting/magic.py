@@ -113,6 +113,7 @@ class _Demands:
                 self.rules.append(self._adorned(_guarded(rule, adornment), f"{name}@{adornment}"))
 
     def program(self) -> ir.Program:
+        """Return the new program: the chosen relations are replaced by adorned ones."""
         relations = {name: relation for name, relation in self.before.relations.items() if name not in self.chosen}
         return replace(self.before, relations=relations | self.relations, rules=without_repetition(self.rules))
 

@@ -43,7 +43,12 @@ class Compiled:
 
 
 def apply_passes(
-    program: ir.Program, keep: set[str] | None, given, limited: bool = False, once: bool = False, whole: Iterable[str] = ()
+    program: ir.Program,
+    keep: set[str] | None,
+    given: Iterable[str],
+    limited: bool = False,
+    once: bool = False,
+    whole: Iterable[str] = (),
 ) -> Compiled:
     """Apply all passes to a program. keep: the relations to compute; None for all. given: the relations that get facts.
     limited: skip the passes that change the number of iterations of a recursive stratum. once: no session will maintain the
@@ -59,7 +64,7 @@ def apply_passes(
     return Compiled(forms[0], strata(forms[0]), forms[1] if forms[1:] else None, pushed)
 
 
-def _compiled(program: ir.Program, keep: set[str] | None, given, limited: bool, once: bool) -> Compiled:
+def _compiled(program: ir.Program, keep: set[str] | None, given: Iterable[str], limited: bool, once: bool) -> Compiled:
     """Apply the passes that change rules."""
     loops, keep, given = needed(program, None if keep is None else set(keep), given)
     whole = given.union(*(loop.read | loop.collected for loop in loops))

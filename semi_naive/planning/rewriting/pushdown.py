@@ -15,6 +15,7 @@ from semi_naive.planning.strata import is_fact
 from semi_naive.ra import ir
 from semi_naive.ra.pushdown import Condition, Pushdown
 
+Bounds = dict[str, list[tuple[str, ir.Const]]]  # (operator, constant) of the comparisons of each variable
 MAX_ALTERNATIVES = 16  # alternatives of a filter; with more of them all rows are read
 COMPARED = {  # the operators that a range of values answers: NaN is in no range, and the order of symbols is that of their ids
     ir.Kind.NUMBER: {"=", "!=", "<", "<=", ">", ">="},
@@ -90,10 +91,10 @@ class _Reading:
         return Pushdown(relation, tuple(sorted(self.columns or {0})), tuple(sorted(self.filters or (), key=str)))
 
 
-def _read_body(body, readings: dict[str, _Reading], uses: Counter, counted: bool, bounds: dict) -> None:
+def _read_body(body: Iterable[ir.Literal], readings: dict[str, _Reading], uses: Counter, counted: bool, bounds: Bounds) -> None:
     """Add the parts of relations that the atoms of a body read to `readings`. uses: the number of occurrences of each variable
-    in the rule; counted: each tuple makes a binding that counts, so all columns are read; bounds: (operator, constant) of the
-    comparisons outside the body, by variable."""
+    in the rule; counted: each tuple makes a binding that counts, so all columns are read; bounds: of the comparisons
+    outside the body."""
     bounds = {name: list(conditions) for name, conditions in bounds.items()}
     for literal in body:
         if isinstance(literal, ir.Compare):
@@ -114,8 +115,8 @@ def _is_read(arg: ir.Term, uses: Counter) -> bool:
     return not (isinstance(arg, ir.Wild) or isinstance(arg, ir.Var) and uses[arg.name] == 1)
 
 
-def _conditions(column: int, arg: ir.Term, bounds: dict) -> list[Condition]:
-    """Return the conditions that the argument in a column implies. bounds: see `_read_body`."""
+def _conditions(column: int, arg: ir.Term, bounds: Bounds) -> list[Condition]:
+    """Return the conditions that the argument in a column implies. bounds: of variables."""
     if isinstance(arg, ir.Const):
         return [Condition(column, "=", arg)] if "=" in COMPARED.get(arg.kind, ()) else []
     return [Condition(column, op, const) for op, const in bounds.get(arg.name, ())] if isinstance(arg, ir.Var) else []

@@ -3,10 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TypeVar
 
 from semi_naive.planning import rewrite
 from semi_naive.ra import ir
 
+Reader = TypeVar("Reader", bound=ir.Atom | ir.Term | None)  # the head that reads a body, or the target of an aggregate
 EMPTY_IS_ZERO = ("count", "sum")
 
 
@@ -32,7 +34,7 @@ def simplify(program: ir.Program, keep: set[str] | None = None, given: Iterable[
 def settled(rule: ir.Rule) -> ir.Rule | None:
     """Fold constants, merge equal variables and drop true literals of a rule, until it does not change. Return None if the body
     is false."""
-    if not rule.body and all(isinstance(arg, ir.Const) for arg in rule.head.args):
+    if not rule.body and all(isinstance(arg, ir.Const) for arg in rule.head.args):  # most facts
         return rule
     while True:
         body = _without_true(fold(literal) for literal in rule.body)
@@ -167,19 +169,20 @@ def substitute_aliases(rule: ir.Rule) -> ir.Rule:
     return rule if (head, body) == (rule.head, rule.body) else replace(rule, head=head, body=body)
 
 
-def _without_aliases(reader, body: tuple, fixed: set[str]):
-    """Return (reader, body) after the substitutions. reader: the head or target that reads the body, or None; fixed: variables
-    that must not be replaced, as they belong to a surrounding body."""
+def _without_aliases(reader: Reader, body: tuple, fixed: set[str]) -> tuple[Reader, tuple]:
+    """Return (reader, body) after the substitutions. fixed: variables that must not be replaced, as they belong
+    to a surrounding body."""
     while (found := _first_alias(body, fixed)) is not None:
         index, terms = found
-        reader = None if reader is None else rewrite.substitute(reader, terms)
+        if reader is not None:
+            reader = rewrite.substitute(reader, terms)
         body = tuple(rewrite.substitute(literal, terms) for i, literal in enumerate(body) if i != index)
     return reader, body
 
 
-def _without_aliases_in_aggregates(reader, body: tuple, outside: set[str]) -> tuple:
-    """Return a body after the substitutions in its aggregates. reader: see `_without_aliases`; outside: variables of
-    surrounding bodies, which the aggregates may share."""
+def _without_aliases_in_aggregates(reader: Reader, body: tuple, outside: set[str]) -> tuple:
+    """Return a body after the substitutions in its aggregates. outside: variables of surrounding bodies, which the
+    aggregates may share."""
     changed = list(body)
     for index, literal in enumerate(body):
         if isinstance(literal, ir.Aggregate):
@@ -197,7 +200,8 @@ def _first_alias(body: tuple, fixed: set[str]) -> tuple[int, dict[str, ir.Term]]
     for index, literal in enumerate(body):
         if isinstance(literal, ir.Compare) and literal.op == "=":
             sides = (literal.left, literal.right)
-            for var, term in (sides[::-1], sides) if _is_generated(literal.right) else (sides, sides[::-1]):
+            ways = (sides[::-1], sides) if _is_generated(literal.right) else (sides, sides[::-1])
+            for var, term in ways:
                 if isinstance(var, ir.Var) and var.name not in fixed and _is_alias(var, term, literal.kind):
                     return index, {var.name: term}
     return None
@@ -208,7 +212,7 @@ def _is_alias(var: ir.Var, term: ir.Term, kind: ir.Kind) -> bool:
     return isinstance(term, ir.Var | ir.Const) and var != term and var.kind == term.kind == kind
 
 
-def _is_generated(term) -> bool:
+def _is_generated(term: ir.Term) -> bool:
     """True for generated variables; they are substituted before the user's."""
     return isinstance(term, ir.Var) and not term.name.isidentifier()
 
@@ -240,11 +244,11 @@ def _folded(node):
     return node
 
 
-def _are_numbers(terms) -> bool:
+def _are_numbers(terms: Iterable[ir.Term]) -> bool:
     return all(isinstance(term, ir.Const) and term.kind in NUMERIC for term in terms)
 
 
-def _folded_call(call: ir.Call):
+def _folded_call(call: ir.Call) -> ir.Term:
     """Return a call of numeric constants as its value. Strings and records get their ids only in a run, and a user-defined
     functor may have side effects."""
     if call.op.startswith("@") or call.kind not in NUMERIC or not _are_numbers(call.args):
@@ -258,7 +262,7 @@ def _folded_call(call: ir.Call):
         return call
 
 
-def _folded_comparison(literal: ir.Compare):
+def _folded_comparison(literal: ir.Compare) -> ir.Literal:
     """Return a comparison as a truth value if its result is known."""
     left, right = literal.left, literal.right
     if isinstance(left, ir.Var) and left == right:
@@ -274,7 +278,7 @@ def _folded_comparison(literal: ir.Compare):
     return literal
 
 
-def _differ(left, right) -> bool:
+def _differ(left: ir.Term, right: ir.Term) -> bool:
     """True if two record terms cannot be equal: a constructed record is not nil, and records of different branches differ."""
     if isinstance(left, ir.Pack) and isinstance(right, ir.Pack):
         return bool(left.branch and right.branch) and left.branch != right.branch

@@ -71,8 +71,9 @@ def _static_joins(rule: Rule, cycle: frozenset[str]) -> list[tuple[tuple[Literal
         kept = tuple(var for name, var in inside.items() if name in needed)
         is_narrow = 0 < len(kept) < len(inside) and len(kept) <= max(len(atom.args) for atom in atoms)
         names = {var.name for var in kept}
+        # To search the atoms for each binding is faster than to make a relation that only filters a recursive atom.
         only_filters = len(kept) > 1 and any(variables_of(atom).keys() >= names for atom in recursive)
-        if len(atoms) > 1 and is_narrow and not only_filters:  # a search for each binding is faster than a relation of filters
+        if len(atoms) > 1 and is_narrow and not only_filters:
             found.append((literals, kept))
     return found
 

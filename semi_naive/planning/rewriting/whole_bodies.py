@@ -65,9 +65,9 @@ def fold_of(rule: Rule) -> FoldedBody | None:
         return None
     after = tuple(literal for literal in rule.body if literal not in found and variables_of(literal).keys() & results)
     plain = [literal for literal in rule.body if literal not in found and literal not in after]
-    size = len(plain) - len(found[0].body)
-    guards, body = tuple(plain[:size]), tuple(plain[size:])
-    if size < 0 or guards and not is_partial(rule.head.relation):
+    number_of_guards = len(plain) - len(found[0].body)  # the body comes after them: see `FoldedBody.literals`
+    guards, body = tuple(plain[:number_of_guards]), tuple(plain[number_of_guards:])
+    if number_of_guards < 0 or guards and not is_partial(rule.head.relation):
         return None
     keys: set[str] = set()
     aggregates = []
