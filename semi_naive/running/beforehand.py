@@ -33,9 +33,8 @@ def make_static_joins(run: RunState, number: int, stratum: Stratum) -> Stratum:
         if place not in recorded:
             entry: dict = {"number": place, "relations": list(join.relations), "plan": "local", "recursive": False}
             entry |= {"reason": BEFOREHAND if made else LEFT_OUT, "tuples": run.database.count(join.relations[0])}
-            run.plans.append(
-                entry | {"seconds": 0.0, "account": dict.fromkeys(PARTS, 0.0)}
-            )  # the stratum that reads it is charged
+            # No seconds: the stratum that reads the join is charged.
+            run.plans.append(entry | {"seconds": 0.0, "account": dict.fromkeys(PARTS, 0.0)})
     return stratum
 
 
@@ -51,6 +50,7 @@ def is_expected_small(run: RunState, join: Stratum) -> bool:
 
 
 def _bound(run: RunState, join: Stratum) -> int:
+    """Return the tuples that a static join may have."""
     return bound_of(sum(map(run.database.count, join.reads)))
 
 

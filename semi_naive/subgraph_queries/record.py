@@ -53,7 +53,7 @@ class Record:
         self.facts["bound"] = copies * max(self.batch, 2 * self.partitions) * (len(version.segments) + 1)
 
     def add_job(self, results, left: Waiting) -> None:
-        """Add the reports of a add_job. left: the evaluations that are not finish after it, by stage and partition."""
+        """Add the reports of a job. left: the evaluations that it has not finished, by stage and partition."""
         self.jobs += 1
         made: dict[int, int] = {}
         rounds = set()

@@ -39,7 +39,7 @@ def follow(shape: ReachabilityShape, local: Local, database, cluster: Cluster, c
     if not shape.closure:
         local.evaluate_base_for_groups()
         base = database.columns(shape.relation)
-        steps = steps and 1 + steps - local.iteration
+        steps = steps and 1 + steps - local.iteration  # the base counts as a step of `Reaching`
     edges = np.ascontiguousarray(database.columns(shape.edges))
     reaching = Reaching(
         shape.relation, shape.column, edges, base, steps, cluster, config, reason, local.report_progress, local.watch
@@ -109,7 +109,8 @@ class Reaching:
 
     def _reachability(self, graph: Dense, base, lazy: bool) -> Reachability:
         """Return the groups and the graph, as arrays that every host has. lazy: tuples are not stored, so all groups are in
-        one partition; else each group is in the partition of its bucket."""
+        one partition; else each group is in the partition of its bucket. Sets `values`, the value of each group, and, for the
+        task that stores tuples, their `packing`."""
         indptr, targets = (self._share(name, a) for name, a in zip(("indptr", "targets"), adjacency(graph), strict=True))
         nodes = self._share("nodes", graph.values)
         if base is None:
@@ -127,7 +128,8 @@ class Reaching:
         begins = [0, groups.size]
         if not lazy:
             self.packing = roomy(bounds_of([self.values[groups]]) + bounds_of([graph.values]))
-            columns = [self.values[groups], np.full(groups.size, graph.values[0] if graph.domain else 0)]
+            any_node = graph.values[0] if graph.domain else 0  # only the value of the group chooses the bucket
+            columns = [self.values[groups], np.full(groups.size, any_node)]
             rows = Block(self.packing, pack_columns(columns, self.packing, groups.size))
             homes = self.map.tables()[1][parcels.slots_of_block(rows, 1, self.map)]
             groups = groups[np.argsort(homes, kind="stable")]

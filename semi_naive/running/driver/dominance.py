@@ -124,10 +124,10 @@ class Undominated(Reduction):
 
     def _dominated(self, rule: SubsumptiveRule, worse: Table, better: Table, delta: int, number: int) -> Block:
         """Find the tuples of one table that tuples of another dominate by a rule. delta: the place in the body of the atom
-        whose tuples are all new; number: of this version of the rule."""
+        whose tuples are all new; number: of this version of the rule, under which its plan is kept."""
         if rule.joined:
             return self._heads_of_version(rule, worse, better, delta, number)
-        if delta not in rule.conditions:
+        if delta not in rule.conditions:  # the pieces compared are tables in which all is new: one plan for all versions
             delta, number = rule.worse, 3
         return self._dominated_in_pieces(rule, worse, better, delta, number)
 

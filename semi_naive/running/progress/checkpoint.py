@@ -10,12 +10,13 @@ import hashlib
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import semi_naive
 from semi_naive.ra.blocks import durable
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.stored import store
-from semi_naive.ra.ir import Kind
+from semi_naive.ra.ir import Kind, Relation
 from semi_naive.ra.partitions.fingerprint import Fingerprint, FingerprintPieces
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.reduce.of_relation import best_of, rounded
@@ -23,6 +24,9 @@ from semi_naive.ra.values.dictionary import Rows, Strings
 from semi_naive.running.progress.manifest import DurableFiles
 from semi_naive.running.progress.state import RunState
 from semi_naive.running.relations.dealing import deal_tuples
+
+if TYPE_CHECKING:
+    from semi_naive.running.balanced.partitioned import Partitioned
 
 CHECKPOINT_SECONDS = 10.0  # time since the last checkpoint after which the end of a stratum makes one
 VERSION = f"{semi_naive.__version__}, format 5"  # of the engine, and of its checkpoints
@@ -38,6 +42,7 @@ class Checkpoints:
     copies: dict[str, dict] = field(default_factory=dict)  # records of the copied runs, by path
     saved: dict[tuple, dict] = field(default_factory=dict)  # records of saved relations, by (name, True if its stratum is done)
     pieces: dict[str, list] = field(default_factory=dict)  # records of the files of growing data: lexicons, the trace
+    size: int = 0  # bytes written by the current `save`
 
     def __post_init__(self):
         """Open the directory, and compute the fingerprint of the program and its facts."""
@@ -56,15 +61,15 @@ class Checkpoints:
         parts = config.max_iterations, limits, relations, program.types, list(map(str, program.rules))
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
-    def _facts(self, relation) -> int:
-        """Return the fingerprint of a relation's facts."""
+    def _facts(self, relation: Relation) -> int:
+        """Return the fingerprint of a relation's facts. Those of parts add up to that of all, in 64 bits."""
         types, spread = self.run.program.types, self.database.partitioned(relation.name)
         if any(type_.kind == Kind.RECORD and type_.name not in types for _, type_ in relation.attributes):
             return 0  # a relation made by a planner pass: its facts are in the rules
         if spread is None:
             return Fingerprint(relation, types, self.run.values)(self.database.columns(relation.name))
-        number = Fingerprint(relation, types, self.cluster.share_values(self.run.values, more=True))
-        return sum(self.cluster.jobs.job(FingerprintPieces(number, spread))) % (1 << 64)
+        fingerprint = Fingerprint(relation, types, self.cluster.share_values(self.run.values, more=True))
+        return sum(self.cluster.jobs.job(FingerprintPieces(fingerprint, spread))) % (1 << 64)
 
     def due(self, iteration: int) -> bool:
         """True if enough iterations have passed since the last checkpoint."""
@@ -76,14 +81,16 @@ class Checkpoints:
 
     # -- saving
 
-    def save(self, done: set[int], stratum=None, between: tuple[dict, set[str], set[str]] | None = None) -> int:
+    def save(
+        self, done: set[int], stratum: "Partitioned | None" = None, between: tuple[dict, set[str], set[str]] | None = None
+    ) -> int:
         """Save a checkpoint, and return the number of bytes written. done: the strata that have been evaluated; stratum: the
         `Partitioned` that is being evaluated, if any; between: for a loop between two steps, (its position, the relations
         that it keeps, those that it derives in each step)."""
         self.size, strata = 0, self.run.strata
         running = stratum.relations if stratum else {}
         position, kept, remade = between or ({}, set(), set())
-        saved_apart = running.keys() | kept | remade
+        saved_apart = running.keys() | kept | remade  # or not at all: the next step derives `remade` again
         is_done = {
             name: number in done for number, each in enumerate(strata) for name in each.relations if name not in saved_apart
         }
@@ -161,7 +168,7 @@ class Checkpoints:
             lexicons[name] = {"dense": lexicon.dense, "pieces": pieces}
         return {"lexicons": lexicons, "counter": self.run.values.counter}
 
-    def _running(self, stratum) -> dict:
+    def _running(self, stratum: "Partitioned") -> dict:
         """Return the record of the stratum that is being evaluated on the partitions. The iterations of its trace that are new
         are written to a file, as there may be many."""
         number, trace = stratum.local.number, stratum.trace.record

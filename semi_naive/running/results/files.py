@@ -1,6 +1,7 @@
 """Write a relation of a result to one file: this process writes its columns, or appends pieces that tasks write (`pieces`)."""
 
 import os
+from typing import TYPE_CHECKING, Any
 
 from semi_naive.io.formats.layouts import Format
 from semi_naive.io.results.writing import write_file
@@ -8,10 +9,13 @@ from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.ra.spark.failures import translate_failures
 from semi_naive.tuples import Tuples
 
+if TYPE_CHECKING:
+    from semi_naive.running.results.answers import Answer
+
 MIN_TASK_WRITTEN_TUPLES = 1_000_000  # tuples on the partitions from which tasks write them: collecting fewer is faster
 
 
-def write_answer(answer, path) -> None:
+def write_answer(answer: "Answer", path) -> None:
     """Write the tuples of an `Answer` to a file, whole or not at all: in order, as `write_relation` does, except that tuples on
     the partitions are written to .parquet in no order. In .csv strings are quoted, by RFC 4180.
     """
@@ -30,7 +34,7 @@ def write_answer(answer, path) -> None:
     write_relation(answer, os.path.abspath(path), form)
 
 
-def written_by_spark(answer, path) -> bool:
+def written_by_spark(answer: "Answer", path) -> bool:
     """Let Spark write a directory of parquet files, if other hosts have the tuples or the path is a URI. Return True then."""
     from semi_naive.io.results.outputs import output_format, write_frame
 
@@ -43,14 +47,14 @@ def written_by_spark(answer, path) -> bool:
     return True
 
 
-def write_relation(answer, path: str, form: Format) -> None:
+def write_relation(answer: "Answer", path: str, form: Format) -> None:
     """Write the tuples of an `Answer` to one file, in order.
 
     Tuples in this process's memory or in runs of this host are merged and written a piece at a time. Many tuples on other
     hosts, or in another order, are sorted and written by tasks as text or parquet, in pieces of some megabytes that this
     process appends. All others, and those for JSON and SQLite, are collected to this process.
     """
-    spread = answer.stored
+    spread: Any = answer.stored  # with `partitioned`, an `OnPartitions`
     many = spread is not None and spread.partitioned and spread.count > MIN_TASK_WRITTEN_TUPLES
     with failures_translated(answer, path):
         if many and form.io in ("file", "parquet") and not spread.in_row_order(answer.relation.kinds):
@@ -60,6 +64,6 @@ def write_relation(answer, path: str, form: Format) -> None:
         write_file(path, answer.rows(), answer.relation, BUILT_IN | answer.types, answer.values, form)
 
 
-def failures_translated(answer, path: str):
+def failures_translated(answer: "Answer", path: str):
     """Turn failures in the block into errors of the package: of a full disk, of Spark, of memory."""
     return translate_failures(lambda: answer.spark_used, os.path.dirname(os.path.abspath(path)))
