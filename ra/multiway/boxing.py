@@ -25,7 +25,7 @@ result: tuples
 import contextlib
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
@@ -52,6 +52,8 @@ log = logging.getLogger("semi_naive")
 MANY_BOXES = 10_000  # boxes from which a warning says that the budget is small
 SCANNED_PER_BYTE = 0.5  # values that are scanned in the time of copying a byte: 0.3 ns against 0.6
 TASKS_PER_CORE = 4  # with more tasks than cores, a slow one leaves the other cores idle for a shorter time
+
+Sink = Callable[[np.ndarray], object]  # takes rows (n, variables) of values
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,9 @@ class Shelf:
     def open(self) -> dict[TrieKey, PagedTrie]:
         return {key: file.open(self.reads) for key, file in self.files.items()}
 
-    def run(self, budget: int, *, count: bool, threads: int | None = None, sc=None, sink=None, most: int = NO_LIMIT) -> Boxed:
+    def run(
+        self, budget: int, *, count: bool, threads: int | None = None, sc=None, sink: Sink | None = None, most: int = NO_LIMIT
+    ) -> Boxed:
         """Choose boxes, and evaluate them; see `run_boxed`. sink: takes rows, (n, variables) int64, as they are found. most:
         the numbers in the rows that a thread has before the sink takes them, as far as boxes can be divided."""
         keep, begun = 0 if count else len(self.order), time.perf_counter()
@@ -174,14 +178,16 @@ class Shelf:
         ranks = [(self.domain.rank(value), self.domain.rank(value, after=True)) for value in shape.literals]
         return Boxes(self.query, self.order, self.open(), self.domain.size, ids, ranks, budget, most)
 
-    def run_here(self, boxes, keep: int, threads: int | None = None, sink=None, most: int = NO_LIMIT) -> Iterator[FinishedBox]:
+    def run_here(
+        self, boxes: Iterable[Box], keep: int, threads: int | None = None, sink: Sink | None = None, most: int = NO_LIMIT
+    ) -> Iterator[FinishedBox]:
         """Evaluate boxes in this process, in order, with the slices of one box in memory at a time. keep: see `Generator`;
         sink, most: see `run`."""
-        tries, slices = self.open(), {}
+        tries, slices, divisible = self.open(), {}, most < NO_LIMIT
         for box in boxes:
             start, previous = time.perf_counter(), set(slices)
             slices = load_slices(box, slices, tries)
-            compiled = nest(self.query, self.order, keep, box.levels, tuple(range(len(box.slices))), most < NO_LIMIT)
+            compiled = nest(self.query, self.order, keep, box.levels, tuple(range(len(box.slices))), divisible)
             rooms = compiled.rooms([tries[key] for key in compiled.shape.tries])
             loops = compiled.over(self.domain, [slices[piece] for piece in box.slices], rooms)
             count, kept_rows = 0, [np.empty((0, keep), np.int64)]
@@ -220,12 +226,12 @@ class Shelf:
             return self
         return replace(self, domain=Domain(0, self.domain.size, NOTHING))
 
-    def result(self, budget: int, keep: int, parts: list[FinishedBox], seconds: float, sink=None) -> Boxed:
-        """Merge the boxes' results: decode the rows, add up the counts, record the trace."""
+    def result(self, budget: int, keep: int, parts: list[FinishedBox], seconds: float, sink: Sink | None = None) -> Boxed:
+        """Merge the boxes' results: decode the rows or give them to the sink, add up the counts, record the trace."""
         total, rows = sum(done.count for done in parts), None
         if keep:
             rows = self._decoded(np.concatenate([np.empty((0, keep), np.int64), *(done.rows for done in parts)]))
-        elif not self.order:
+        elif not self.order:  # no variables: one row without columns, if there is an answer
             rows = np.empty((min(total, 1), 0), np.int64)
         if sink and rows is not None and rows.size:  # rows that tasks have returned
             sink(rows)

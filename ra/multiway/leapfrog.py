@@ -84,10 +84,10 @@ class Leapfrog:
         loops = self.loops(len(names))
         return self.combined(names, loops.nest.width, list(loops.pieces(threads)))
 
-    def combined(self, names: Sequence[str], width: int, parts: list) -> tuple[np.ndarray, np.ndarray]:
+    def combined(self, names: Sequence[str], width: int, parts: list[tuple[int, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
         """Return the result of `grouped` from those of `Loops.pieces`, with rows of `width` numbers."""
         keep, answers = len(names), sum(found for found, _ in parts)
-        if not keep:
+        if not keep:  # one row without columns, if there is an answer
             return np.empty((min(answers, 1), 0), np.int64), np.array([answers] if answers else [], np.int64)
         rows = np.concatenate([np.empty((0, width), np.int64), *(rows for _, rows in parts)])
         counts = rows[:, -1].copy() if width > keep else np.ones(len(rows), np.int64)
@@ -129,8 +129,10 @@ def nest(
     """Return the compiled loops of a query. levels: see `Shape`; roots: slots in order of preference, if a variable may loop
     over several; divisible: the values of the second variable can be divided, too."""
     shape = Shape(query, order, levels)
-    sliced = [member.path[level - 1] for member, level in zip(shape.members, levels or (), strict=False)]
-    bounded = frozenset(depth for depth in sliced if depth >= 0) | set(range(1, len(order))[:divisible])
+    sliced = [member.path[level - 1] for member, level in zip(shape.members, levels, strict=True)] if levels else []
+    bounded = frozenset(depth for depth in sliced if depth >= 0)  # by a variable, not by a constant
+    if divisible and len(order) > 1:
+        bounded |= {1}
     generator = Generator(shape, keep, bounded, lambda slots: min(slots, key=roots.index))
     kernel = compile_kernel(generator.kernel())
     depths = sorted(bounded | {0}) if order else []
@@ -225,17 +227,17 @@ class Loops:
         ranges = self._balanced_ranges(box, max(parts or threads, count), count > 1)[number::count][first:]
         boxes = [box.copy() for _ in ranges]
         for each, ends in zip(boxes, ranges, strict=True):
-            each[:1] = ends
+            each[:1] = ends  # the row of the first variable, if there is one
         if threads == 1 or len(boxes) < 2:
             return (result for box in boxes for result in self.results_of(box, self.run(box, most), most))
         return self._threaded(boxes, threads, most)
 
-    def _threaded(self, boxes, threads: int, most: int) -> Iterator[tuple[int, np.ndarray]]:
+    def _threaded(self, boxes: list[np.ndarray], threads: int, most: int) -> Iterator[tuple[int, np.ndarray]]:
         """Run the boxes on a pool of threads and yield their results in order, at most `threads * AHEAD` ahead."""
         pool = _pool(threads)
         ahead = deque((box, pool.submit(self.run, box, most)) for box in boxes[: threads * AHEAD])
         try:
-            for following in (*boxes[threads * AHEAD :], *[None] * len(ahead)):
+            for following in (*boxes[threads * AHEAD :], *[None] * len(ahead)):  # None: all boxes have been started
                 box, future = ahead.popleft()
                 found = future.result()
                 if following is not None:

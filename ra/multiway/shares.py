@@ -52,7 +52,8 @@ class Share:
     tasks: int
 
     def __call__(self, partition, records):
-        """Evaluate this partition's share of the values of the first variable. Returns row arrays, or [(count, None)]."""
+        """Evaluate this partition's share of the values of the first variable. Return (count, rows) of each range; if answers
+        are only counted, one (count, None)."""
         loops = bind_loops(self.query, self.order, self.keep, self.domain, [file.open() for file in self.files])
         parts = loops.pieces(1, share=(partition, self.tasks))
         return parts if self.keep else [(sum(found for found, _ in parts), None)]

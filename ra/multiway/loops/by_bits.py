@@ -2,9 +2,12 @@
 `tries.local`).
 """
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from semi_naive.ra.multiway.tries.local import SetVariables
+
+if TYPE_CHECKING:
+    from semi_naive.ra.multiway.loops.codegen import Generator
 
 
 class BitLoops:
@@ -12,8 +15,7 @@ class BitLoops:
     the matrix stands for the i-th value of the set.
     """
 
-    def __init__(self, loops: Any):
-        """loops: the `codegen.Generator`, which makes this object."""
+    def __init__(self, loops: "Generator"):
         self.loops = loops
         self.variables: SetVariables | None = None  # the variables whose loops are being written
 
