@@ -25,17 +25,17 @@ result: tuples
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
 import numpy as np
 
 from semi_naive.balance.trace import VERSION
-from semi_naive.ra.multiway.leapfrog import NO_LIMIT, Leapfrog, checked_order, nest
+from semi_naive.ra.multiway.leapfrog import NO_LIMIT, TASKS_PER_CORE, Leapfrog, checked_order, domain_for_tasks, nest
 from semi_naive.ra.multiway.query import ConjunctiveQuery
 from semi_naive.ra.multiway.tries.boxes import RATIOS, Box, Boxes, Slice, boxing_cost, dimensions_of
-from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
+from semi_naive.ra.multiway.tries.domain import Domain
 from semi_naive.ra.multiway.tries.paged import PagedTrie, Reads, StoredTrie
 from semi_naive.ra.multiway.tries.shape import Shape, TrieKey
 from semi_naive.ra.multiway.tries.slices import ID, POSITION, copy_slice, siblings
@@ -51,9 +51,6 @@ log = logging.getLogger("semi_naive")
 
 MANY_BOXES = 10_000  # boxes from which a warning says that the budget is small
 SCANNED_PER_BYTE = 0.5  # values that are scanned in the time of copying a byte: 0.3 ns against 0.6
-TASKS_PER_CORE = 4  # with more tasks than cores, a slow one leaves the other cores idle for a shorter time
-
-Sink = Callable[[np.ndarray], object]  # takes rows (n, variables) of values
 
 
 @dataclass(frozen=True)
@@ -149,11 +146,10 @@ class Shelf:
     def open(self) -> dict[TrieKey, PagedTrie]:
         return {key: file.open(self.reads) for key, file in self.files.items()}
 
-    def run(
-        self, budget: int, *, count: bool, threads: int | None = None, sc=None, sink: Sink | None = None, most: int = NO_LIMIT
-    ) -> Boxed:
-        """Choose boxes, and evaluate them; see `run_boxed`. sink: takes rows, (n, variables) int64, as they are found. most:
-        the numbers in the rows that a thread has before the sink takes them, as far as boxes can be divided."""
+    def run(self, budget: int, *, count: bool, threads: int | None = None, sc=None, sink=None, most: int = NO_LIMIT) -> Boxed:
+        """Choose boxes, and evaluate them; see `run_boxed`. sink: a function that is called with rows, (n, variables) int64, as
+        they are found; the result has none then. most: the numbers in the rows that a thread has before the sink takes them, as
+        far as boxes can be divided."""
         keep, begun = 0 if count else len(self.order), time.perf_counter()
         try:
             boxes = warn_of_many_boxes(self.boxes(budget, 1.0 if sc is None else 1 / (TASKS_PER_CORE * cores(sc))))
@@ -178,9 +174,7 @@ class Shelf:
         ranks = [(self.domain.rank(value), self.domain.rank(value, after=True)) for value in shape.literals]
         return Boxes(self.query, self.order, self.open(), self.domain.size, ids, ranks, budget, most)
 
-    def run_here(
-        self, boxes: Iterable[Box], keep: int, threads: int | None = None, sink: Sink | None = None, most: int = NO_LIMIT
-    ) -> Iterator[FinishedBox]:
+    def run_here(self, boxes, keep: int, threads: int | None = None, sink=None, most: int = NO_LIMIT) -> Iterator[FinishedBox]:
         """Evaluate boxes in this process, in order, with the slices of one box in memory at a time. keep: see `Generator`;
         sink, most: see `run`."""
         tries, slices, divisible = self.open(), {}, most < NO_LIMIT
@@ -215,18 +209,10 @@ class Shelf:
         cuts = np.searchsorted(weights, np.linspace(0, weights[-1], tasks + 1)[1:-1])
         bounds = [0, *np.unique(cuts[cuts > 0]).tolist(), len(boxes)]
         ranges = [boxes[begin:end] for begin, end in zip(bounds, bounds[1:], strict=False)]
-        return sc.parallelize(ranges, len(ranges)).mapPartitions(RunBoxes(self._without_unread_values(), keep)).collect()
+        shelf = replace(self, domain=domain_for_tasks(Shape(self.query, self.order), self.domain))
+        return sc.parallelize(ranges, len(ranges)).mapPartitions(RunBoxes(shelf, keep)).collect()
 
-    def _without_unread_values(self) -> "Shelf":
-        """Return this shelf for tasks, without the values of its domain if no kernel reads them."""
-        if self.query.comparisons or any(name not in self.query.joined for name in self.query.variables):
-            return self
-        shape = Shape(self.query, self.order)
-        if shape.constants:
-            return self
-        return replace(self, domain=Domain(0, self.domain.size, NOTHING))
-
-    def result(self, budget: int, keep: int, parts: list[FinishedBox], seconds: float, sink: Sink | None = None) -> Boxed:
+    def result(self, budget: int, keep: int, parts: list[FinishedBox], seconds: float, sink=None) -> Boxed:
         """Merge the boxes' results: decode the rows or give them to the sink, add up the counts, record the trace."""
         total, rows = sum(done.count for done in parts), None
         if keep:

@@ -9,7 +9,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 
 import numpy as np
@@ -19,7 +19,7 @@ from semi_naive.host.threads import cpus
 from semi_naive.ra.multiway.loops.codegen import Generator, compile_kernel
 from semi_naive.ra.multiway.query import ConjunctiveQuery
 from semi_naive.ra.multiway.tries import orders
-from semi_naive.ra.multiway.tries.domain import Domain
+from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
 from semi_naive.ra.multiway.tries.shape import Shape
 from semi_naive.ra.multiway.tries.trie import TrieArray, Tries
 from semi_naive.ra.words import distinct
@@ -30,6 +30,7 @@ LEAST_FINE_PIECE = 1 << 10  # the same if limits are checked between two ranges,
 AHEAD = 4  # ranges for each thread that are started before the first result is taken
 ROOM = 1 << 12  # the initial capacity of an output, in numbers
 NO_LIMIT = 1 << 62  # numbers of an output
+TASKS_PER_CORE = 4  # with more tasks than cores, a slow one leaves the other cores idle for a shorter time
 
 
 def leapfrog_join(query: ConjunctiveQuery, relations: Mapping | Tries, *, count: bool = False, threads: int | None = None):
@@ -109,6 +110,11 @@ def checked_order(query: ConjunctiveQuery, tries, first: tuple[str, ...] = (), *
     order = query.order or orders.choose_order(query, tries, first, **choice)
     orders.check_first(order, first)
     return tuple(order)
+
+
+def domain_for_tasks(shape: Shape, domain: Domain) -> Domain:
+    """Return the domain of a query for its tasks, without the values unless the kernel reads them."""
+    return domain if shape.constants or shape.query.comparisons else replace(domain, names=NOTHING)
 
 
 def bind_loops(query: ConjunctiveQuery, order: tuple[str, ...], keep: int, domain: Domain, arrays: list[TrieArray]) -> "Loops":

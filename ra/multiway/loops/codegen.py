@@ -13,7 +13,7 @@ multiplied.
 """
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
@@ -34,9 +34,7 @@ class Generator:
     smallest: chooses, among several tries that begin with a variable, the slot to loop over.
     """
 
-    def __init__(
-        self, shape: Shape, keep: int, bounded: frozenset[int] = frozenset(), smallest: Callable[[Iterable[int]], int] = min
-    ):
+    def __init__(self, shape: Shape, keep: int, bounded: frozenset[int] = frozenset(), smallest: Callable = min):
         self.shape, self.bounded, self.keep, self.smallest = shape, bounded, keep, smallest
         self.names, self.bits = Conditions(shape, bounded), BitLoops(self)
         self.depths = range(len(shape.order))

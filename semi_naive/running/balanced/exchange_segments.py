@@ -15,10 +15,8 @@ from semi_naive.ra.rules.gathering import Gather, Hold
 from semi_naive.ra.rules.steps import GROUP, Bind, Exchange, Join
 
 
-def cut_into_segments(
-    number: int, rule: Rule, body: PlannedBody, relations: dict[str, PartitionedRelation], groups: BucketMap
-) -> Version:
-    """Return a planned body as a version cut into segments. number: of the version in the job; relations: those on the
+def cut_into_segments(number: int, rule: Rule, body, relations: dict[str, PartitionedRelation], groups: BucketMap) -> Version:
+    """Return a `PlannedBody` as a version cut into segments. number: of the version in the job; relations: those on the
     partitions; groups: the bucket map of the groups of aggregates."""
     return _Cutting(number, rule, body, relations, groups).version()
 

@@ -15,7 +15,6 @@ from semi_naive.balance.placement import MapChange, plan_map_change, spread_inne
 from semi_naive.balance.trace import Trace, record_change
 from semi_naive.config import Config
 from semi_naive.planning.joins.placing import Index
-from semi_naive.ra.blocks.stored import StoredBlock
 from semi_naive.ra.ir import Var
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.partitions.rehome import Arrive, CopyBuckets, Leave, Moved, TakeCopy
@@ -56,14 +55,12 @@ class Rebalance:
 
     # -- weights
 
-    def find_first_joins(
-        self, versions: Iterable[Version], relations: dict[str, PartitionedRelation], statics: dict[Index, list[StoredBlock]]
-    ) -> FirstJoins:
+    def find_first_joins(self, versions: list[Version], relations: dict[str, PartitionedRelation], statics: dict) -> FirstJoins:
         """Record in `first_joins` the first join of each delta version, by the index in which the delta is scanned. A join
         counts if it needs no shuffle while neither side is refined. Return the joins for policy "work", which weighs tuples
         by them; for others {}.
 
-        relations: those on the partitions, with those of other strata; statics: the replicated indexes.
+        relations: those on the partitions, with those of other strata; statics: the blocks of each replicated index.
         """
         self.first_joins = {}
         for version in versions if self.config.refine and self.cluster.jobs.partitions > 1 else ():

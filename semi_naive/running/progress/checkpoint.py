@@ -10,7 +10,6 @@ import hashlib
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import semi_naive
 from semi_naive.ra.blocks import durable
@@ -24,9 +23,6 @@ from semi_naive.ra.values.dictionary import Rows, Strings
 from semi_naive.running.progress.manifest import DurableFiles
 from semi_naive.running.progress.state import RunState
 from semi_naive.running.relations.dealing import deal_tuples
-
-if TYPE_CHECKING:
-    from semi_naive.running.balanced.partitioned import Partitioned
 
 CHECKPOINT_SECONDS = 10.0  # time since the last checkpoint after which the end of a stratum makes one
 VERSION = f"{semi_naive.__version__}, format 5"  # of the engine, and of its checkpoints
@@ -81,9 +77,7 @@ class Checkpoints:
 
     # -- saving
 
-    def save(
-        self, done: set[int], stratum: "Partitioned | None" = None, between: tuple[dict, set[str], set[str]] | None = None
-    ) -> int:
+    def save(self, done: set[int], stratum=None, between: tuple[dict, set[str], set[str]] | None = None) -> int:
         """Save a checkpoint, and return the number of bytes written. done: the strata that have been evaluated; stratum: the
         `Partitioned` that is being evaluated, if any; between: for a loop between two steps, (its position, the relations
         that it keeps, those that it derives in each step)."""
@@ -168,9 +162,9 @@ class Checkpoints:
             lexicons[name] = {"dense": lexicon.dense, "pieces": pieces}
         return {"lexicons": lexicons, "counter": self.run.values.counter}
 
-    def _running(self, stratum: "Partitioned") -> dict:
-        """Return the record of the stratum that is being evaluated on the partitions. The iterations of its trace that are new
-        are written to a file, as there may be many."""
+    def _running(self, stratum) -> dict:
+        """Return the record of the stratum that is being evaluated on the partitions, a `Partitioned`. The new iterations of its
+        trace are written to a file, as there may be many."""
         number, trace = stratum.local.number, stratum.trace.record
         pieces = self.pieces.setdefault(f"trace {number}", [])
         since = trace["iterations"][_total_length(pieces) :]
