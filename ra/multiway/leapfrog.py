@@ -85,8 +85,8 @@ class Leapfrog:
         loops = self.loops(len(names))
         return self.combined(names, loops.nest.width, list(loops.pieces(threads)))
 
-    def combined(self, names: Sequence[str], width: int, parts: list[tuple[int, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the result of `grouped` from those of `Loops.pieces`, with rows of `width` numbers."""
+    def combined(self, names: Sequence[str], width: int, parts: list) -> tuple[np.ndarray, np.ndarray]:
+        """Return the result of `grouped` from those of `Loops.pieces`, (count, rows) each, with rows of `width` numbers."""
         keep, answers = len(names), sum(found for found, _ in parts)
         if not keep:  # one row without columns, if there is an answer
             return np.empty((min(answers, 1), 0), np.int64), np.array([answers] if answers else [], np.int64)

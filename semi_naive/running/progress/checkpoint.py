@@ -163,8 +163,8 @@ class Checkpoints:
         return {"lexicons": lexicons, "counter": self.run.values.counter}
 
     def _running(self, stratum) -> dict:
-        """Return the record of the stratum that is being evaluated on the partitions, a `Partitioned`. The new iterations of its
-        trace are written to a file, as there may be many."""
+        """Return the record of the stratum that is being evaluated on the partitions, a `Partitioned`. The new iterations of
+        its trace are written to a file, as there may be many."""
         number, trace = stratum.local.number, stratum.trace.record
         pieces = self.pieces.setdefault(f"trace {number}", [])
         since = trace["iterations"][_total_length(pieces) :]
