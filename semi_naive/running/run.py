@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, cast
 
@@ -52,7 +52,7 @@ class ProgramRun(RunState):
     """One call of `Program.run`, after its arguments have been checked."""
 
     def run(self, facts, lenient: bool) -> Result:
-        """Load the facts and evaluate the program within its limits. lenient: see `Program.run`."""
+        """Load the facts and evaluate the program within its limits. facts, lenient: see `Program.run`."""
         bounded = limiting.within(self.config.query_seconds, self.config.query_bytes)
         with open_account() as self.account, translate_failures(lambda: self.cluster.context), bounded:
             self.account.claimed = True
@@ -89,7 +89,7 @@ class ProgramRun(RunState):
     # -- facts
 
     @part("load")
-    def load(self, facts, lenient: bool, names=None) -> None:
+    def load(self, facts, lenient: bool, names: set[str] | None = None) -> None:
         """Load the facts of the relations, or of some by name, before any rule runs."""
         wanted = set(self.program.relations if names is None else names)
         self.load_given(facts, Options(missing_ok=lenient, sandbox=self.asked.sandbox), wanted)
@@ -116,7 +116,7 @@ class ProgramRun(RunState):
             self.loading.add_all((name, source_of(data, self._declared(name), types)) for name, data in passed.items())
         self.loading.add_all(self._files(wanted - given.keys(), str(folder), options))
 
-    def _files(self, wanted, folder: str, options: Options):
+    def _files(self, wanted: set[str], folder: str, options: Options) -> Iterator[tuple[str, Any]]:
         """Yield (relation, source) for the .input directives of the wanted relations. The source of a missing file raises its
         error when it is read, so that errors come in the order of the directives."""
         for directive in self.program.directives:
@@ -136,7 +136,7 @@ class ProgramRun(RunState):
         pushed = self.compiled.pushdown.get(name)
         return pushed.relation if pushed else self.program.relations[name]
 
-    def load_constants(self, wanted=None) -> None:
+    def load_constants(self, wanted: set[str] | None = None) -> None:
         """Load the facts in the program's text, for all relations or those in `wanted`."""
         rows: dict[str, list[Rule]] = {}
         for rule in (rule for stratum in self.compiled.strata for rule in stratum.rules if is_fact(rule)):
@@ -247,16 +247,17 @@ class ProgramRun(RunState):
         stratum = make_static_joins(self, number, stratum)
         self._begin_record(number, stratum)
         choice = choose_plan(stratum, self.database, self.config, self.plan)
-        plan, reason, trace = self._evaluate_by_plan(number, stratum, choice)
+        evaluation = self._evaluate_by_plan(number, stratum, choice)
         self.database.cache.clear()
         limiting.check_bytes(now=True)
         for name in stratum.relations:
             self.database.forget_sizes(name)
-        self._record_plan(number, stratum, plan, reason, trace, spent_between(before, self.account.parts()))
+        self._record_plan(number, stratum, evaluation, spent_between(before, self.account.parts()))
 
-    def _record_plan(self, number: int, stratum, plan: str, reason: str, trace: dict | None, spent: dict[str, float]) -> None:
+    def _record_plan(self, number: int, stratum: Stratum, evaluation: Evaluation, spent: dict[str, float]) -> None:
         """Add the record of an evaluated stratum to `plans`; the times of the earlier rounds of a loop are added up. spent: the
         seconds of each part of the account."""
+        plan, reason, trace = evaluation
         tuples = sum(self.database.count(name) for name in stratum.relations)
         entry: dict = {
             "number": number, "relations": list(stratum.relations), "plan": plan, "reason": reason, "tuples": tuples,
@@ -270,7 +271,7 @@ class ProgramRun(RunState):
         self.plans.append(entry | self.course_record(number) | ({"trace": trace} if trace else {}))
         self.plans.sort(key=lambda each: each["number"])  # a checkpoint may have restored later strata
 
-    def _begin_record(self, number: int, stratum) -> None:
+    def _begin_record(self, number: int, stratum: Stratum) -> None:
         """Begin the record of a stratum for `so_far`."""
         self.trace_so_far, self.stratum_began = None, time.perf_counter()
         self.current_record = {
@@ -390,4 +391,5 @@ class ProgramRun(RunState):
 
 
 def _raise_error(error: Exception, values) -> np.ndarray:
+    """Raise an error in place of the columns of a source (`Given`)."""
     raise error

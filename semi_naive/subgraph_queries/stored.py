@@ -33,7 +33,6 @@ DECODED_BYTES = 16  # of each number in such a row: as an id and as a value
 CONVERTED_BYTES = 64  # of each number in a row that is read to be converted, with its copies
 LEAST_NUMBERS = 1 << 10  # numbers in the rows of a result, at least, however small the memory is
 LEAST_MEMORY = 16 << 20  # bytes that reading and numbering a graph take in any case
-RELATIONS = {"up": 2, "down": 2, "edge": 2}
 
 
 @dataclass(frozen=True)
@@ -141,7 +140,7 @@ class StoredGraph:
 
     # the relations of a query, as `Tries` has them
 
-    arities = RELATIONS
+    arities = {"up": 2, "down": 2, "edge": 2}
 
     @property
     def domain(self) -> Domain:

@@ -69,7 +69,7 @@ class Dominance:
         self.local = local
         self.removals = {relation.removal for relation in relations}
         rules = [rule for rule in local.stratum.rules if rule.head.relation in self.removals]
-        self.view = Database(local.database.program, local.database.values)
+        self.view = Database(local.database.program, local.database.values)  # with the compared tables as the atoms' relations
         indexes = Indexes({name: relation.arity for name, relation in self.view.program.relations.items()})
         self.evaluator = evaluator(
             Stratum(tuple(self.removals), rules, False), local.number, self.view, indexes, local.profile,
@@ -144,13 +144,13 @@ class Undominated(Reduction):
 
     def _heads_of_version(self, rule: SubsumptiveRule, worse: Table, better: Table, delta: int, number: int) -> Block:
         """Evaluate one version of a rule, and return its heads: the dominated tuples."""
-        made, local, relation = Table(self.relation.arity), self.stratum.evaluator, self.relation
-        self.stratum.view.tables |= {relation.worse: worse, relation.better: better, relation.removal: made}
-        local.tables = {relation.removal: made}
+        heads, local, relation = Table(self.relation.arity), self.stratum.evaluator, self.relation
+        self.stratum.view.tables |= {relation.worse: worse, relation.better: better, relation.removal: heads}
+        local.tables = {relation.removal: heads}
         version = rule.rule, delta, {delta: "delta", **self.stratum.local.iterations.parts(rule.rule)}, number
         local._plan([version])
         local._derive(*version)
-        return self._union(made.new)
+        return self._union(heads.new)
 
 
 def pieces(blocks: list[Block]) -> Iterator[Block]:

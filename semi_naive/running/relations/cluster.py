@@ -42,7 +42,7 @@ class Cluster:
         self._partitions = config.partitions  # fixed for the whole run, as stored relations have a list of runs for each
         self.context: Any = None  # the SparkContext, once it has been needed
         self._sent: dict[str, Any] = {}  # broadcasts of the files of symbols and records, by path
-        self.labels = 0
+        self.labels = 0  # the number of labels given out
         self._swept = 0  # `labels` at the last sweep
 
     @property
