@@ -20,7 +20,6 @@ from semi_naive.tuples import Tuples, dictionary_encoded
 ROWS = 1 << 20  # rows of a record batch
 
 Pairs = set[tuple[int, int]]  # of a pattern's vertices (u, v): the match of u is less than that of v
-Found = int | np.ndarray | StoredRows  # the number of matches, or their rows (n, variables)
 
 
 def embedding_query(
@@ -103,9 +102,9 @@ def _checked_order(pattern: Pattern, order: Iterable | None) -> tuple[str, ...] 
 
 def find_matches(
     query: ConjunctiveQuery, vertices: Vertices | StoredGraph, plan: str, count: bool, memory: int | None, spark, trace=None
-) -> Found:
-    """Count or list the matches of a query: rows of int32, with columns in the order of VARIABLES. vertices: a `StoredGraph`
-    for the plan boxed. trace: a function; plans that keep a trace call it with it."""
+) -> int | np.ndarray | StoredRows:
+    """Count or list the matches of a query: rows (n, variables) of int32, columns in the order of VARIABLES. vertices: a
+    `StoredGraph` for the plan boxed. trace: a function; plans that keep a trace call it with it."""
     if isinstance(vertices, StoredGraph):
         boxed, rows = vertices.search(query, count, memory, _spark_context(spark) if spark is not None else None)
         if trace:

@@ -94,8 +94,7 @@ class Vertices:
             self.spread[key] = PartitionedGraph(self.tries.relations, sc, split)
         return self.spread[key]
 
-    # the columns of the relations, by name: see the class
-
+    # The columns of the relations, by name: see the class.
     def _up(self):
         return self._selected_edges(self.source < self.target) if self.directed else (self.source, self.target)
 

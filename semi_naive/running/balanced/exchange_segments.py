@@ -152,8 +152,7 @@ class _Cutting:
 
     @staticmethod
     def _columns(names: Iterable[str], keep: Set[str]) -> tuple[str, ...]:
-        """Return the variables that travel: `names` in their order, then those in `keep`, without GROUP, which numbers the
-        bindings of one batch."""
+        """Return the variables that travel: `names`, then those in `keep` but GROUP, which numbers the bindings of a batch."""
         return tuple(names) + tuple(sorted(keep - set(names) - {GROUP}))
 
     def _variables_of(self, terms: Iterable[Term]) -> tuple[str, ...]:
