@@ -2,12 +2,9 @@
 `tries.local`).
 """
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from semi_naive.ra.multiway.tries.local import SetVariables
-
-if TYPE_CHECKING:
-    from semi_naive.ra.multiway.loops.codegen import Generator
 
 
 class BitLoops:
@@ -15,8 +12,8 @@ class BitLoops:
     the matrix stands for the i-th value of the set.
     """
 
-    def __init__(self, loops: "Generator"):
-        self.loops = loops
+    def __init__(self, loops: Any):
+        self.loops = loops  # the `codegen.Generator`, which makes this object
         self.variables: SetVariables | None = None  # the variables whose loops are being written
 
     def write_both_versions(self, variables: SetVariables, group: list[int], total: str) -> None:

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from semi_naive.ra.values.values import Values
     from semi_naive.running.relations.on_partitions import ReadableRelation
     from semi_naive.running.results.frames import ToArrow
-    from semi_naive.running.run import ProgramRun
 
 _pinned: set["Result"] = set()  # results that a DataFrame may still read
 
@@ -250,9 +249,9 @@ class Result(Evaluated, Relations):
 
     trace: dict = {}
 
-    def __init__(self, run: "ProgramRun"):
-        """Take over the relations of a run that has ended: those of the user's program that planning has kept, unless only a
-        part of their facts was read. Names with @ are of relations that planning has added. Runs on the partitions are
+    def __init__(self, run):
+        """Take over the relations of a `ProgramRun` that has ended: those of the user's program that planning has kept, unless
+        only a part of their facts was read. Names with @ are of relations that planning has added. Runs on the partitions are
         removed when the result is not referenced any more."""
         self._run, self.database, self.values, self.cluster = run, run.database, run.values, run.cluster
         self.types, self.directives = run.program.types, run.program.directives

@@ -1,7 +1,7 @@
 """Write a relation of a result to one file: this process writes its columns, or appends pieces that tasks write (`pieces`)."""
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from semi_naive.io.formats.layouts import Format
 from semi_naive.io.results.writing import write_file
@@ -9,13 +9,10 @@ from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.ra.spark.failures import translate_failures
 from semi_naive.tuples import Tuples
 
-if TYPE_CHECKING:
-    from semi_naive.running.results.answers import Answer
-
 MIN_TASK_WRITTEN_TUPLES = 1_000_000  # tuples on the partitions from which tasks write them: collecting fewer is faster
 
 
-def write_answer(answer: "Answer", path) -> None:
+def write_answer(answer, path) -> None:
     """Write the tuples of an `Answer` to a file, whole or not at all: in order, as `write_relation` does, except that tuples on
     the partitions are written to .parquet in no order. In .csv strings are quoted, by RFC 4180.
     """
@@ -34,8 +31,9 @@ def write_answer(answer: "Answer", path) -> None:
     write_relation(answer, os.path.abspath(path), form)
 
 
-def written_by_spark(answer: "Answer", path) -> bool:
-    """Let Spark write a directory of parquet files, if other hosts have the tuples or the path is a URI. Return True then."""
+def written_by_spark(answer, path) -> bool:
+    """Let Spark write a directory of parquet files, if other hosts have the tuples of an `Answer` or the path is a URI. Return
+    True then."""
     from semi_naive.io.results.outputs import output_format, write_frame
 
     path = os.fspath(path)
@@ -47,7 +45,7 @@ def written_by_spark(answer: "Answer", path) -> bool:
     return True
 
 
-def write_relation(answer: "Answer", path: str, form: Format) -> None:
+def write_relation(answer, path: str, form: Format) -> None:
     """Write the tuples of an `Answer` to one file, in order.
 
     Tuples in this process's memory or in runs of this host are merged and written a piece at a time. Many tuples on other
@@ -64,6 +62,6 @@ def write_relation(answer: "Answer", path: str, form: Format) -> None:
         write_file(path, answer.rows(), answer.relation, BUILT_IN | answer.types, answer.values, form)
 
 
-def failures_translated(answer: "Answer", path: str):
+def failures_translated(answer, path: str):
     """Turn failures in the block into errors of the package: of a full disk, of Spark, of memory."""
     return translate_failures(lambda: answer.spark_used, os.path.dirname(os.path.abspath(path)))
