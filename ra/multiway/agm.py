@@ -55,15 +55,15 @@ def maximize(rows: np.ndarray, limits: np.ndarray) -> float:
     constraints, variables = rows.shape
     tableau = np.zeros((constraints + 1, variables + constraints + 1))
     tableau[:-1, :variables], tableau[:-1, -1] = rows, limits
-    tableau[:-1, variables:-1] = np.eye(constraints)
-    tableau[-1, :variables] = -1
+    tableau[:-1, variables:-1] = np.eye(constraints)  # the slack variables, which are the basis at first
+    tableau[-1, :variables] = -1  # the objective
     basis = np.arange(variables, variables + constraints)
     while (entering := np.flatnonzero(tableau[-1, :-1] < -TOLERANCE)).size:
         column = entering[0]
         possible = np.flatnonzero(tableau[:-1, column] > TOLERANCE)
         ratios = tableau[possible, -1] / tableau[possible, column]
         least = possible[ratios <= ratios.min() + TOLERANCE]
-        row = least[np.argmin(basis[least])]
+        row = least[np.argmin(basis[least])]  # Bland's rule, as for the entering column
         _pivot(tableau, row, column)
         basis[row] = column
     return float(tableau[-1, -1])

@@ -32,10 +32,10 @@ from functools import partial
 import numpy as np
 
 from semi_naive.balance.trace import VERSION
-from semi_naive.ra.multiway.leapfrog import NO_LIMIT, Leapfrog, checked_order, nest
+from semi_naive.ra.multiway.leapfrog import NO_LIMIT, TASKS_PER_CORE, Leapfrog, checked_order, domain_for_tasks, nest
 from semi_naive.ra.multiway.query import ConjunctiveQuery
 from semi_naive.ra.multiway.tries.boxes import RATIOS, Box, Boxes, Slice, boxing_cost, dimensions_of
-from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
+from semi_naive.ra.multiway.tries.domain import Domain
 from semi_naive.ra.multiway.tries.paged import PagedTrie, Reads, StoredTrie
 from semi_naive.ra.multiway.tries.shape import Shape, TrieKey
 from semi_naive.ra.multiway.tries.slices import ID, POSITION, copy_slice, siblings
@@ -51,7 +51,6 @@ log = logging.getLogger("semi_naive")
 
 MANY_BOXES = 10_000  # boxes from which a warning says that the budget is small
 SCANNED_PER_BYTE = 0.5  # values that are scanned in the time of copying a byte: 0.3 ns against 0.6
-TASKS_PER_CORE = 4  # with more tasks than cores, a slow one leaves the other cores idle for a shorter time
 
 
 @dataclass(frozen=True)
@@ -148,8 +147,9 @@ class Shelf:
         return {key: file.open(self.reads) for key, file in self.files.items()}
 
     def run(self, budget: int, *, count: bool, threads: int | None = None, sc=None, sink=None, most: int = NO_LIMIT) -> Boxed:
-        """Choose boxes, and evaluate them; see `run_boxed`. sink: takes rows, (n, variables) int64, as they are found. most:
-        the numbers in the rows that a thread has before the sink takes them, as far as boxes can be divided."""
+        """Choose boxes, and evaluate them; see `run_boxed`. sink: a function that is called with rows, (n, variables) int64, as
+        they are found; the result has none then. most: the numbers in the rows that a thread has before the sink takes them, as
+        far as boxes can be divided."""
         keep, begun = 0 if count else len(self.order), time.perf_counter()
         try:
             boxes = warn_of_many_boxes(self.boxes(budget, 1.0 if sc is None else 1 / (TASKS_PER_CORE * cores(sc))))
@@ -177,11 +177,11 @@ class Shelf:
     def run_here(self, boxes, keep: int, threads: int | None = None, sink=None, most: int = NO_LIMIT) -> Iterator[FinishedBox]:
         """Evaluate boxes in this process, in order, with the slices of one box in memory at a time. keep: see `Generator`;
         sink, most: see `run`."""
-        tries, slices = self.open(), {}
+        tries, slices, divisible = self.open(), {}, most < NO_LIMIT
         for box in boxes:
             start, previous = time.perf_counter(), set(slices)
             slices = load_slices(box, slices, tries)
-            compiled = nest(self.query, self.order, keep, box.levels, tuple(range(len(box.slices))), most < NO_LIMIT)
+            compiled = nest(self.query, self.order, keep, box.levels, tuple(range(len(box.slices))), divisible)
             rooms = compiled.rooms([tries[key] for key in compiled.shape.tries])
             loops = compiled.over(self.domain, [slices[piece] for piece in box.slices], rooms)
             count, kept_rows = 0, [np.empty((0, keep), np.int64)]
@@ -209,23 +209,15 @@ class Shelf:
         cuts = np.searchsorted(weights, np.linspace(0, weights[-1], tasks + 1)[1:-1])
         bounds = [0, *np.unique(cuts[cuts > 0]).tolist(), len(boxes)]
         ranges = [boxes[begin:end] for begin, end in zip(bounds, bounds[1:], strict=False)]
-        return sc.parallelize(ranges, len(ranges)).mapPartitions(RunBoxes(self._without_unread_values(), keep)).collect()
-
-    def _without_unread_values(self) -> "Shelf":
-        """Return this shelf for tasks, without the values of its domain if no kernel reads them."""
-        if self.query.comparisons or any(name not in self.query.joined for name in self.query.variables):
-            return self
-        shape = Shape(self.query, self.order)
-        if shape.constants:
-            return self
-        return replace(self, domain=Domain(0, self.domain.size, NOTHING))
+        shelf = replace(self, domain=domain_for_tasks(Shape(self.query, self.order), self.domain))
+        return sc.parallelize(ranges, len(ranges)).mapPartitions(RunBoxes(shelf, keep)).collect()
 
     def result(self, budget: int, keep: int, parts: list[FinishedBox], seconds: float, sink=None) -> Boxed:
-        """Merge the boxes' results: decode the rows, add up the counts, record the trace."""
+        """Merge the boxes' results: decode the rows or give them to the sink, add up the counts, record the trace."""
         total, rows = sum(done.count for done in parts), None
         if keep:
             rows = self._decoded(np.concatenate([np.empty((0, keep), np.int64), *(done.rows for done in parts)]))
-        elif not self.order:
+        elif not self.order:  # no variables: one row without columns, if there is an answer
             rows = np.empty((min(total, 1), 0), np.int64)
         if sink and rows is not None and rows.size:  # rows that tasks have returned
             sink(rows)

@@ -9,7 +9,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 
 import numpy as np
@@ -19,7 +19,7 @@ from semi_naive.host.threads import cpus
 from semi_naive.ra.multiway.loops.codegen import Generator, compile_kernel
 from semi_naive.ra.multiway.query import ConjunctiveQuery
 from semi_naive.ra.multiway.tries import orders
-from semi_naive.ra.multiway.tries.domain import Domain
+from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
 from semi_naive.ra.multiway.tries.shape import Shape
 from semi_naive.ra.multiway.tries.trie import TrieArray, Tries
 from semi_naive.ra.words import distinct
@@ -30,6 +30,7 @@ LEAST_FINE_PIECE = 1 << 10  # the same if limits are checked between two ranges,
 AHEAD = 4  # ranges for each thread that are started before the first result is taken
 ROOM = 1 << 12  # the initial capacity of an output, in numbers
 NO_LIMIT = 1 << 62  # numbers of an output
+TASKS_PER_CORE = 4  # with more tasks than cores, a slow one leaves the other cores idle for a shorter time
 
 
 def leapfrog_join(query: ConjunctiveQuery, relations: Mapping | Tries, *, count: bool = False, threads: int | None = None):
@@ -113,6 +114,11 @@ def checked_order(query: ConjunctiveQuery, tries, first: tuple[str, ...] = (), *
     return tuple(order)
 
 
+def domain_for_tasks(shape: Shape, domain: Domain) -> Domain:
+    """Return the domain of a query for its tasks, without the values unless the kernel reads them."""
+    return domain if shape.constants or shape.query.comparisons else replace(domain, names=NOTHING)
+
+
 def bind_loops(query: ConjunctiveQuery, order: tuple[str, ...], keep: int, domain: Domain, arrays: list[TrieArray]) -> "Loops":
     """Return the compiled loops of a query, bound to whole tries, not slices of them. Each variable loops over the shortest of
     the tries that begin with it.
@@ -137,8 +143,10 @@ def nest(
     order of preference, if a variable may loop over several; divisible: the values of the second variable can be divided,
     too."""
     shape = Shape(query, order, levels)
-    sliced = [member.path[level - 1] for member, level in zip(shape.members, levels or (), strict=False)]
-    bounded = frozenset(depth for depth in sliced if depth >= 0) | set(range(1, len(order))[:divisible])
+    sliced = [member.path[level - 1] for member, level in zip(shape.members, levels, strict=True)] if levels else []
+    bounded = frozenset(depth for depth in sliced if depth >= 0)  # by a variable, not by a constant
+    if divisible and len(order) > 1:
+        bounded |= {1}
     generator = Generator(shape, keep, bounded, lambda slots: min(slots, key=roots.index))
     kernel = compile_kernel(generator.kernel())
     depths = sorted(bounded | {0}) if order else []
@@ -233,17 +241,17 @@ class Loops:
         ranges = self._balanced_ranges(box, max(parts or threads, count), count > 1)[number::count][first:]
         boxes = [box.copy() for _ in ranges]
         for each, ends in zip(boxes, ranges, strict=True):
-            each[:1] = ends
+            each[:1] = ends  # the row of the first variable, if there is one
         if threads == 1 or len(boxes) < 2:
             return (result for box in boxes for result in self.results_of(box, self.run(box, most), most))
         return self._threaded(boxes, threads, most)
 
-    def _threaded(self, boxes, threads: int, most: int) -> Iterator[tuple[int, np.ndarray]]:
+    def _threaded(self, boxes: list[np.ndarray], threads: int, most: int) -> Iterator[tuple[int, np.ndarray]]:
         """Run the boxes on a pool of threads and yield their results in order, at most `threads * AHEAD` ahead."""
         pool = _pool(threads)
         ahead = deque((box, pool.submit(self.run, box, most)) for box in boxes[: threads * AHEAD])
         try:
-            for following in (*boxes[threads * AHEAD :], *[None] * len(ahead)):
+            for following in (*boxes[threads * AHEAD :], *[None] * len(ahead)):  # None: all boxes have been started
                 box, future = ahead.popleft()
                 found = future.result()
                 if following is not None:

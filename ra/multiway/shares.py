@@ -6,17 +6,15 @@ shuffled.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from semi_naive.ra.multiway.leapfrog import Leapfrog, bind_loops
+from semi_naive.ra.multiway.leapfrog import TASKS_PER_CORE, Leapfrog, bind_loops, domain_for_tasks
 from semi_naive.ra.multiway.query import ConjunctiveQuery
-from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
+from semi_naive.ra.multiway.tries.domain import Domain
 from semi_naive.ra.multiway.tries.trie import TrieFile, Tries
 from semi_naive.ra.spark.jobs import PartitionedJobs
 from semi_naive.ra.spark.spark_context import cores
 from semi_naive.ra.storage.runs import Store
-
-TASKS_PER_CORE = 4  # with more tasks than cores, a slow one leaves the other cores idle for a shorter time
 
 
 def run_shares(query: ConjunctiveQuery, relations: Mapping | Tries, sc, *, count: bool = False, local_dir: str | None = None):
@@ -33,7 +31,8 @@ def run_shares(query: ConjunctiveQuery, relations: Mapping | Tries, sc, *, count
         join = Leapfrog.of(query, relations)
         files = [TrieFile.share(trie, sc, store, f"{slot}.trie") for slot, trie in enumerate(join.arrays)]
         keep = 0 if count else len(query.variables)
-        parts = jobs.job(Share(query, join.shape.order, keep, _lean(join), files, tasks))
+        domain = domain_for_tasks(join.shape, join.tries.domain)
+        parts = jobs.job(Share(query, join.shape.order, keep, domain, files, tasks))
         return sum(found for found, _ in parts) if count else join.combined(query.variables, keep, parts)[0]
     finally:
         jobs.remove(store)
@@ -52,13 +51,8 @@ class Share:
     tasks: int
 
     def __call__(self, partition, records):
-        """Evaluate this partition's share of the values of the first variable. Returns row arrays, or [(count, None)]."""
+        """Evaluate this partition's share of the values of the first variable. Return (count, rows) of each range; if answers
+        are only counted, one (count, None)."""
         loops = bind_loops(self.query, self.order, self.keep, self.domain, [file.open() for file in self.files])
         parts = loops.pieces(1, share=(partition, self.tasks))
         return parts if self.keep else [(sum(found for found, _ in parts), None)]
-
-
-def _lean(join: Leapfrog) -> Domain:
-    """Return the domain of a query for its tasks, without the values unless the kernel reads them."""
-    reads_values = join.shape.constants or join.query.comparisons
-    return join.tries.domain if reads_values else replace(join.tries.domain, names=NOTHING)

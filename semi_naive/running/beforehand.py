@@ -59,6 +59,7 @@ def is_expected_small(run: RunState, join: Stratum) -> bool:
 
 
 def _bound(run: RunState, join: Stratum) -> int:
+    """Return the tuples that a static join may have."""
     return bound_of(sum(map(run.database.count, join.reads)))
 
 

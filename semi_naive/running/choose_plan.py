@@ -34,7 +34,7 @@ class Groups:
     """The groups into which a stratum is decomposed: by columns that its rules carry, or by the edges that they follow."""
 
     carried: Carried
-    told: str  # the columns that the groups share, as text
+    columns_text: str  # the columns in which the tuples of a group agree, for messages
     following: ReachabilityShape | None = None
 
     @property
@@ -46,7 +46,8 @@ class Groups:
         """The reason for the decomposed plan, as text."""
         if self.following:
             return self.following.reason
-        return f"all recursive rules carry {self.told} unchanged: its groups never meet, and what else is read fits every host"
+        columns = self.columns_text
+        return f"all recursive rules carry {columns} unchanged: its groups never meet, and what else is read fits every host"
 
 
 @part("plan")

@@ -175,8 +175,9 @@ class _Keys:
         """Return the numbers of keys, columns (width, n), of a relation."""
         size = self.rows[name].shape[1]
         codes = _row_codes(np.concatenate([self.rows[name], columns], axis=1))
-        order = np.argsort(codes[:size])
-        return self.begins[name] + order[np.searchsorted(codes[order], codes[size:])]
+        known, wanted = codes[:size], codes[size:]
+        order = np.argsort(known)
+        return self.begins[name] + order[np.searchsorted(known[order], wanted)]
 
     def levels(self) -> np.ndarray:
         """Return the length of the longest chain of dependencies from each key to a key without any, by a topological sort.
@@ -188,6 +189,7 @@ class _Keys:
         while ready.size:
             levels[ready] = level
             sizes = begins[ready + 1] - begins[ready]
+            # The positions begins[key] … begins[key + 1] for each ready key, one range after another.
             positions = np.repeat(begins[ready] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
             waiting = dependents[positions]
             np.subtract.at(missing, waiting, 1)
@@ -211,10 +213,10 @@ class _Keys:
         """Return the error for keys that need each other in a cycle. left: a mask of keys in a cycle or dependent on one."""
         inside = left[self.keys] & left[self.needed]
         after = dict(zip(self.keys[inside].tolist(), self.needed[inside].tolist(), strict=True))
-        path = [next(iter(after))]
+        path = [next(iter(after))]  # each key of `left` needs another of them, so the path returns to itself
         while after[path[-1]] not in path:
             path.append(after[path[-1]])
-        path = path[path.index(after[path[-1]]) :]
+        path = path[path.index(after[path[-1]]) :]  # only the cycle
         texts = list(map(self._key_text, path))
         first = texts.index(min(texts))  # the beginning must not depend on the numbers of symbols
         path, texts = path[first:] + path[:first], texts[first:] + texts[:first]
@@ -236,6 +238,7 @@ class _Keys:
         """Return a key as text for an error: the relation and the values of its key columns."""
         from semi_naive.running.results.python_values import nested_values
 
+        # The relation of the key is the last that begins at or before it; empty ones begin where the next one does.
         _, name = max((begin, name) for name, begin in self.begins.items() if begin <= key and self.rows[name].shape[1])
         program, row = self.database.program, key - self.begins[name]
         texts = []

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, cast
 
@@ -17,7 +17,7 @@ from semi_naive.io.directives import Options
 from semi_naive.io.errors import BadInput
 from semi_naive.planning.rewriting.loops import StratumLoop
 from semi_naive.planning.rewriting.static_joins import is_static
-from semi_naive.planning.strata import is_fact
+from semi_naive.planning.strata import Stratum, is_fact
 from semi_naive.ra import ir
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.ir import Const, Kind, Pack, Relation, Rule, Term
@@ -45,12 +45,14 @@ SWEPT_STEPS = 16  # steps of a component after which a job removes unread files:
 MAX_NAMES = 3  # relations in a message of progress
 BYTES_PER_TUPLE = 32  # memory of a tuple in a run without a cluster: two indexes of 8 bytes, and as much while merging
 
+Evaluation = tuple[str, str, dict | None]  # how a stratum was evaluated: the plan, the reason for it, the trace if it has one
+
 
 class ProgramRun(RunState):
     """One call of `Program.run`, after its arguments have been checked."""
 
     def run(self, facts, lenient: bool) -> Result:
-        """Load the facts and evaluate the program within its limits. lenient: see `Program.run`."""
+        """Load the facts and evaluate the program within its limits. facts, lenient: see `Program.run`."""
         bounded = limiting.within(self.config.query_seconds, self.config.query_bytes)
         with open_account() as self.account, translate_failures(lambda: self.cluster.context), bounded:
             self.account.claimed = True
@@ -87,7 +89,7 @@ class ProgramRun(RunState):
     # -- facts
 
     @part("load")
-    def load(self, facts, lenient: bool, names=None) -> None:
+    def load(self, facts, lenient: bool, names: set[str] | None = None) -> None:
         """Load the facts of the relations, or of some by name, before any rule runs."""
         wanted = set(self.program.relations if names is None else names)
         self.load_given(facts, Options(missing_ok=lenient, sandbox=self.asked.sandbox), wanted)
@@ -114,7 +116,7 @@ class ProgramRun(RunState):
             self.loading.add_all((name, source_of(data, self._declared(name), types)) for name, data in passed.items())
         self.loading.add_all(self._files(wanted - given.keys(), str(folder), options))
 
-    def _files(self, wanted, folder: str, options: Options):
+    def _files(self, wanted: set[str], folder: str, options: Options) -> Iterator[tuple[str, Any]]:
         """Yield (relation, source) for the .input directives of the wanted relations. The source of a missing file raises its
         error when it is read, so that errors come in the order of the directives."""
         for directive in self.program.directives:
@@ -134,7 +136,7 @@ class ProgramRun(RunState):
         pushed = self.compiled.pushdown.get(name)
         return pushed.relation if pushed else self.program.relations[name]
 
-    def load_constants(self, wanted=None) -> None:
+    def load_constants(self, wanted: set[str] | None = None) -> None:
         """Load the facts in the program's text, for all relations or those in `wanted`."""
         rows: dict[str, list[Rule]] = {}
         for rule in (rule for stratum in self.compiled.strata for rule in stratum.rules if is_fact(rule)):
@@ -229,8 +231,8 @@ class ProgramRun(RunState):
     def _strata_to_do(self) -> list[int]:
         return [number for number in range(len(self.strata)) if number not in self.recovery.done]
 
-    def evaluate(self, number: int, stratum) -> None:
-        """Evaluate one stratum by the plan that is choose_plan for it."""
+    def evaluate(self, number: int, stratum: Stratum) -> None:
+        """Evaluate one stratum by the plan that `choose_plan` returns for it, and record it."""
         for name in stratum.relations:
             if name in self.given_from_outside and 0 < (table := self.database.tables[name]).count <= MAX_REMEMBERED_FACTS:
                 self.remembered_facts[name] = snapshot(table)
@@ -245,22 +247,23 @@ class ProgramRun(RunState):
         stratum = make_static_joins(self, number, stratum)
         self._begin_record(number, stratum)
         choice = choose_plan(stratum, self.database, self.config, self.plan)
-        plan, reason, trace = self._evaluate_by_plan(number, stratum, choice)
+        evaluation = self._evaluate_by_plan(number, stratum, choice)
         self.database.cache.clear()
         limiting.check_bytes(now=True)
         for name in stratum.relations:
             self.database.forget_sizes(name)
-        self._record_plan(number, stratum, plan, reason, trace, spent_between(before, self.account.parts()))
+        self._record_plan(number, stratum, evaluation, spent_between(before, self.account.parts()))
 
-    def _record_plan(self, number: int, stratum, plan: str, reason: str, trace: dict | None, spent: dict[str, float]) -> None:
+    def _record_plan(self, number: int, stratum: Stratum, evaluation: Evaluation, spent: dict[str, float]) -> None:
         """Add the record of an evaluated stratum to `plans`; the times of the earlier rounds of a loop are added up. spent: the
         seconds of each part of the account."""
+        plan, reason, trace = evaluation
         tuples = sum(self.database.count(name) for name in stratum.relations)
         entry: dict = {
             "number": number, "relations": list(stratum.relations), "plan": plan, "reason": reason, "tuples": tuples,
             "recursive": stratum.recursive,
         }  # fmt: skip
-        for earlier in [entry for entry in self.plans if entry["number"] == number]:
+        for earlier in [each for each in self.plans if each["number"] == number]:
             entry["rounds"] = earlier.get("rounds", 1) + 1
             spent = {name: spent.get(name, 0.0) + earlier["account"].get(name, 0.0) for name in PARTS}
             self.plans.remove(earlier)
@@ -268,7 +271,7 @@ class ProgramRun(RunState):
         self.plans.append(entry | self.course_record(number) | ({"trace": trace} if trace else {}))
         self.plans.sort(key=lambda each: each["number"])  # a checkpoint may have restored later strata
 
-    def _begin_record(self, number: int, stratum) -> None:
+    def _begin_record(self, number: int, stratum: Stratum) -> None:
         """Begin the record of a stratum for `so_far`."""
         self.trace_so_far, self.stratum_began = None, time.perf_counter()
         self.current_record = {
@@ -279,11 +282,34 @@ class ProgramRun(RunState):
     def _set_trace_so_far(self, trace_so_far: Callable[[], dict]) -> None:
         self.trace_so_far = trace_so_far
 
-    def _evaluate_by_plan(self, number: int, stratum, choice: PlanChoice):
-        """Evaluate a stratum by the chosen plan, or on the partitions if it grows too large. Return (plan, reason, trace)."""
+    def _evaluate_by_plan(self, number: int, stratum: Stratum, choice: PlanChoice) -> Evaluation:
+        """Evaluate a stratum by the chosen plan, or on the partitions if it grows too large."""
         running = self.recovery.running
         resumed = running if running and running["number"] == number else None
         choice = PlanChoice("balanced", "taken up from a checkpoint") if resumed else choice
+        local = self._local(number, stratum, choice.groups)
+        if resumed:
+            local.iteration = resumed["iteration"]
+        self.bodies[number], reason = local.bodies, choice.reason
+        if choice.plan == "local":
+            self.database.collect(stratum.reads, stratum.relations)
+            if self.streamed.issuperset(stratum.relations):
+                self.database.streams[stratum.relations[0]] = local.streamed()
+                return "local", "no table of its tuples is made: the only rule that reads them folds them as they come", None
+            budget = None if local.reason_to_stay else self.config.local_tuples
+            try:
+                local.run()
+                small = f" and makes fewer than {budget:,}: no job is worth it" if budget is not None else ""
+                return "local", reason + small, None
+            except TooLarge as large:
+                reason = f"it made too many tuples for one process, {local.made:,} in iteration {local.iteration + 1}"
+                reason = f"{large} in iteration {local.iteration + 1}" if str(large) else reason
+                reason += f"; {choice.groups.reason}" if choice.groups else ""
+        self._make_streamed(stratum)
+        return self._evaluate_by_partitions(local, choice.groups, reason)
+
+    def _local(self, number: int, stratum: Stratum, groups: Groups | None) -> Local:
+        """Return the evaluation of a stratum in the driver, with its limits; the plans on the partitions begin with it, too."""
         reason_to_stay = why_in_one_place(stratum, self.program.relations)
         budget = None if reason_to_stay else self.config.local_tuples
         local = Local(
@@ -296,34 +322,17 @@ class ProgramRun(RunState):
         )  # fmt: skip
         if number in self.looping:
             self.planned[number] = local.bodies  # the next round reuses the plans while sizes do not change
-        if resumed:
-            local.iteration = resumed["iteration"]
         if self.cluster.in_process:
             local.max_tuples = max(local.max_tuples, self.config.local_tuples or 0)
-        edges_shape = choice.groups.following if choice.groups else None
+        edges_shape = groups.following if groups else None
         if edges_shape and edges_shape.closure:  # the decomposed plan is faster for a large closure
             pairs = MAX_CLOSURE_PAIRS_PER_EDGE * self.database.count(edges_shape.edges)
             local.max_tuples = max(MAX_CLOSURE_PAIRS_IN_DRIVER, pairs)
             local.budget = local.budget and min(local.budget, local.max_tuples)
             local.small = 0  # not on the machine: the record of a closure has the tuples born in each iteration
-        self.bodies[number], reason = local.bodies, choice.reason
-        if choice.plan == "local":
-            self.database.collect(stratum.reads, stratum.relations)
-            if self.streamed.issuperset(stratum.relations):
-                self.database.streams[stratum.relations[0]] = local.streamed()
-                return "local", "no table of its tuples is made: the only rule that reads them folds them as they come", None
-            try:
-                local.run()
-                small = f" and makes fewer than {budget:,}: no job is worth it" if budget is not None else ""
-                return "local", reason + small, None
-            except TooLarge as large:
-                reason = f"it made too many tuples for one process, {local.made:,} in iteration {local.iteration + 1}"
-                reason = f"{large} in iteration {local.iteration + 1}" if str(large) else reason
-                reason += f"; {choice.groups.reason}" if choice.groups else ""
-        self._make_streamed(stratum)
-        return self._evaluate_by_partitions(local, choice.groups, reason)
+        return local
 
-    def _make_streamed(self, stratum) -> None:
+    def _make_streamed(self, stratum: Stratum) -> None:
         """Evaluate the streamed relations that a stratum reads into tables, as the stratum is not evaluated in this process."""
         self.streamed -= stratum.reads
         for number, source in enumerate(self.strata):
@@ -331,9 +340,9 @@ class ProgramRun(RunState):
                 del self.database.streams[source.relations[0]]
                 self._evaluate_by_plan(number, source, choose_plan(source, self.database, self.config, self.plan))
 
-    def _evaluate_by_partitions(self, local: Local, groups: Groups | None, reason: str):
-        """Evaluate a stratum on the partitions: in `groups` if given and possible, else by the balanced plan. Return (plan,
-        reason, trace). The modules of a plan are imported here, as most programs need none."""
+    def _evaluate_by_partitions(self, local: Local, groups: Groups | None, reason: str) -> Evaluation:
+        """Evaluate a stratum on the partitions: in `groups` if possible, else by the balanced plan. reason: for not evaluating
+        it in the driver. The modules of a plan are imported here, as most programs need none."""
         if groups:
             try:
                 return "decomposed", reason, self._decomposed(local, groups, reason)
@@ -368,9 +377,9 @@ class ProgramRun(RunState):
         """True if no other stratum reads a relation, so that its tuples may be computed on demand. number: its stratum."""
         return not self.keeps and number not in self.looping and not self.read_by.get(name, set()) - {number}
 
-    def _progress_reporter(self, number: int, stratum):
+    def _progress_reporter(self, number: int, stratum: Stratum) -> Callable[..., None] | None:
         """Return a function that reports the progress of a stratum, `report(iteration, delta tuples, all tuples, **pieces)`;
-        None if there is no listener."""
+        None if there is no listener. pieces: for the record, the pieces of a job that are done, and their number."""
         if self.progress is None and self.watch is None:
             return None
         name = ", ".join(stratum.relations[:MAX_NAMES]) + " …" * (len(stratum.relations) > MAX_NAMES)
@@ -384,4 +393,5 @@ class ProgramRun(RunState):
 
 
 def _raise_error(error: Exception, values) -> np.ndarray:
+    """Raise an error in place of the columns of a source (`Given`)."""
     raise error

@@ -1,5 +1,6 @@
 """Translate a pattern to a query over the graph's edges, evaluate it, and return the table of matches."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -13,15 +14,16 @@ from semi_naive.ra.multiway.tries import orders
 from semi_naive.ra.spark.masters import on_this_host
 from semi_naive.subgraph_queries.patterns import BadPattern, Pattern
 from semi_naive.subgraph_queries.stored import StoredGraph, StoredRows
-from semi_naive.subgraph_queries.vertices import Vertices
+from semi_naive.subgraph_queries.vertices import VARIABLES, Vertices
 from semi_naive.tuples import Tuples, dictionary_encoded
 
-VARIABLES = "abcdefgh"
 ROWS = 1 << 20  # rows of a record batch
+
+Pairs = set[tuple[int, int]]  # of a pattern's vertices (u, v): the match of u is less than that of v
 
 
 def embedding_query(
-    pattern: Pattern, symmetry: bool, order=None, triangles: bool = False, injective: bool = True
+    pattern: Pattern, symmetry: bool, order: Iterable | None = None, triangles: bool = False, injective: bool = True
 ) -> ConjunctiveQuery:
     """Return the query for the matches of a pattern. Its variables a, b, c, … are the pattern's vertices in order.
 
@@ -30,21 +32,21 @@ def embedding_query(
 
     diamond(a, b, c, d) :- up(a, b), edge(a, c), edge(a, d), edge(b, c), edge(b, d), c < d.
     """
-    less = pattern.ordered if symmetry else set()  # pairs of vertices whose matches ascend
+    less: Pairs = pattern.ordered if symmetry else set()
     covers = _covering_triangles(pattern) if triangles and not pattern.directed else []
     atoms = [_triangle_atom(cover, less) for cover in covers]
     covered = {edge for cover in covers for edge in combinations(cover, 2)}
     ordered_by_triangle = {edge for cover in covers if _is_ordered(cover, less) for edge in combinations(cover, 2)}
     for u, v in pattern.edges:
-        order_is_open = (u, v) not in ordered_by_triangle and {(u, v), (v, u)} & less
-        if (u, v) not in covered or order_is_open:
+        needs_order = (u, v) not in ordered_by_triangle and {(u, v), (v, u)} & less  # an atom `up` restricts it
+        if (u, v) not in covered or needs_order:
             atoms.append(_edge_atom(u, v, less, pattern.directed))
     comparisons = tuple(_vertex_comparisons(pattern, less)) if injective else ()
     return ConjunctiveQuery(tuple(atoms), comparisons, _checked_order(pattern, order))
 
 
-def _edge_atom(u: int, v: int, less, directed: bool) -> QueryAtom:
-    """Return the atom of an edge. less: the pairs of vertices whose matches must ascend."""
+def _edge_atom(u: int, v: int, less: Pairs, directed: bool) -> QueryAtom:
+    """Return the atom of an edge, which also orders the matches of its vertices if they are in `less`."""
     if (u, v) in less:
         return QueryAtom("up", (VARIABLES[u], VARIABLES[v]))
     if (v, u) in less:
@@ -52,7 +54,7 @@ def _edge_atom(u: int, v: int, less, directed: bool) -> QueryAtom:
     return QueryAtom("edge", (VARIABLES[u], VARIABLES[v]))
 
 
-def _vertex_comparisons(pattern: Pattern, less):
+def _vertex_comparisons(pattern: Pattern, less: Pairs) -> Iterator[Comparison]:
     """Yield the comparisons of vertices without an edge: their order unless it follows from others, or that they differ."""
     for u, v in pattern.apart():
         low, high = (v, u) if (v, u) in less else (u, v)
@@ -74,20 +76,20 @@ def _covering_triangles(pattern: Pattern) -> list[tuple[int, int, int]]:
     return triangles
 
 
-def _is_ordered(cover, less) -> bool:
+def _is_ordered(cover: tuple[int, int, int], less: Pairs) -> bool:
     """True if all pairs of a triangle's vertices have an order."""
     return all((u, v) in less or (v, u) in less for u, v in combinations(cover, 2))
 
 
-def _triangle_atom(cover, less) -> QueryAtom:
+def _triangle_atom(cover: tuple[int, int, int], less: Pairs) -> QueryAtom:
     """Return the atom of a triangle: over `triangle` in ascending order, or over `corner` if its vertices have no order."""
     if not _is_ordered(cover, less):
         return QueryAtom("corner", tuple(VARIABLES[v] for v in cover))
-    ascending = sorted(cover, key=lambda v: sum((u, v) in less for u in cover))
+    ascending = sorted(cover, key=lambda v: sum((u, v) in less for u in cover))  # by the number of lesser vertices
     return QueryAtom("triangle", tuple(VARIABLES[v] for v in ascending))
 
 
-def _checked_order(pattern: Pattern, order) -> tuple[str, ...] | None:
+def _checked_order(pattern: Pattern, order: Iterable | None) -> tuple[str, ...] | None:
     """Return the variables in the user's order of vertices. Raises BadPattern if it is not a permutation."""
     if order is None:
         return None
@@ -98,9 +100,11 @@ def _checked_order(pattern: Pattern, order) -> tuple[str, ...] | None:
     return tuple(VARIABLES[pattern.names.index(name)] for name in order)
 
 
-def find_matches(query: ConjunctiveQuery, vertices, plan: str, count: bool, memory: int | None, spark, trace=None):
-    """Count or list the matches of a query. Return a number, or rows (n, variables) of int32, with columns in the order of
-    VARIABLES. vertices: `Vertices`, or, for the plan boxed, a `StoredGraph`. Plans that keep a trace call `trace` with it."""
+def find_matches(
+    query: ConjunctiveQuery, vertices: Vertices | StoredGraph, plan: str, count: bool, memory: int | None, spark, trace=None
+) -> int | np.ndarray | StoredRows:
+    """Count or list the matches of a query: rows (n, variables) of int32, columns in the order of VARIABLES. vertices: a
+    `StoredGraph` for the plan boxed. trace: a function; plans that keep a trace call it with it."""
     if isinstance(vertices, StoredGraph):
         boxed, rows = vertices.search(query, count, memory, _spark_context(spark) if spark is not None else None)
         if trace:
@@ -123,7 +127,7 @@ def find_matches(query: ConjunctiveQuery, vertices, plan: str, count: bool, memo
 
 def _run_bigjoin(query: ConjunctiveQuery, vertices: Vertices, plan: str, count: bool, memory: int | None, sc, trace):
     """Evaluate a query by BiGJoin on the partitions, and return the number of matches or their rows (n, vertices)."""
-    batch = None if memory is None else max(1, memory // 8)
+    batch = None if memory is None else max(1, memory // 8)  # a proposal takes 8 bytes
     query = replace(query, order=query.order or orders.choose_order(query, vertices.tries))
     number, rows, record = vertices.on_partitions(sc, plan == "bigjoin-s").run(query, not count, batch)
     if trace:
@@ -142,7 +146,8 @@ def _spark_context(spark):
 class Subgraphs(Tuples):
     """The matches of a pattern, one a row: 4 bytes for each vertex of a match, in memory, or in a file if the graph was.
 
-    columns: the pattern's vertices.
+    columns, vertices_of_pattern: the pattern's vertices, as text and as the user gave them.
+    values: for each vertex of the graph the user's id, or its place in the names.
     trace: the record of a boxed join (`ra.multiway.boxing`) or a BiGJoin (`subgraph_queries.record`); None for leapfrog.
     """
 

@@ -81,16 +81,18 @@ def subgraphs(
     pattern = Pattern.of(pattern, directed)
     resolved_plan = _resolved_plan(plan, memory)
     stored = (memory, local_dir) if resolved_plan == "boxed" and not triangles else None
-    place = working_on(lambda: "the search for subgraphs", HELPS)
-    with place, translate_failures(folder=local_dir), _numbered_graph(graph, directed, stored, reading) as vertices:
+    errors_of_memory = working_on(lambda: "the search for subgraphs", HELPS)
+    with errors_of_memory, translate_failures(folder=local_dir), _numbered_graph(graph, directed, stored, reading) as vertices:
         if vertices.directed != directed:
             raise ValueError(f"the graph was prepared with directed={vertices.directed}, and searched with directed={directed}")
         counts_embeddings = count and not symmetry and not homomorphisms
         embeddings_per_subgraph = len(pattern.automorphisms) if counts_embeddings else 1
-        direct = order is not None or memory is not None or triangles or plan not in ("auto", "leapfrog")
-        if count and factorised and not direct and (found := factorised_count(pattern, vertices, homomorphisms)) is not None:
-            return found * embeddings_per_subgraph
-        query = embedding_query(pattern, (symmetry or count) and not homomorphisms, order, triangles, not homomorphisms)
+        asks_for_joins = order is not None or memory is not None or triangles or plan not in ("auto", "leapfrog")
+        if count and factorised and not asks_for_joins:
+            if (found := factorised_count(pattern, vertices, homomorphisms)) is not None:
+                return found * embeddings_per_subgraph
+        each_once = (symmetry or count) and not homomorphisms  # embeddings are counted as subgraphs times automorphisms
+        query = embedding_query(pattern, each_once, order, triangles, not homomorphisms)
         records = []
         found = find_matches(query, vertices, resolved_plan, count, memory, spark, records.append)
         record = records[-1] if records else None

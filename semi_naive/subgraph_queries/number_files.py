@@ -103,8 +103,8 @@ class NumberFiles:
         for begin in range(0, size, self.window):
             counts = np.zeros(min(self.window, size - begin), np.int64)
             for piece in pieces():
-                inside = piece[(piece >= begin) & (piece < begin + len(counts))]
-                np.add.at(counts, inside - begin, 1)
+                in_window = piece[(piece >= begin) & (piece < begin + len(counts))]
+                np.add.at(counts, in_window - begin, 1)
             out.append(counts)
         return out
 

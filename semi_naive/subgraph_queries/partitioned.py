@@ -74,7 +74,7 @@ class PartitionedGraph:
         if all(self.database.count(atom.relation) for atom in query.atoms):
             version = self._version(query, rows)
             record.begin(version)
-            stale: list[list[str]] = [[] for _ in range(record.partitions)]
+            stale: list[list[str]] = [[] for _ in range(record.partitions)]  # the files of bindings that waited, by partition
             values = self.cluster.share_values(self.database.values)
             world = World(self.statics.partitioned, self.statics.replicated, values, self.cluster.store.path("tries"))
             for results, left in evaluate_in_rounds(self.cluster, world, [version], record.threshold, "pattern"):
@@ -114,7 +114,7 @@ class PartitionedGraph:
             wanted.setdefault(name, {order: keys})
         if self.split:
             read = [(name, order) for name, orders in wanted.items() for order in orders]
-            self.statics.met |= joined_columns([body], read)
+            self.statics.joined_with |= joined_columns([body], read)
         self.statics.partition(wanted, 0)
         self.statics.prepare(body, 0)
         version = replace(

@@ -35,9 +35,10 @@ class Record:
 
     @property
     def threshold(self) -> int:
-        """The bindings that a partition makes in a step before it sends them. A join in progress makes up to as many more."""
+        """The bindings that a partition makes in a step before it sends them, 0 at least."""
         share = self.batch // self.partitions
-        return max(1, share - min(share // 2, MAX_BATCH_BINDINGS)) - 1
+        in_progress = min(share // 2, MAX_BATCH_BINDINGS)  # bindings that the join in progress may still add
+        return max(1, share - in_progress) - 1
 
     def begin(self, version: Version) -> None:
         """Add a step for each segment of a rule version, and compute the bound of bindings in flight."""
@@ -46,14 +47,14 @@ class Record:
             bound = [name for step in segment for name in _bound_variables(step)]
             last = max([last, *(order.index(name) for name in bound if name in order)])
             phase = _phase(segment) if number else "scan"
-            stage = min(last + (phase == "count"), len(order) - 1)
+            stage = min(last + (phase == "count"), len(order) - 1)  # a count belongs to the variable that is bound next
             self.steps.append({"stage": stage, "phase": phase, **{name: [0] * self.partitions for name in FIGURES}})
         several = any(_goes_to_all(move) for move in version.moves) or self.facts["form"] == "skew"
         copies = self.partitions if several else 1  # of a binding, in the worst case
         self.facts["bound"] = copies * max(self.batch, 2 * self.partitions) * (len(version.segments) + 1)
 
     def add_job(self, results, left: Waiting) -> None:
-        """Add the reports of a add_job. left: the evaluations that are not finish after it, by stage and partition."""
+        """Add the reports of a job. left: the evaluations that it has not finished, by stage and partition."""
         self.jobs += 1
         made: dict[int, int] = {}
         rounds = set()

@@ -29,8 +29,10 @@ from semi_naive.subgraph_queries.number_files import PIECE_SHARE, NumberFiles, p
 
 SMALL_BYTES = 8 << 20  # bytes beside the slices that `memory` need not bound
 LISTING_SHARE = 4  # rows that are not written yet may take this part of the memory
+DECODED_BYTES = 16  # of each number in such a row: as an id and as a value
+CONVERTED_BYTES = 64  # of each number in a row that is read to be converted, with its copies
+LEAST_NUMBERS = 1 << 10  # numbers in the rows of a result, at least, however small the memory is
 LEAST_MEMORY = 16 << 20  # bytes that reading and numbering a graph take in any case
-RELATIONS = {"up": 2, "down": 2, "edge": 2}
 
 
 @dataclass(frozen=True)
@@ -123,12 +125,13 @@ class StoredGraph:
         give_back()
         rows = self.columns.new()
         order = np.argsort(query.variables)
+        results_in_memory = threads * AHEAD + 1  # those that threads have ahead, and the one that is written
         found = shelf.run(
-            budget, count=count, threads=threads, sc=sc, most=max(listing // 16 // (threads * AHEAD + 1), 1 << 10),
+            budget, count=count, threads=threads, sc=sc, most=max(listing // DECODED_BYTES // results_in_memory, LEAST_NUMBERS),
             sink=None if count else lambda some: rows.append(some.astype(np.int32)[:, order].ravel()),
         )  # fmt: skip
         width = len(query.variables)
-        return found, None if count else StoredRows(rows, width, max(listing // (64 * width), 1))
+        return found, None if count else StoredRows(rows, width, max(listing // (CONVERTED_BYTES * width), 1))
 
     @property
     def values(self) -> np.ndarray:
@@ -137,7 +140,7 @@ class StoredGraph:
 
     # the relations of a query, as `Tries` has them
 
-    arities = RELATIONS
+    arities = {"up": 2, "down": 2, "edge": 2}
 
     @property
     def domain(self) -> Domain:

@@ -22,6 +22,8 @@ from semi_naive.ra.words import sort_unique
 from semi_naive.subgraph_queries.partitioned import PartitionedGraph
 from semi_naive.subgraph_queries.patterns import Pattern
 
+VARIABLES = "abcdefgh"  # of the variables for a pattern's vertices
+
 
 @dataclass(repr=False)
 class Vertices:
@@ -92,6 +94,7 @@ class Vertices:
             self.spread[key] = PartitionedGraph(self.tries.relations, sc, split)
         return self.spread[key]
 
+    # The columns of the relations, by name: see the class.
     def _up(self):
         return self._selected_edges(self.source < self.target) if self.directed else (self.source, self.target)
 
@@ -132,9 +135,10 @@ class Vertices:
     def _count_book(self, shape: Pattern, spine: tuple[int, int]) -> int:
         """Count the homomorphisms from a pattern with a spine (`Pattern.spine`). Once it is bound, the other vertices are
         independent, so their counts are multiplied. Raises OverflowError if the sum of the products may exceed 64 bits."""
-        left, right = (np.diff(self.adjacency[0])[column].astype(float) for column in (self.source, self.target))
-        both = len(shape.neighbours[spine[0]] & shape.neighbours[spine[1]])
-        if np.sum(np.minimum(left, right) ** both * np.maximum(left, right) ** (shape.size - 2 - both)) > 2**62:
+        left, right = (np.diff(self.adjacency[0])[column].astype(float) for column in (self.source, self.target))  # degrees
+        at_both = len(shape.neighbours[spine[0]] & shape.neighbours[spine[1]])  # vertices adjacent to both ends of the spine
+        at_one = shape.size - 2 - at_both
+        if np.sum(np.minimum(left, right) ** at_both * np.maximum(left, right) ** at_one) > 2**62:  # in floats, with a margin
             raise OverflowError("the homomorphisms may be more than 2^63")
         query, factor = book_query(shape, spine)
         return factor * leapfrog.leapfrog_join(query, self.want({atom.relation for atom in query.atoms}), count=True)
@@ -147,8 +151,8 @@ class Vertices:
 
 
 def clique(size: int) -> ConjunctiveQuery:
-    """The query for a clique: each vertex is less than the following ones."""
-    names = "abcdefgh"[:size]
+    """Return the query for a clique: each vertex is less than the following ones."""
+    names = VARIABLES[:size]
     return ConjunctiveQuery(tuple(QueryAtom("up", (u, v)) for place, u in enumerate(names) for v in names[place + 1 :]))
 
 
@@ -156,7 +160,7 @@ def book_query(shape: Pattern, spine: tuple[int, int]) -> tuple[ConjunctiveQuery
     """Return (query, factor) for a pattern whose vertices other than the spine's are adjacent to those two only. The query
     binds the spine first. If the pattern is symmetric in the two, the query takes each edge in one direction (`up`), and an
     answer stands for two homomorphisms."""
-    names, (u, v) = "abcdefgh", spine
+    names, (u, v) = VARIABLES, spine
     symmetric = shape.neighbours[u] - {v} == shape.neighbours[v] - {u}
     atoms = [
         QueryAtom("edge", (names[end], names[page])) for end in spine for page in sorted(shape.neighbours[end] - set(spine))

@@ -13,8 +13,7 @@ class BitLoops:
     """
 
     def __init__(self, loops: Any):
-        """loops: the `codegen.Generator`, which makes this object."""
-        self.loops = loops
+        self.loops = loops  # the `codegen.Generator`, which makes this object
         self.variables: SetVariables | None = None  # the variables whose loops are being written
 
     def write_both_versions(self, variables: SetVariables, group: list[int], total: str) -> None:

@@ -13,6 +13,7 @@ multiplied.
 """
 
 import sys
+from collections.abc import Callable
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
@@ -33,7 +34,7 @@ class Generator:
     smallest: chooses, among several tries that begin with a variable, the slot to loop over.
     """
 
-    def __init__(self, shape: Shape, keep: int, bounded: frozenset[int] = frozenset(), smallest=min):
+    def __init__(self, shape: Shape, keep: int, bounded: frozenset[int] = frozenset(), smallest: Callable = min):
         self.shape, self.bounded, self.keep, self.smallest = shape, bounded, keep, smallest
         self.names, self.bits = Conditions(shape, bounded), BitLoops(self)
         self.depths = range(len(shape.order))
@@ -62,7 +63,8 @@ class Generator:
 
     def _is_searched_often(self, member: Member) -> bool:
         """True if a variable is bound between the last two of a negated atom, which then searches a range many times."""
-        return member.path[-1] >= 0 and member.path[-1] > max(TOP, *member.path[:-1]) + 1
+        last, depth_before = member.path[-1], max(TOP, *member.path[:-1])
+        return last >= 0 and last > depth_before + 1
 
     def write(self, line: str) -> None:
         """Add a line of the kernel's body at the current indentation."""
@@ -88,7 +90,12 @@ class Generator:
     # the nest of loops
 
     def kernel(self) -> str:
-        """Return the source of `kernel(box, ids, literals, names, base, size, rooms, base0, dir0, v0_0, …) -> count, rows`."""
+        """Return the source of `kernel(box, ids, literals, names, base, size, rooms, base0, dir0, v0_0, …) -> count, rows`.
+
+        box: the bounds of the ids of each variable, then the numbers that the rows may have, and those that they have room for
+        at first. ids: of the constants of atoms; literals: of comparisons. names, base, size: the parts of a `Domain`. rooms:
+        the sizes of the buffers. For each slot: the parts of a `TrieArray`. count: -1 if the rows would have too many numbers.
+        """
         self.write("count, made = 0, 0")
         width = self.width
         self.write(f"out = np.empty({'box[-1]' if width else '0'}, np.int64)")
@@ -157,7 +164,7 @@ class Generator:
         atoms that the variable does not loop over. At the TOP, atoms of constants."""
         denied = [f"not {self.names.present(member)}" for member in self.shape.negations(depth)]
         complete = [member for member in self.shape.members if not member.negated and max((TOP, *member.path)) == depth]
-        if depth != TOP:
+        if depth != TOP:  # an atom of several terms holds if the loop over its last one finds a value
             complete = [member for member in complete if len(member.path) == 1 and self._loops_over(depth) != member.node(0)]
         return [self.names.present(member) for member in complete] + denied
 
@@ -276,7 +283,7 @@ class Generator:
             self.write(f"{factor} = 0")
             self.write_variable(group, factor)
             self.write(f"if {factor} != 0:")
-            self.indent += 1
+            self.indent += 1  # the next group is counted within this `if`
         self.write(f"{total} += {' * '.join(factors)}")
         self.indent = indent
 
@@ -325,7 +332,7 @@ class Generator:
         values = self.shape.values(depth)
         if values:
             return self.names.place(values)
-        node = self._loops_over(depth)
+        node = self._loops_over(depth)  # the first level of a trie, as no atom has the variable after other terms
         return self.names.levels(node), "0", f"{self.names.levels(node)}.size"
 
     def _loops_over(self, depth: int) -> TrieNode | None:
@@ -357,12 +364,13 @@ class Generator:
             self._build_tree(group[0], group[1:])
 
     def _write_count(self, depth: int, total: str) -> None:
-        """Write the count of the last variable: the number of values of its set within its bounds."""
+        """Write the count of the last variable: the number of values of its set within its bounds. If the set is not stored for
+        other uses, and restricts a set that was marked earlier, only the marked values of the added ranges are counted."""
         values = self.shape.values(depth)
         before = self.marked_before.get(values)
-        counted_only = len(values) > 1 and self._only_counted(values)
-        if not before or not counted_only:
-            if counted_only:
+        is_not_stored = len(values) > 1 and self._only_counted(values)
+        if not before or not is_not_stored:
+            if is_not_stored:
                 self._write_intersection(values)
             low, high = self._write_bounds(depth, *self._domain(depth))
             self.write(f"{total} += max({high} - {low}, 0)")

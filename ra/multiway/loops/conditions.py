@@ -5,6 +5,7 @@ Values are joined as dense *ids* in the same order (`tries.domain`). Variables a
 is its place in it. A *node* is a sibling range of a trie (`tries.shape`).
 """
 
+from semi_naive.ra.multiway.query import Comparison
 from semi_naive.ra.multiway.tries.shape import TOP, Member, Shape, TrieNode, Values, depths_in
 
 SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
@@ -24,7 +25,7 @@ class Conditions:
         self.numbers: dict = {}
         self.marked: dict[Values, None] = {}
 
-    def number(self, thing) -> int:
+    def number(self, thing: TrieNode | Values | tuple[tuple[int, int], ...]) -> int:
         """Return the number of a node, a set of nodes, or rows of bits: the n in its names."""
         return self.numbers.setdefault(thing, len(self.numbers))
 
@@ -48,7 +49,8 @@ class Conditions:
         return f"m{self.number(values)}"
 
     def raw(self, expression) -> str:
-        """Return the source of an expression's value in 64 bits."""
+        """Return the source of the value, in 64 bits, of an expression of `Shape.comparisons`: a depth, ("literal", k), or (op,
+        left, right)."""
         if isinstance(expression, int):
             return f"r{expression}"
         if expression[0] == "literal":
@@ -61,23 +63,23 @@ class Conditions:
         sides += [*self.shape.assigned.values()]
         return any(depth in depths_in(side) for side in sides)
 
-    def _sides_by_value(self, comparison):
+    def _sides_by_value(self, comparison: Comparison) -> tuple:
         """Return the sides of a comparison that are read as values, not as ids."""
         sides = (comparison.left, comparison.right)
         if all(self._is_joined_variable(side) for side in sides):
             return ()
-        bound = self._as_bound(comparison)
+        bound = self._as_bound(comparison)  # (op, other side)
         return sides if bound is None else (bound[1],)
 
     def _is_joined_variable(self, side) -> bool:
         """True if a side of a comparison is a joined variable, which is compared by its id."""
         return isinstance(side, int) and side in self.shape.joined
 
-    def _depth_of_last_variable(self, comparison) -> int:
+    def _depth_of_last_variable(self, comparison: Comparison) -> int:
         """Return the greatest depth of the variables in a comparison."""
         return max((TOP, *depths_in(comparison.left), *depths_in(comparison.right)))
 
-    def _as_bound(self, comparison):
+    def _as_bound(self, comparison: Comparison) -> tuple | None:
         """Return (op, other side) if a comparison bounds the last of its variables to a range of ids; None for a filter."""
         last = self._depth_of_last_variable(comparison)
         if comparison.op == "!=" or last not in self.shape.joined:

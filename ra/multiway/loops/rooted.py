@@ -91,7 +91,7 @@ def _sums(index: np.ndarray, values: np.ndarray) -> np.ndarray:
 def _balanced_bounds(index: np.ndarray, neighbours: np.ndarray, pieces: int) -> np.ndarray:
     """Return the bounds of ranges of roots whose neighbours have about equally many edges."""
     edges = np.concatenate([[0], np.cumsum(np.diff(index)[neighbours])])
-    steps = edges[index[1:]] + np.arange(1, len(index))
+    steps = edges[index[1:]] + np.arange(1, len(index))  # the work up to each root: these edges, and one for the root itself
     if not steps.size:
         return np.zeros(1, np.int64)
     inner = np.searchsorted(steps, np.linspace(0, steps[-1], pieces + 1)[1:-1])

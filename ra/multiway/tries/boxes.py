@@ -132,6 +132,7 @@ class Boxes:
                 f"a budget of {quantity(self.budget, 'byte')} does not hold one tuple of each atom; "
                 f"the least that works is {least:,}"
             )
+        # An assigned value may have no id, also if the domain is empty: its range must not be.
         ends = (self.size if depth in self.shape.joined else max(self.size, 1) for depth in range(len(self.order)))
         whole = PartialBox(tuple((0, end) for end in ends), levels_of(self.shape.members), self.budget)
         start = self._with_constant_slices(whole)
@@ -185,14 +186,14 @@ class Boxes:
         allowed = self._room(state, below, depth)
 
         def size(high: int) -> int:
-            return sum(cost(state, group, of, low, high)[1] for group, of in below.items())
+            return sum(cost(state, group, within, low, high)[1] for group, within in below.items())
 
         if size(low + 1) > allowed:
             return low + 1, self._spilled(state, below, low, allowed)
-        fits = longest_end(size, allowed, low + 1, last)
-        for group, of in below.items():
-            state = state.with_slice(group, *cost(state, group, of, low, fits))
-        return fits, state
+        end = longest_end(size, allowed, low + 1, last)
+        for group, within in below.items():
+            state = state.with_slice(group, *cost(state, group, within, low, end))
+        return end, state
 
     def _room(self, state: PartialBox, below: dict[Group, Siblings], depth: int) -> int:
         """Return the bytes that this dimension may use. The least bytes that later dimensions need are reserved. The arguments
@@ -202,17 +203,17 @@ class Boxes:
         dimensions = len({self.shape.members[atom].path[state.levels[atom] - 1] for atom in later})
         least = sum(least_bytes(len(self.keys[atom].order)) for atom in later)
         allowed = state.bytes_left
-        if later:
+        if later:  # this dimension has `ratio` shares, like all later ones but the last, which has one
             allowed = min(allowed * self.ratio // (self.ratio * dimensions + 1), allowed - least)
         if depth == 0 and self.most < 1:
-            whole = sum(bytes_of(of, 0, self.size) for of in below.values() if not of.level)
+            whole = sum(bytes_of(within, 0, self.size) for within in below.values() if not within.level)
             allowed = min(allowed, max(int(whole * self.most), 1))
         return allowed
 
     def _spilled(self, state: PartialBox, below: dict[Group, Siblings], low: int, room: int) -> PartialBox:
         """Choose the slices of a single value that fit, smallest first. The other atoms will be sliced by their next variable.
         below: the groups of atoms, with their ranges in the tries; low: the value; room: the bytes that slices may have."""
-        pieces = [(group, *cost(state, group, of, low, low + 1)) for group, of in below.items()]
+        pieces = [(group, *cost(state, group, within, low, low + 1)) for group, within in below.items()]
         done = {atom for group in state.slices for atom in group.atoms}
         reserved = sum(least_bytes(len(key.order)) for atom, key in enumerate(self.keys) if atom not in done)
         for group, piece, size in sorted(pieces, key=lambda piece: piece[2]):
@@ -226,7 +227,7 @@ class Boxes:
             room -= size
         return state
 
-    def _groups_to_slice(self, state: PartialBox, is_due) -> list[Group]:
+    def _groups_to_slice(self, state: PartialBox, is_due: Callable[[int], bool]) -> list[Group]:
         """Return the groups of atoms without a slice, if `is_due` holds for the term by which they are sliced."""
         done = {atom for group in state.slices for atom in group.atoms}
         found: dict[tuple, list[int]] = {}
@@ -247,14 +248,14 @@ class Boxes:
     def _next_common_id(self, below: dict[Group, Siblings], low: int) -> int:
         """Return the first id from `low` on that all positive atoms have; the domain's size if there is none. below: the groups
         of atoms that are sliced by the variable, with their ranges in the tries."""
-        positive, candidate = [of for group, of in below.items() if self._positive(group)], -1
+        positive, candidate = [within for group, within in below.items() if self._positive(group)], -1
         while candidate < low:
             candidate = low
-            for of in positive:
-                position = of.position(low)
-                if position >= of.end:
+            for within in positive:
+                position = within.position(low)
+                if position >= within.end:
                     return self.size
-                low = of.values[position]
+                low = within.values[position]
         return low
 
     def narrowed(self, state: PartialBox) -> PartialBox | None:
@@ -265,7 +266,7 @@ class Boxes:
                 low, high = self._span(piece)
                 for member in (self.shape.members[atom] for atom in group.atoms if not self.shape.members[atom].negated):
                     _narrow_range(ranges, member.path[len(group.terms)], low, high)
-        for _ in range(2):
+        for _ in range(2):  # again, as a comparison may narrow a range that an earlier one has read
             for comparison in self.shape.comparisons:
                 self._narrow_by_comparison(ranges, comparison.op, comparison.left, comparison.right)
         if any(ranges[depth][0] >= ranges[depth][1] for depth in self.shape.joined):
@@ -286,8 +287,10 @@ class Boxes:
             op, left, right = {">": "<", ">=": "<="}[op], right, left
         if op == "!=" or not all(self._has_ids(side) for side in (left, right)):
             return
-        for below, above in ((left, right), (right, left))[: 2 if op == "=" else 1]:
-            strict = op == "<"
+        strict, pairs = op == "<", [(left, right)]
+        if op == "=":  # each side bounds the other from both directions
+            pairs.append((right, left))
+        for below, above in pairs:
             least, most = self._first_allowed(ranges, below, strict), self._end_allowed(ranges, above, strict)
             if isinstance(below, int):
                 _narrow_range(ranges, below, 0, most)

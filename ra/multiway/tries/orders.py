@@ -25,7 +25,7 @@ def choose_order(
     beside: Callable[[tuple[str, ...]], float] = lambda order: 0.0,
 ) -> tuple[str, ...]:
     """Return the variable order with the least expected cost. The variables in `first`, in any order, come first. beside: a
-    cost of an order that is added to that of its loops, in values scanned.
+    cost of an order that is added to that of its loops, in values scanned; not with more variables than MAX_PERMUTED.
 
     Each variable is joined to an earlier one by some atom if possible. A variable that an equation assigns comes as soon as the
     equation's other variables are bound. Reads each joined column once (cached in `relations`), then takes 10 µs an order.
@@ -132,7 +132,7 @@ class Estimate:
             column = atom.terms.index(term)
             offer *= self._selected(atom, column, bound) / max(tuples, 1)
             depends_on_last |= bool(bound) and term == bound[-1]
-        return offer, depends_on_last or len(bound) < 2
+        return offer, depends_on_last or len(bound) < 2  # with fewer, no earlier prefix can have scanned the list
 
     def _selected(self, atom: QueryAtom, column: int, bound: Sequence[str]) -> float:
         """Return the expected number of tuples of an atom with the value of a bound variable that other atoms offered."""

@@ -45,7 +45,7 @@ class PagedArray:
     begin: int  # the byte at which it begins
     size: int
     reads: Reads
-    cache: OrderedDict[int, np.ndarray] = field(default_factory=OrderedDict)
+    cache: OrderedDict[int, np.ndarray] = field(default_factory=OrderedDict)  # pages by number, the last used last
 
     def __len__(self) -> int:
         return self.size
@@ -181,7 +181,7 @@ class _Writer:
 
     def __init__(self, arity: int, size: int, store: Store, name: str):
         self.arity, self.size, self.store, self.name = arity, size, store, name
-        kinds = [kind for _ in range(arity) for kind in (np.int32, np.int64)][:-1]
+        kinds = [kind for _ in range(arity) for kind in (np.int32, np.int64)][:-1]  # the last level has no index
         self.sections = [
             NumberFile.create(store.path(f"{name}.{number}"), kind) for number, kind in enumerate([np.int32, *kinds])
         ]
@@ -218,7 +218,8 @@ class _Writer:
     def _add_values(self, level: int, values: np.ndarray) -> None:
         """Add values of a level, and the fences among them."""
         section = self.values[level]
-        self.fences[level].append(values[-section.size % VALUES_PER_PAGE :: VALUES_PER_PAGE].copy())
+        next_page = -section.size % VALUES_PER_PAGE  # the position among `values` at which a page begins
+        self.fences[level].append(values[next_page::VALUES_PER_PAGE].copy())
         section.append(values)
 
     def _add_index(self, level: int, starts: np.ndarray, below: np.ndarray, child: np.ndarray) -> np.ndarray:
@@ -261,7 +262,8 @@ class _Writer:
     def finish(self, sc=None) -> StoredTrie:
         """Complete the arrays, and write them to one file."""
         check_tuples(self.values[-1].size)
-        self._repeat_entry(self.size + 1 - self.directory_ids, self.values[min(1, self.arity - 1)].size)
+        counted = self.values[1] if self.arity > 1 else self.values[0]  # what the directory counts: children, or values
+        self._repeat_entry(self.size + 1 - self.directory_ids, counted.size)
         for level, index in enumerate(self.index):
             below = self.values[level + 1].size
             if index.size:
@@ -290,7 +292,8 @@ class _EndsOfBlocks:
         if not firsts.size:
             return
         all_firsts = np.concatenate([self.first, firsts])
-        self._add_pairs(np.stack([all_firsts[:-1], lasts if self.first.size else lasts[1:]]))
+        lasts = lasts if self.first.size else lasts[1:]  # no position is before the very first one
+        self._add_pairs(np.stack([all_firsts[:-1], lasts]))
         self.first = all_firsts[-1:]
 
     def finish(self, last: int) -> None:
@@ -300,12 +303,14 @@ class _EndsOfBlocks:
             self._add_blocks(self.rest[:, None, :])
 
     def _add_pairs(self, pairs: np.ndarray) -> None:
+        """Add the (first, last) children (2, n) of further positions; complete blocks are computed."""
         pairs = np.concatenate([self.rest, pairs], axis=1)
         whole = pairs.shape[1] // ENDS_BLOCK * ENDS_BLOCK
         self._add_blocks(pairs[:, :whole].reshape(2, -1, ENDS_BLOCK))
         self.rest = pairs[:, whole:]
 
     def _add_blocks(self, blocks: np.ndarray) -> None:
+        """Compute the ends of blocks, (2, blocks, positions of a block)."""
         if blocks.shape[1]:
             self.least.append(blocks[0].min(axis=1))
             self.greatest.append(blocks[1].max(axis=1))

@@ -45,36 +45,37 @@ def siblings(trie: PagedTrie, path: Sequence[int]) -> Siblings:
     return current
 
 
-def levels(of: Siblings, low: int, high: int) -> list[tuple[int, int]]:
+def levels(within: Siblings, low: int, high: int) -> list[tuple[int, int]]:
     """Return for each level, from that of the siblings down, the range of positions at and below the ids in [low, high)."""
-    ranges = [(of.position(low), of.position(high))]
-    for index in of.trie.index[of.level :]:
+    ranges = [(within.position(low), within.position(high))]
+    for index in within.trie.index[within.level :]:
         begin, end = ranges[-1]
         ranges.append((index[begin], index[end]))
     return ranges
 
 
-def bytes_of(of: Siblings, low: int, high: int) -> int:
+def bytes_of(within: Siblings, low: int, high: int) -> int:
     """Return the bytes that `copy_slice` would take."""
-    sizes = [end - begin for begin, end in levels(of, low, high)]
-    above = of.level * (ID + 2 * POSITION)
-    directory = ID * (2 if of.level else high - low + 1)
+    sizes = [end - begin for begin, end in levels(within, low, high)]
+    above = within.level * (ID + 2 * POSITION)
+    directory = ID * (2 if within.level else high - low + 1)
     return above + directory + sum(ID * size for size in sizes) + sum(POSITION * (size + 1) for size in sizes[:-1])
 
 
-def copy_slice(of: Siblings, low: int, high: int) -> TrieArray:
+def copy_slice(within: Siblings, low: int, high: int) -> TrieArray:
     """Copy a slice into memory: a trie of the path's ids, then of everything at and below the ids in [low, high)."""
-    ranges = levels(of, low, high)
-    values = [of.trie.values[of.level + i].read(begin, end) for i, (begin, end) in enumerate(ranges)]
-    tables = zip(of.trie.index[of.level :], ranges[:-1], strict=True)
+    ranges = levels(within, low, high)
+    values = [within.trie.values[within.level + i].read(begin, end) for i, (begin, end) in enumerate(ranges)]
+    tables = zip(within.trie.index[within.level :], ranges[:-1], strict=True)
     index = [_from_zero(table.read(begin, end + 1)) for table, (begin, end) in tables]
-    if not of.level:
-        directory = _from_zero(of.trie.directory.read(low, high + 1))
+    if not within.level:
+        directory = _from_zero(within.trie.directory.read(low, high + 1))
         return TrieArray(tuple(values), tuple(index), low, directory)
-    above = [np.array([id], np.int32) for id in of.path]
-    single = [np.array([0, 1]) for _ in above[1:]] + [np.array([0, len(values[0])])]
-    directory = np.array([0, 1 if single[1:] else len(values[0])], np.int32)
-    return TrieArray((*above, *values), (*single, *index), of.path[0], directory)
+    above = [np.array([id], np.int32) for id in within.path]  # a level of one value for each id of the path
+    children = [1 for _ in above[1:]] + [len(values[0])]  # of each of these values
+    index_above = [np.array([0, count]) for count in children]
+    directory = np.array([0, children[0]], np.int32)
+    return TrieArray((*above, *values), (*index_above, *index), within.path[0], directory)
 
 
 def least_bytes(arity: int) -> int:
@@ -82,9 +83,9 @@ def least_bytes(arity: int) -> int:
     return 2 * ID + arity * ID + (arity - 1) * 2 * POSITION
 
 
-def span(of: Siblings, low: int, high: int) -> tuple[int, int]:
+def span(within: Siblings, low: int, high: int) -> tuple[int, int]:
     """Return bounds [least, greatest + 1) of the children of the ids in [low, high); (0, 0) if there are none."""
-    return of.trie.span(of.level, *levels(of, low, high)[0])
+    return within.trie.span(within.level, *levels(within, low, high)[0])
 
 
 def _from_zero(positions: np.ndarray) -> np.ndarray:

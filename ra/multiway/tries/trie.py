@@ -43,7 +43,8 @@ class TrieArray:
             values.append(column[positions])
             parent_begins = positions
         check_tuples(len(columns[0]))
-        return cls(tuple(values), tuple(index), 0, directory_of(values[0], np.diff(index[0]) if index else 1, size))
+        children = np.diff(index[0]) if index else 1  # in a trie of one level the directory counts the values themselves
+        return cls(tuple(values), tuple(index), 0, directory_of(values[0], children, size))
 
     @property
     def arity(self) -> int:

@@ -2,19 +2,21 @@
 their join partners.
 """
 
+from collections.abc import Iterable, Sequence, Set
+
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.planning.joins.body import makes_content, names_of_variables
+from semi_naive.planning.joins.body import PlannedBody, makes_content, names_of_variables
 from semi_naive.ra.by_variable.bigjoin import Visit
 from semi_naive.ra.by_variable.multiway import Multiway
 from semi_naive.ra.ir import Rule, Term, Var
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.rules.evaluate import Move, Version, WaitingBindings
 from semi_naive.ra.rules.gathering import Gather, Hold
-from semi_naive.ra.rules.steps import Bind, Exchange, Join
+from semi_naive.ra.rules.steps import GROUP, Bind, Exchange, Join
 
 
 def cut_into_segments(number: int, rule: Rule, body, relations: dict[str, PartitionedRelation], groups: BucketMap) -> Version:
-    """Return a planned body as a version cut into segments. number: of the version in the job; relations: those on the
+    """Return a `PlannedBody` as a version cut into segments. number: of the version in the job; relations: those on the
     partitions; groups: the bucket map of the groups of aggregates."""
     return _Cutting(number, rule, body, relations, groups).version()
 
@@ -29,7 +31,7 @@ class _Cutting:
     bucketed_by: (variables, bucket map): the current bindings are on the partitions of the buckets of these variables.
     """
 
-    def __init__(self, number: int, rule: Rule, body, relations, groups: BucketMap):
+    def __init__(self, number: int, rule: Rule, body: PlannedBody, relations, groups: BucketMap):
         self.number, self.rule, self.body, self.relations, self.groups = number, rule, body, relations, groups
         self.segments: list[list] = [[]]
         self.moves: list[Move] = []
@@ -37,7 +39,7 @@ class _Cutting:
         self.gathers: dict[int, tuple[Gather, WaitingBindings]] = {}
         self.waiting: list[WaitingBindings] = []
         self.made_values: dict[str, Term] = {}
-        self.bucketed_by: tuple | None = None
+        self.bucketed_by: tuple[tuple[str, ...], BucketMap] | None = None
 
     def version(self) -> Version:
         """Cut the steps of the body into segments, and return the version."""
@@ -83,8 +85,9 @@ class _Cutting:
             self.bucketed_by = () if index.copies else keys, index.map
 
     @staticmethod
-    def _subbucket_places(step: Exchange, index: PartitionedIndex, places) -> tuple[int, ...]:
-        """Return the places of the values that choose the subbucket, if all columns are known and a bucket has several."""
+    def _subbucket_places(step: Exchange, index: PartitionedIndex, places: Sequence[int]) -> tuple[int, ...]:
+        """Return the places of the values that choose the subbucket, if all columns are known and a bucket has several. places:
+        of the values of the step's keys among the variables that are sent."""
         whole = len(step.keys) == len(step.order) > index.keys
         return tuple(places[index.keys :]) if whole and (index.map.subbuckets > 1).any() else ()
 
@@ -129,7 +132,7 @@ class _Cutting:
         self._begin_segment(waiting.names)
         self.bucketed_by = step.outer, self.groups
 
-    def _cut(self, keyed, keep, to, keys: int = 0, partial: Gather | None = None) -> Move:
+    def _cut(self, keyed: Iterable[str], keep: Set[str], to, keys: int = 0, partial: Gather | None = None) -> Move:
         """Begin a new segment, and return the move to it. keyed: the variables that determine the destination, of which the
         first `keys` choose the bucket; keep: variables needed later; to, partial: see `Move`."""
         move = Move(self._columns(keyed, keep), to, tuple(range(keys)), partial=partial)
@@ -148,12 +151,13 @@ class _Cutting:
         ]
 
     @staticmethod
-    def _columns(names, keep) -> tuple[str, ...]:
-        """Return the variables that travel: `names` in their order, then those in `keep`."""
-        return tuple(names) + tuple(sorted(keep - set(names) - {"@group"}))
+    def _columns(names: Iterable[str], keep: Set[str]) -> tuple[str, ...]:
+        """Return the variables that travel: `names`, then those in `keep` but GROUP, which numbers the bindings of a batch."""
+        return tuple(names) + tuple(sorted(keep - set(names) - {GROUP}))
 
-    def _variables_of(self, terms) -> tuple[str, ...]:
-        """Return a distinct variable for each term of a key. A term that is not a new variable is bound to a generated one."""
+    def _variables_of(self, terms: Iterable[Term]) -> tuple[str, ...]:
+        """Return a distinct variable for each term of a key. A term that is not a variable, or one for the second time, is
+        bound to a generated variable by a step that is added to the segment."""
         names = []
         for place, term in enumerate(terms):
             if isinstance(term, Var) and term.name not in names:

@@ -83,7 +83,7 @@ class Fixpoint:
         before.trace.event("to partitions", local.iteration)
         self.stratum = again = Partitioned(local, before.database, before.cluster, before.config)
         again.trace.take_up(before.trace.record["iterations"], before.trace.record["events"])
-        again.begin(lambda stratum: False)
+        again.begin(lambda stratum: False)  # not from a checkpoint: it takes over the driver's tables
         return self._go_on()
 
 

@@ -8,12 +8,14 @@ indexes.
 """
 
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from semi_naive.balance.trace import Trace, balance_of, phases_of
 from semi_naive.config import Config
 from semi_naive.host import limits
 from semi_naive.planning.detect_walk import walk_of
+from semi_naive.planning.joins.body import PlannedBody
 from semi_naive.planning.joins.fanout import alone
 from semi_naive.planning.joins.order import plan_all, plan_body
 from semi_naive.planning.joins.placing import Placing, colocated_index, keyed
@@ -68,7 +70,7 @@ class Partitioned:
         if self.local.watch:
             self.local.watch(self.trace.so_far)
 
-    def begin(self, take_up) -> None:
+    def begin(self, take_up: "Callable[[Partitioned], bool]") -> None:
         """Place the relations. Take over the tuples of `local`, unless `take_up(self)` returns True, as it has restored a
         checkpoint. In iteration 0, evaluate the nonrecursive rules."""
         self._place()
@@ -87,6 +89,7 @@ class Partitioned:
             self.rebalance(self.relations, joined_only(versions, self.statics.partitioned), self.iteration)
 
     def made_so_far(self) -> str:
+        """Return the sizes of the stratum's relations as text, for an error."""
         return self.local.made_so_far((name, relation.count) for name, relation in self.relations.items())
 
     def finish_trace(self) -> dict:
@@ -115,7 +118,7 @@ class Partitioned:
         self._allow_splitting(bodies)
         self.statics.partition(wanted, self.iteration)
 
-    def _allow_splitting(self, bodies) -> None:
+    def _allow_splitting(self, bodies: list[PlannedBody]) -> None:
         """Allow heavy buckets of an index that BiGJoin searches to be split, if the driver has the tuples of the index, to
         count them and those of the columns that are joined with it."""
         if not self.config.refine:
@@ -125,7 +128,7 @@ class Partitioned:
         for index, columns in joined_columns(bodies).items():
             relation, _ = index
             if index in splittable and relation in in_driver:
-                self.statics.met[index] = frozenset(column for column in columns if column[0] in in_driver)
+                self.statics.joined_with[index] = frozenset(column for column in columns if column[0] in in_driver)
 
     def _may_have_any_index(self, name: str) -> bool:
         """True for a relation of the stratum that is not aggregated: an aggregated one is in buckets of its key only."""
@@ -150,20 +153,20 @@ class Partitioned:
         for name in dealt:
             del self.database.on_partitions[name]
         for part in ("full", "delta"):
-            blocks: dict = dealt if part == "delta" else {}
+            to_deal: dict = dealt if part == "delta" else {}  # by relation, see `DealHome`
             for name in self.stratum.relations:
                 table = self.database.tables[name]
-                if part == "delta" and self.iteration == 0:
+                if part == "delta" and self.iteration == 0:  # the facts are still in `new`
                     table.advance()
                 if self.relations[name].reduction:  # all best tuples become delta, although they derive little that is new
-                    found = table.blocks("all", table.home) if part == "delta" else []
+                    blocks = table.blocks("all", table.home) if part == "delta" else []
                 else:
-                    found = table.blocks(part, table.home)
-                if found := [block for block in found if block.size]:
-                    blocks[name] = self.cluster.share(f"{name}-{part}", merged_as(found, table.arity)), table.home
-            if blocks:
-                deal_tuples(self.cluster, self.relations, blocks)
-                if part == "full":
+                    blocks = table.blocks(part, table.home)
+                if blocks := [block for block in blocks if block.size]:
+                    to_deal[name] = self.cluster.share(f"{name}-{part}", merged_as(blocks, table.arity)), table.home
+            if to_deal:
+                deal_tuples(self.cluster, self.relations, to_deal)
+                if part == "full":  # from new to delta, and from delta to full
                     self._advance()
                     self._advance()
 
@@ -183,6 +186,7 @@ class Partitioned:
         return known or (self._largest_read() if relation in self.stratum.relations else 0)
 
     def _largest_read(self) -> float:
+        """Return the number of tuples of the largest relation of another stratum that the rules read, 1 at least."""
         names = self.stratum.reads - set(self.stratum.relations)
         return max([self.database.size(name) for name in names], default=1) or 1
 
@@ -202,13 +206,13 @@ class Partitioned:
         return None if own else self.database.matching(relation, constants)
 
     def distinct(self, relation: str, column: int) -> float:
-        """Return the expected number of distinct values of a column."""
+        """Return the expected number of distinct values of a column; for a relation of the stratum, the root of its size."""
         if relation in self.relations or relation in self.stratum.relations:
             return max(1.0, self.size(relation) ** 0.5)
         return self.database.distinct(relation, column)
 
-    def _plan(self, rule: Rule, place, parts, number):
-        """Return the planned body of a rule version. A body without exchanges is planned again if relations outgrow it."""
+    def _plan(self, rule: Rule, place: int | None, parts: dict[int, str], number: int) -> PlannedBody:
+        """Return the planned body of a `RuleVersion`. A body without exchanges is planned again if relations outgrow it."""
         key = (id(rule), number)
         body = self.bodies.get(key)
         exchanges = body is not None and any(isinstance(step, Exchange) for step in body.derivation.steps)
@@ -219,7 +223,7 @@ class Partitioned:
             )  # fmt: skip
         return self.bodies[key]
 
-    def compiled(self, number: int, rule: Rule, place, parts, version: int) -> Version:
+    def compiled(self, number: int, rule: Rule, place: int | None, parts: dict[int, str], version: int) -> Version:
         """Return a rule version cut into segments, and place the indexes of other strata that it reads. number: among the
         versions of the job; rule, place, parts, version: see `local.RuleVersion`."""
         body = self._plan(rule, place, parts, version)
@@ -251,10 +255,11 @@ class Partitioned:
         for inner, results in enumerate(rounds):
             arrived = [r for r in results if isinstance(r, Born)]
             reports = [r for r in results if isinstance(r, Report)] + [r.report for r in arrived]
-            phases += phases_of(inner, reports, [r.report for r in arrived if r.index == 0], self.partitions)
+            inserted_at_home = [r.report for r in arrived if r.index == 0]
+            phases += phases_of(inner, reports, inserted_at_home, self.partitions)
         self.record_job(delta, [self.delta()], phases, begun)
 
-    def end_iteration(self, rounds) -> None:
+    def end_iteration(self, rounds: list[list]) -> None:
         """End an outer iteration: its tuples become the delta, and are weighed. rounds: the results of inner iterations."""
         self._advance()
         born = [result for results in rounds for result in results if isinstance(result, Born)]
@@ -288,6 +293,7 @@ class Partitioned:
         self.runs = now
 
     def _own_runs(self, partition: int) -> set[str]:
+        """Return the paths of the runs of the stratum's relations on a partition."""
         return {path for relation in self.relations.values() for path in relation.paths(partition)}
 
     def _first_joins(self) -> FirstJoins:
@@ -302,22 +308,24 @@ class Partitioned:
         """Return the delta versions of the rules, cut into segments."""
         return [self.compiled(number, *one) for number, one in enumerate(self.local.delta_versions())]
 
-    def _record_costs(self, compiled: list[Version], results) -> None:
-        """Record the cost of each rule, from the reports in the results of a job. Raises the first error of a task."""
+    def _record_costs(self, compiled: list[Version], results: list) -> None:
+        """Record the cost of each rule, and the values that tasks have made, from the results of a job. Raises the first error
+        of a task."""
         self.learn_values(compiled, results)
         for report in evaluations(results):
-            begun = report.partition == 0 and report.facts["begun"]
-            self.charge(compiled[report.facts["version"]], report.seconds, report.sent, begun)
+            runs = int(report.partition == 0 and report.facts["begun"])  # all partitions run a rule: that counts once
+            self.charge(compiled[report.facts["version"]], report.seconds, report.sent, runs)
 
-    def charge(self, version: Version, seconds: float, made: int, iterations: int) -> None:
-        """Record the cost of a rule on one partition. made: the heads that it made; iterations: how often it was run."""
+    def charge(self, version: Version, seconds: float, made: int, runs: int) -> None:
+        """Record the cost of a rule on one partition, and charge its heads to the limits. made: the number of heads; runs: how
+        often the rule was run."""
         entry = self.profile.rule(version.rule, self.local.number, bool(self.recursive))
         entry["seconds"] += seconds / self.partitions
         entry["made"] += made
-        entry["runs"] += iterations
+        entry["runs"] += runs
         limits.visit(made)
 
-    def learn_values(self, compiled: list[Version], results) -> None:
+    def learn_values(self, compiled: list[Version], results: Iterable) -> None:
         """Number the symbols and records that tasks have made. Raises the first error of a task."""
         for report in (r for r in results if isinstance(r, Report)):
             if report.phase == "values":
@@ -333,6 +341,7 @@ class Partitioned:
         return self.relations[relation].count
 
     def delta(self) -> int:
+        """Return the number of tuples in the deltas of all relations."""
         return sum(relation.home.delta_size() for relation in self.relations.values())
 
     def settle(self) -> None:

@@ -5,12 +5,13 @@ The decisions are made by `balance.placement`; this module carries them out.
 """
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.balance.placement import plan_map_change, spread_inner
+from semi_naive.balance.placement import MapChange, plan_map_change, spread_inner
 from semi_naive.balance.trace import Trace, record_change
 from semi_naive.config import Config
 from semi_naive.planning.joins.placing import Index
@@ -18,6 +19,7 @@ from semi_naive.ra.ir import Var
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.partitions.rehome import Arrive, CopyBuckets, Leave, Moved, TakeCopy
 from semi_naive.ra.partitions.weighing import FirstJoin, FirstJoins
+from semi_naive.ra.rules.evaluate import Version
 from semi_naive.ra.rules.steps import Join
 from semi_naive.running.relations.cluster import Cluster
 
@@ -53,12 +55,12 @@ class Rebalance:
 
     # -- weights
 
-    def find_first_joins(self, versions, relations: dict[str, PartitionedRelation], statics: dict) -> FirstJoins:
+    def find_first_joins(self, versions: list[Version], relations: dict[str, PartitionedRelation], statics: dict) -> FirstJoins:
         """Record in `first_joins` the first join of each delta version, by the index in which the delta is scanned. A join
         counts if it needs no shuffle while neither side is refined. Return the joins for policy "work", which weighs tuples
         by them; for others {}.
 
-        relations: those on the partitions, with those of other strata; statics: the replicated indexes.
+        relations: those on the partitions, with those of other strata; statics: the blocks of each replicated index.
         """
         self.first_joins = {}
         for version in versions if self.config.refine and self.cluster.jobs.partitions > 1 else ():
@@ -98,23 +100,23 @@ class Rebalance:
         for (name, number), first_joins in self.first_joins.items():
             outer = relations[name].indexes[number]
             if joins_in_buckets(outer, first_joins, index):
-                first_slots, fresh = outer.map.tables()[0][:-1], outer.sizes if outer.work is None else outer.fresh
-                work = work + np.add.reduceat(self._work(outer, first_joins), first_slots)
-                delta = delta + np.add.reduceat(fresh, first_slots)
+                work = work + by_bucket(self._work(outer, first_joins), outer.map)
+                # Tuples that were not weighed all count as new ones.
+                delta = delta + by_bucket(outer.sizes if outer.work is None else outer.fresh, outer.map)
         return work, delta
 
-    def _tuples_copied_along(self, index: PartitionedIndex, partners) -> np.ndarray:
-        """Return for each bucket of an index the tuples of its partners' buckets, which are copied with its subbuckets."""
+    def _tuples_copied_along(self, index: PartitionedIndex, partners: Iterable[PartitionedIndex]) -> np.ndarray:
+        """Return for each bucket of an index the tuples of its partners' buckets, which are copied with its subbuckets. Refined
+        buckets are not copied."""
         tuples = np.zeros(index.map.buckets)
         for partner in partners if self.config.copy_inner else ():
-            sizes = np.add.reduceat(partner.sizes, partner.map.tables()[0][:-1])
-            tuples += np.where(partner.map.subbuckets == 1, sizes, 0)
+            tuples += np.where(partner.map.subbuckets == 1, by_bucket(partner.sizes, partner.map), 0)
         return tuples
 
     # -- moving
 
-    def _rehome(self, name: str, number: int, index: PartitionedIndex, change, iteration: int) -> None:
-        """Give an index its new bucket map, and move the tuples of the changed buckets. change: a `MapChange`, or None."""
+    def _rehome(self, name: str, number: int, index: PartitionedIndex, change: MapChange | None, iteration: int) -> None:
+        """Give an index its new bucket map, if there is a change, and move the tuples of the changed buckets."""
         if change is None:
             return
         begun, before, loads = time.perf_counter(), index.map.split(index.sizes), index.map.loads(index.sizes)
@@ -153,7 +155,7 @@ class Rebalance:
         label, begun = self.cluster.label(f"{name}-{number}-copy"), time.perf_counter()
         copying = CopyBuckets(index, replace(index.map, homes=tuple(targets))), TakeCopy(self.cluster.root, label)
         left, arrived = np.zeros((2, index.map.partitions), np.int64)
-        bucket_sizes = np.add.reduceat(index.sizes, index.map.tables()[0][:-1])
+        bucket_sizes = by_bucket(index.sizes, index.map)
         for bucket, new in missing.items():
             (owner,) = index.map.homes[bucket]
             left[owner] += bucket_sizes[bucket] * len(new)
@@ -168,12 +170,18 @@ class Rebalance:
         )  # fmt: skip
 
 
+def by_bucket(amounts: np.ndarray, placement: BucketMap) -> np.ndarray:
+    """Return the sum over each bucket's subbuckets (buckets,) of amounts that are given for all subbuckets."""
+    first_slots, _ = placement.tables()
+    return np.add.reduceat(amounts, first_slots[:-1])
+
+
 def joins_in_buckets(outer: PartitionedIndex, first_joins: list[FirstJoin], inner: PartitionedIndex) -> bool:
     """True if one of the first joins of the delta in index `outer` is with index `inner`, bucket by bucket."""
     return any(join.partners is inner and join.in_buckets_of(outer) for join in first_joins)
 
 
-def joined_only(versions, relations: dict[str, PartitionedRelation]) -> dict[tuple[str, int], PartitionedIndex]:
+def joined_only(versions: Iterable[Version], relations: dict[str, PartitionedRelation]) -> Numbered:
     """Return those indexes of `relations` that rule versions read by joins only, by (relation, number). Their buckets may be
     split over several partitions; a negation or an aggregate needs whole buckets."""
     joined: set[Index] = set()

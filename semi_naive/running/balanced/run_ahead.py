@@ -108,9 +108,10 @@ class RunAhead:
                 phases.append(phase(inner, "run-ahead", reports, distributed.partitions))
         total = born_by_step(births)
         if versions:
-            made = self._charge(versions, _ahead(rounds[0]))
-            self.budget = max(FIRST_BUDGET_TUPLES, self.budget * 4 if sum(total) * 2 > made else self.budget // 4)
-            total += [0] * (not distributed.delta())
+            mostly_new = 2 * sum(total) > self._charge(versions, _ahead(rounds[0]))
+            self.budget = max(FIRST_BUDGET_TUPLES, self.budget * 4 if mostly_new else self.budget // 4)
+            if not distributed.delta():  # the step that found no tuple counts, too
+                total.append(0)
         distributed.record_job(delta, total, phases, begun)
 
     # -- any linear rules, while deltas are small
@@ -135,6 +136,7 @@ class RunAhead:
         return max(1.0, births[-1] / births[-2]) if len(births) > 1 and births[-2] else 1.0
 
     def _budget(self) -> int:
+        """Return the tuples that a partition may make in the next job."""
         return min(self.budget, self.distributed.config.run_ahead_budget)
 
     def _stepping_job(self, iterations_left: int) -> tuple[Tasks, list[Version]]:
@@ -144,7 +146,7 @@ class RunAhead:
         relations, steps = list(distributed.relations.values()), min(iterations_left, MAX_STEPS_PER_JOB)
 
         def tasks(label: str, cursors: list) -> list:
-            _, *others = insert_tasks(relations, label, root)
+            _, *others = insert_tasks(relations, label, root)  # `InsertSteps` replaces the first
             ahead = StepsAhead(distributed.world(), versions, distributed.partitions, steps, self._budget())
             return [ahead, InsertSteps(relations, label, root, bool(others)), *others]
 
@@ -155,7 +157,8 @@ class RunAhead:
         for report in reports:
             for version in versions:
                 seconds, heads = report.facts["costs"][version.number]
-                self.distributed.charge(version, seconds, heads, (report.facts["steps"] or 1) * (report.partition == 0))
+                runs = report.facts["steps"] or 1
+                self.distributed.charge(version, seconds, heads, runs if report.partition == 0 else 0)
         return sum(report.sent for report in reports)
 
     # -- rules that walk along edges

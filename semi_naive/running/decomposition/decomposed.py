@@ -36,6 +36,8 @@ from semi_naive.running.relations.statics import Statics
 MIN_GROUPS_PER_CORE = 4  # with fewer groups, cores would be idle
 MAX_GROUP_FRACTION = 0.5  # the largest fraction of the base in one group: with more, the other cores would wait for one
 
+Base = dict[str, dict[str, Block]]  # the tuples of the base, by part and relation
+
 
 @dataclass
 class Decomposed:
@@ -103,7 +105,7 @@ class Decomposed:
                 found[name] = merged_as(blocks, home.arity)
         return found
 
-    def _check(self, base) -> None:
+    def _check(self, base: Base) -> None:
         """Raise NotGroups if there are too few groups, or one is too large. base: the blocks of each relation, by part."""
         cores, total, groups, largest = self.cluster.cores, 0, 0, 0
         for name, block in ((name, block) for blocks in base.values() for name, block in blocks.items()):
@@ -116,7 +118,7 @@ class Decomposed:
         if largest > MAX_GROUP_FRACTION * total:
             raise NotGroups(f"one group of {columns} has {largest:,} of the {quantity(total, 'tuple')} it begins with")
 
-    def _deal_base(self, base) -> tuple[list[tuple[int, int]], dict[str, dict[str, DealtPieces]]]:
+    def _deal_base(self, base: Base) -> tuple[list[tuple[int, int]], dict[str, dict[str, DealtPieces]]]:
         """Divide the base into pieces, and share its tuples with all hosts. Return (pieces, the heaviest first; the tuples, by
         part and relation). base: the blocks of each relation, by part."""
         slots = {
@@ -127,7 +129,8 @@ class Decomposed:
         weights = np.zeros(self.map.buckets)
         for slots_of_tuples in slots.values():
             weights += np.bincount(slots_of_tuples, minlength=self.map.buckets)
-        pieces, piece_of = deal_buckets(weights, self.map, 1 if not self.cluster.local else PIECES_PER_CORE)
+        each = PIECES_PER_CORE if self.cluster.local else 1  # on a cluster one task runs all pieces of a partition
+        pieces, piece_of = deal_buckets(weights, self.map, each)
         dealt: dict[str, dict[str, DealtPieces]] = {part: {} for part in base}
         for (part, name), slots_of_tuples in slots.items():
             number, words = piece_of[slots_of_tuples], base[part][name].words

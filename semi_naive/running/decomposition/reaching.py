@@ -39,7 +39,7 @@ def follow(shape: ReachabilityShape, local: Local, database, cluster: Cluster, c
     if not shape.closure:
         local.evaluate_base_for_groups()
         base = database.columns(shape.relation)
-        steps = steps and 1 + steps - local.iteration
+        steps = steps and 1 + steps - local.iteration  # the base counts as a step of `Reaching`
     edges = np.ascontiguousarray(database.columns(shape.edges))
     reaching = Reaching(
         shape.relation, shape.column, edges, base, steps, cluster, config, reason, local.report_progress, local.watch
@@ -109,7 +109,7 @@ class Reaching:
 
     def _reachability(self, graph: Dense, base, lazy: bool) -> Reachability:
         """Return the groups and the graph, as arrays that every host has. lazy: tuples are not stored, so all groups are in
-        one partition; else each group is in the partition of its bucket."""
+        one partition; else each group is in the partition of its bucket. Sets `values`, the value of each group."""
         indptr, targets = (self._share(name, a) for name, a in zip(("indptr", "targets"), adjacency(graph), strict=True))
         nodes = self._share("nodes", graph.values)
         if base is None:
@@ -120,21 +120,26 @@ class Reaching:
             firsts, bases = self._share("firsts", starts), self._share("bases", ends)
             carried = self._share("carried", group_values)
             self.values, groups = group_values, np.argsort(ends[starts[:-1]], kind="stable")  # neighbours side by side
-        partitions, pieces = self.map.partitions, PIECES_PER_CORE
-        if lazy:
-            cores, small = partitions, graph.words.size * (groups.size // LANES + 1) < MIN_BATCH_EDGES
-            partitions, pieces = 1, cores if small else PIECES_PER_CORE * cores
-        begins = [0, groups.size]
+        begins, pieces = [0, groups.size], PIECES_PER_CORE
         if not lazy:
-            self.packing = roomy(bounds_of([self.values[groups]]) + bounds_of([graph.values]))
-            columns = [self.values[groups], np.full(groups.size, graph.values[0] if graph.domain else 0)]
-            rows = Block(self.packing, pack_columns(columns, self.packing, groups.size))
-            homes = self.map.tables()[1][parcels.slots_of_block(rows, 1, self.map)]
-            groups = groups[np.argsort(homes, kind="stable")]
-            begins = np.concatenate(([0], np.cumsum(np.bincount(homes, minlength=partitions)))).tolist()
+            groups, begins = self._deal_groups(groups, graph)
+        elif graph.words.size * (groups.size // LANES + 1) < MIN_BATCH_EDGES:
+            pieces = self.map.partitions  # one for each core
+        else:
+            pieces = PIECES_PER_CORE * self.map.partitions
         steps = min(self.steps or graph.domain + 1, graph.domain + 1)
         shared = self._share("groups", groups)
         return Reachability(indptr, targets, firsts, bases, nodes, carried, shared, begins, pieces, steps, self.column)
+
+    def _deal_groups(self, groups: np.ndarray, graph: Dense) -> tuple[np.ndarray, list[int]]:
+        """Return (groups by the partition of their bucket, begin of each partition's). Sets `packing`, that of the tuples."""
+        self.packing = roomy(bounds_of([self.values[groups]]) + bounds_of([graph.values]))
+        any_node = graph.values[0] if graph.domain else 0  # only the value of the group chooses the bucket
+        columns = [self.values[groups], np.full(groups.size, any_node)]
+        rows = Block(self.packing, pack_columns(columns, self.packing, groups.size))
+        homes = self.map.tables()[1][parcels.slots_of_block(rows, 1, self.map)]
+        begins = np.concatenate(([0], np.cumsum(np.bincount(homes, minlength=self.map.partitions))))
+        return groups[np.argsort(homes, kind="stable")], begins.tolist()
 
     def _group_by_value(self, values, nodes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Group nodes by values. Return (distinct values, starts, nodes): value i has nodes[starts[i]:starts[i + 1]]."""

@@ -69,7 +69,7 @@ class Dominance:
         self.local = local
         self.removals = {relation.removal for relation in relations}
         rules = [rule for rule in local.stratum.rules if rule.head.relation in self.removals]
-        self.view = Database(local.database.program, local.database.values)
+        self.view = Database(local.database.program, local.database.values)  # with the compared tables as the atoms' relations
         indexes = Indexes({name: relation.arity for name, relation in self.view.program.relations.items()})
         self.evaluator = evaluator(
             Stratum(tuple(self.removals), rules, False), local.number, self.view, indexes, local.profile,
@@ -124,10 +124,10 @@ class Undominated(Reduction):
 
     def _dominated(self, rule: SubsumptiveRule, worse: Table, better: Table, delta: int, number: int) -> Block:
         """Find the tuples of one table that tuples of another dominate by a rule. delta: the place in the body of the atom
-        whose tuples are all new; number: of this version of the rule."""
+        whose tuples are all new; number: of this version of the rule, under which its plan is kept."""
         if rule.joined:
             return self._heads_of_version(rule, worse, better, delta, number)
-        if delta not in rule.conditions:
+        if delta not in rule.conditions:  # the pieces compared are tables in which all is new: one plan for all versions
             delta, number = rule.worse, 3
         return self._dominated_in_pieces(rule, worse, better, delta, number)
 
@@ -144,13 +144,13 @@ class Undominated(Reduction):
 
     def _heads_of_version(self, rule: SubsumptiveRule, worse: Table, better: Table, delta: int, number: int) -> Block:
         """Evaluate one version of a rule, and return its heads: the dominated tuples."""
-        made, local, relation = Table(self.relation.arity), self.stratum.evaluator, self.relation
-        self.stratum.view.tables |= {relation.worse: worse, relation.better: better, relation.removal: made}
-        local.tables = {relation.removal: made}
+        heads, local, relation = Table(self.relation.arity), self.stratum.evaluator, self.relation
+        self.stratum.view.tables |= {relation.worse: worse, relation.better: better, relation.removal: heads}
+        local.tables = {relation.removal: heads}
         version = rule.rule, delta, {delta: "delta", **self.stratum.local.iterations.parts(rule.rule)}, number
         local._plan([version])
         local._derive(*version)
-        return self._union(made.new)
+        return self._union(heads.new)
 
 
 def pieces(blocks: list[Block]) -> Iterator[Block]:

@@ -35,12 +35,13 @@ class Growing:
         self.begin()
 
     def begin(self) -> None:
-        """Start the clock of a recursion."""
+        """Start the clock of a recursion; nothing has been looked at."""
         self.next, self.wait = time.monotonic() + FIRST_LOOK_SECONDS, FIRST_LOOK_SECONDS
         self.positive_looks: dict[str, int] = {}  # by relation, how many looks in a row have found nothing but new values
         self.counts: dict[str, int] = {}  # the tuples of each relation at the last look
 
     def due(self) -> bool:
+        """True if it is time to look."""
         return time.monotonic() > self.next
 
     def look(self, tables: Mapping[str, Any]) -> None:

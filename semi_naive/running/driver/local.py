@@ -13,13 +13,14 @@ from functools import partial
 from itertools import chain, groupby, islice
 from operator import attrgetter
 from threading import Event, Lock
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from semi_naive.balance.course import Course
 from semi_naive.host import limits, memory
 from semi_naive.host.memory import uncollected
 from semi_naive.host.numbers import quantity
 from semi_naive.host.threads import in_threads
+from semi_naive.planning.joins.body import PlannedBody
 from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.order import plan_body, share_indexes, versions
 from semi_naive.planning.strata import Stratum, names_read
@@ -35,6 +36,9 @@ from semi_naive.running.driver.iterations import Iterations
 from semi_naive.running.driver.together import Together
 from semi_naive.running.progress.profile import Profile
 from semi_naive.running.relations.database import Database
+
+if TYPE_CHECKING:
+    from semi_naive.running.driver.dominance import Dominance
 
 MAX_BASE_TUPLES = 64_000_000  # tuples of the nonrecursive rules of a decomposed stratum, which the driver evaluates
 MAX_INSTRUCTIONS_PER_LITERAL = 8_000  # machine instructions of a literal and iteration, as long as a step on blocks takes
@@ -116,7 +120,7 @@ class Local:
         if any(relations[name].stepwise for name in self.stratum.relations if name in relations):
             self.small = 0  # the machine supports neither choices nor subsumption
 
-    def _dominance(self):
+    def _dominance(self) -> Dominance | None:
         """Return the `Dominance` that applies the stratum's subsumptive rules; None if it has none, like most."""
         relations = self.database.program.relations
         found = [relations[name] for name in self.stratum.relations if name in relations and relations[name].dominated]
@@ -154,7 +158,7 @@ class Local:
         for version in self.nonrecursive_versions():
             self._derive(*version)
             self._end_rule(version.rule)
-        if not self.again:
+        if not self.again:  # otherwise the next iteration checks it first
             self._within_memory()
         self._end_iteration(0)
         self._advance()
@@ -175,7 +179,7 @@ class Local:
         self._plan([version])
         return self._body(*version).derivation
 
-    def compiled(self) -> list[tuple]:
+    def compiled(self) -> list[tuple[Rule, str, PlannedBody]]:
         """Return (rule, relation of the delta, body) of all delta versions, for evaluators that do not use the tables of this
         process: the machine, and tasks on the partitions."""
         self.for_driver = False
@@ -248,7 +252,7 @@ class Local:
             self.small = 0
             return False
 
-    def is_last(self, iteration: int, count) -> bool:
+    def is_last(self, iteration: int, count: Callable[[str], int]) -> bool:
         """True if no iteration follows this one: no rule is recursive, `max_iterations` is reached, or a relation has reached
         its .limitsize. count: a function that returns the number of tuples of a relation."""
         enough = self.max_iterations is not None and iteration >= self.max_iterations
@@ -287,7 +291,7 @@ class Local:
         if self.report_progress and self.again:
             self.report_progress(self.iteration, delta, sum(table.count for table in self.tables.values()))
 
-    def _derive(self, rule: Rule, place, parts, number: int) -> None:
+    def _derive(self, rule: Rule, place: int | None, parts: dict[int, str], number: int) -> None:
         """Evaluate a version of a rule (see `RuleVersion`), insert its heads, and record its cost. Raises TooLarge."""
         entry = self.profile.rule(rule, self.number, bool(self.recursive))
         with self.profile.timed(entry), memory.working_on(partial(self._location, rule), made=self.made_so_far):
@@ -324,7 +328,7 @@ class Local:
             """Insert the heads of a slice, and return the number of new tuples. All slices stop if they make too many."""
             nonlocal made, too_many  # `in_threads` stops the slices as well, after an error
             sink = Sink(table, lock)
-            for heads in derivation.heads_from(batch, derivation.steps[1:], database, table.home):
+            for heads in derivation.heads_from(batch, derivation.steps[1:], database, table.home):  # step 0 made the batch
                 if stop.is_set():
                     break
                 made_before, words_before = sink.made, sink.words
@@ -338,11 +342,11 @@ class Local:
             return sink.flush()
 
         batches = derivation_slices(derivation, database, self.cores)
-        some = list(islice(batches, 2))
-        if len(some) < 2 or not is_sliceable(derivation):  # the first step may make several batches of its own
-            born = sum(map(derive_slice, chain(some, batches)))
+        first_two = list(islice(batches, 2))
+        if len(first_two) < 2 or not is_sliceable(derivation):  # the first step may make several batches of its own
+            born = sum(map(derive_slice, chain(first_two, batches)))
         else:
-            born = sum(in_threads(derive_slice, chain(some, batches), self.cores, stop.set))
+            born = sum(in_threads(derive_slice, chain(first_two, batches), self.cores, stop.set))
         return made, born, too_many
 
     def _exceeds(self) -> bool:
@@ -378,7 +382,8 @@ class Local:
         return sum(table.nbytes for table in uncounted)
 
     def made_so_far(self, counts: Iterable[tuple[str, int]] = ()) -> str:
-        """Return the sizes of relations as text, for an error. counts: (name, tuples) of relations outside this process."""
+        """Return the sizes of relations as text, for an error, without those that planning has added (their names have an @).
+        counts: (name, tuples) of relations outside this process."""
         counts = list(counts) or [(name, table.count) for name, table in self.tables.items()]
         shown = [f"{name} has {quantity(count, 'tuple')}" for name, count in counts if "@" not in name]
         return ", ".join(shown[:MAX_COUNTED_RELATIONS]) + " …" * (len(shown) > MAX_COUNTED_RELATIONS)
@@ -404,7 +409,7 @@ class Local:
         return f"iteration {self.iteration + 1}, in {rule.description}"
 
     @uncollected()
-    def _plan(self, rule_versions) -> None:
+    def _plan(self, rule_versions: Iterable[tuple]) -> None:
         """Plan all bodies before the first of them runs, so that they share indexes. rule_versions: see `RuleVersion`."""
         for version in rule_versions:
             self._body(*version)
@@ -412,8 +417,8 @@ class Local:
             self.shares_indexes = True
             share_indexes(self.bodies, self.indexes)
 
-    def _body(self, rule: Rule, place, parts, number):
-        """Return the planned body of a version of a rule. It is planned again when sizes of relations have changed a lot."""
+    def _body(self, rule: Rule, place: int | None, parts: dict[int, str], number: int) -> PlannedBody:
+        """Return the planned body of a `RuleVersion`. It is planned again when sizes of relations have changed a lot."""
         key = (id(rule), number)
         if key not in self.bodies or self.bodies[key].outgrown(self.database):
             self.shares_indexes = False
@@ -426,7 +431,8 @@ class Local:
         return self.bodies[key]
 
     def _indexed(self, number: int) -> bool:
-        """True if the multiway join of a delta version should search existing indexes. A run builds tries instead."""
+        """True if the multiway join of a delta version should search existing indexes, as in a session, whose subclasses
+        override this. A run builds tries instead."""
         return False
 
     def _indexes_made(self) -> dict[str, set[Order]] | None:

@@ -24,6 +24,7 @@ __all__ = ["Small", "Unknown"]
 
 MAX_DELTA_GROWTH = 4  # times `small_delta`: the size of a delta above which blocks take over
 MAX_HEADS_PER_DELTA_TUPLE = 16  # heads of one iteration for each delta tuple above which blocks are faster
+MIN_BOUND_HEADS, MIN_BOUND_TUPLES = 1 << 20, 1 << 16  # heads of an iteration, and tuples, that the machine may make in any case
 REPLAN_GROWTH = 8  # growth of the tuples since joins were planned at which they are planned again
 MAX_STALE_PLAN_INSTRUCTIONS = 800_000  # instructions of one version and iteration before stale joins are replanned
 MAX_BINARY_JOIN_INSTRUCTIONS = 8_000_000  # instructions of one iteration above which a multiway join would be faster
@@ -44,7 +45,7 @@ class Small:
             cores=local.cores, in_threads=in_threads, kept=local.assembled,
         )  # fmt: skip
         self.tuples = self.machine.tuples  # tuples at the beginning
-        self.tuples_planned_for = max(64, self.tuples)
+        self.tuples_planned_for = max(64, self.tuples)  # growth from fewer tuples is no reason to plan again
         self.work_before = -1, self.machine.versions[:, at.WORK].copy()  # (iteration, instructions of each version before it)
         self.charged_work = 0  # instructions already charged to the budget
 
@@ -52,8 +53,8 @@ class Small:
         """Run iterations on the machine, and store the new tuples in the tables. Return True if one was completed."""
         local, begun = self.local, time.perf_counter()
         iterations = None if local.max_iterations is None else local.max_iterations - local.iteration
-        max_heads = max(1 << 20, MAX_HEADS_PER_DELTA_TUPLE * local.small)
-        max_tuples = max(1 << 16, REPLAN_GROWTH * self.tuples)
+        max_heads = max(MIN_BOUND_HEADS, MAX_HEADS_PER_DELTA_TUPLE * local.small)
+        max_tuples = max(MIN_BOUND_TUPLES, REPLAN_GROWTH * self.tuples)
         if local.budget is not None:
             max_heads = min(max_heads, local.budget)
             max_tuples = min(max_tuples, local.max_tuples) if local.returns == 0 else max_tuples

@@ -15,7 +15,7 @@ import semi_naive
 from semi_naive.ra.blocks import durable
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.stored import store
-from semi_naive.ra.ir import Kind
+from semi_naive.ra.ir import Kind, Relation
 from semi_naive.ra.partitions.fingerprint import Fingerprint, FingerprintPieces
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.reduce.of_relation import best_of, rounded
@@ -38,6 +38,7 @@ class Checkpoints:
     copies: dict[str, dict] = field(default_factory=dict)  # records of the copied runs, by path
     saved: dict[tuple, dict] = field(default_factory=dict)  # records of saved relations, by (name, True if its stratum is done)
     pieces: dict[str, list] = field(default_factory=dict)  # records of the files of growing data: lexicons, the trace
+    size: int = 0  # bytes written by the current `save`
 
     def __post_init__(self):
         """Open the directory, and compute the fingerprint of the program and its facts."""
@@ -56,15 +57,15 @@ class Checkpoints:
         parts = config.max_iterations, limits, relations, program.types, list(map(str, program.rules))
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
-    def _facts(self, relation) -> int:
-        """Return the fingerprint of a relation's facts."""
+    def _facts(self, relation: Relation) -> int:
+        """Return the fingerprint of a relation's facts. Those of parts add up to that of all, in 64 bits."""
         types, spread = self.run.program.types, self.database.partitioned(relation.name)
         if any(type_.kind == Kind.RECORD and type_.name not in types for _, type_ in relation.attributes):
             return 0  # a relation made by a planner pass: its facts are in the rules
         if spread is None:
             return Fingerprint(relation, types, self.run.values)(self.database.columns(relation.name))
-        number = Fingerprint(relation, types, self.cluster.share_values(self.run.values, more=True))
-        return sum(self.cluster.jobs.job(FingerprintPieces(number, spread))) % (1 << 64)
+        fingerprint = Fingerprint(relation, types, self.cluster.share_values(self.run.values, more=True))
+        return sum(self.cluster.jobs.job(FingerprintPieces(fingerprint, spread))) % (1 << 64)
 
     def due(self, iteration: int) -> bool:
         """True if enough iterations have passed since the last checkpoint."""
@@ -83,7 +84,7 @@ class Checkpoints:
         self.size, strata = 0, self.run.strata
         running = stratum.relations if stratum else {}
         position, kept, remade = between or ({}, set(), set())
-        saved_apart = running.keys() | kept | remade
+        saved_apart = running.keys() | kept | remade  # or not at all: the next step derives `remade` again
         is_done = {
             name: number in done for number, each in enumerate(strata) for name in each.relations if name not in saved_apart
         }
@@ -162,8 +163,8 @@ class Checkpoints:
         return {"lexicons": lexicons, "counter": self.run.values.counter}
 
     def _running(self, stratum) -> dict:
-        """Return the record of the stratum that is being evaluated on the partitions. The iterations of its trace that are new
-        are written to a file, as there may be many."""
+        """Return the record of the stratum that is being evaluated on the partitions, a `Partitioned`. The new iterations of
+        its trace are written to a file, as there may be many."""
         number, trace = stratum.local.number, stratum.trace.record
         pieces = self.pieces.setdefault(f"trace {number}", [])
         since = trace["iterations"][_total_length(pieces) :]

@@ -49,6 +49,7 @@ class DurableFiles:
         return Path(private.folder(self.directory / FILES / self.owner)) / f"{self.written}-{name}"
 
     def name(self, path) -> str:
+        """Return a path relative to the directory, as records have it."""
         return str(Path(path).relative_to(self.directory))
 
     def path(self, record: dict) -> str:

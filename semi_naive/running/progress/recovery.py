@@ -4,7 +4,7 @@ Runs are lost with the executor or disk that had them. Facts and results in the 
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from semi_naive.running.loops import StepClock
 from semi_naive.running.progress.state import RunState
 
 if TYPE_CHECKING:
+    from semi_naive.running.balanced.partitioned import Partitioned
     from semi_naive.running.progress.checkpoint import Checkpoints
 
 MAX_RESTARTS = 3  # restarts of a run after lost runs
@@ -27,7 +28,7 @@ class Recovery:
     """
 
     run: RunState
-    load: Callable  # loads the facts of some relations again
+    load: Callable[[set[str]], object]  # loads the facts of some relations, by name, again
     done: set[int] = field(default_factory=set)  # the strata that have been evaluated
     restarts: int = 0
     running: dict | None = None  # the checkpoint's entry of a stratum that was not finished
@@ -64,7 +65,7 @@ class Recovery:
         """Return the trace events of earlier attempts at a stratum."""
         return self.events.get(number, [])
 
-    def resume_stratum(self, stratum) -> bool:
+    def resume_stratum(self, stratum: "Partitioned") -> bool:
         """Restore the state that a checkpoint has of a stratum, before it begins. Return False if there is none."""
         saved = self.running
         if self.checkpoints is None or saved is None or saved["number"] != stratum.local.number:
@@ -79,7 +80,7 @@ class Recovery:
         stratum.trace.event("restore", stratum.iteration, tuples=tuples)
         return True
 
-    def after_iteration(self, stratum) -> None:
+    def after_iteration(self, stratum: "Partitioned") -> None:
         """Save a checkpoint if one is due after an iteration of a stratum on the partitions."""
         number = stratum.local.number
         if self.checkpoints and number not in self.run.looping and self.checkpoints.due(stratum.iteration):
@@ -186,7 +187,8 @@ class Recovery:
         """Return the relations that have rules."""
         return {name for each in self.run.strata if each.rules for name in each.relations}
 
-    def _relations_of(self, strata) -> set[str]:
+    def _relations_of(self, strata: Iterable[int]) -> set[str]:
+        """Return the relations of strata, which are given by their numbers."""
         return {name for number in strata for name in self.run.strata[number].relations}
 
     def _lost_relations(self) -> set[str]:

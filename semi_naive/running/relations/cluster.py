@@ -42,7 +42,7 @@ class Cluster:
         self._partitions = config.partitions  # fixed for the whole run, as stored relations have a list of runs for each
         self.context: Any = None  # the SparkContext, once it has been needed
         self._sent: dict[str, Any] = {}  # broadcasts of the files of symbols and records, by path
-        self.labels = 0
+        self.labels = 0  # the number of labels given out
         self._swept = 0  # `labels` at the last sweep
 
     @property
@@ -141,6 +141,7 @@ class Cluster:
 
     @property
     def root(self) -> str:
+        """The folder of this run's tuples on every host."""
         return self.store.path("runs")
 
     def label(self, purpose: str) -> str:
@@ -165,7 +166,8 @@ class Cluster:
         return Replica.share(None if self.local else self.sc, self.store, name, array)
 
     def share_values(self, values: Values, more: bool = False):
-        """Return symbols and records as tasks read them (`ra.values.values`). Only those that are new are written."""
+        """Return symbols and records as tasks read them: `values`, `SharedValues` or `BroadcastValues`. Only those that are new
+        are written. more: the driver continues to number new ones densely, and tasks may only look up (`Values.share`)."""
         if self.in_process:
             return values
         folder = Path(self.store.path("values"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -56,7 +56,7 @@ class Database:
         self._shares: dict[tuple[str, Order], tuple[int, float]] = {}  # the fraction that is distinct in the columns
         self._projections: dict[tuple[str, Order], tuple[list[Block], list[Block]]] = {}
         self.cache: dict = {}  # a cache for tries and filters built by steps
-        self.position = 0, 1
+        self.position = 0, 1  # this, batch_size, exact and unions: see `Context`
         self.streams: dict[str, Derivation] = {}  # of relations whose only reader folds their tuples as they are made
         self.cores = 1  # of this host, that a step may use
         self.batch_size, self.exact, self.unions = MAX_BATCH_BINDINGS, False, True
@@ -79,8 +79,9 @@ class Database:
         """Insert facts, given as columns (arity, n). Return the number of new ones."""
         return self.tables[relation].insert(list(columns), columns.shape[1])
 
-    def blocks(self, relation: str, part: str, order):
-        """Return the blocks of a part of a relation in a column order. A shorter order stands for a projection."""
+    def blocks(self, relation: str, part: str, order: Order) -> list[Block]:
+        """Return the blocks of a part ("full", "delta", "all") of a relation in a column order. A shorter order stands for a
+        projection."""
         if part == "all" and len(order) < self.tables[relation].arity:
             return self._projection(relation, order)
         return self.tables[relation].blocks(part, order)
@@ -116,10 +117,10 @@ class Database:
         share = self._shares[key][1]
         return share if share <= MAX_PROJECTED_SHARE else 1.0
 
-    def total(self, relation: str, part: str, order) -> int:
+    def total(self, relation: str, part: str, order: Order) -> int:
         return sum(block.size for block in self.blocks(relation, part, order))
 
-    def subbuckets(self, relation: str, order, keys) -> int:
+    def subbuckets(self, relation: str, order: Order, keys: list[np.ndarray]) -> int:
         """Return 1: tables in the driver have no buckets."""
         return 1
 
@@ -178,7 +179,7 @@ class Database:
             return self.on_partitions[relation].source()
         return Blocks(*disjoint_blocks(self.tables[relation]))
 
-    def collect(self, relations, begun=()) -> None:
+    def collect(self, relations: Iterable[str], begun: Iterable[str] = ()) -> None:
         """Bring relations on the partitions back into this process.
 
         begun: relations whose rules are about to run, so that their facts are new.
@@ -199,8 +200,8 @@ class Database:
 
     def partitioned(self, name: str) -> PartitionedRelation | None:
         """Return the indexes of a relation on the partitions; None if it has none."""
-        found = self.on_partitions.get(name)
-        return found.partitioned if found else None
+        spread = self.on_partitions.get(name)
+        return spread.partitioned if spread else None
 
     def forget_sizes(self, relation: str) -> None:
         """Drop estimates that were made before the relation had its tuples."""

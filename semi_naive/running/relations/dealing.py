@@ -11,7 +11,8 @@ from semi_naive.ra.partitions.partitioned import PartitionedRelation
 
 
 def deal_tuples(cluster, relations: dict[str, PartitionedRelation], blocks: Mapping[str, PartitionedRelation | Shared]) -> None:
-    """Send tuples, `blocks` by relation, to their home partitions by one job, and insert the new ones."""
+    """Send tuples to their home partitions by one job, and insert the new ones. blocks: for each relation (shared blocks, their
+    column order), or the facts that are on other partitions."""
     bring_home(cluster, relations, DealHome(relations, blocks, cluster.jobs.partitions))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,8 @@ from semi_naive.running.relations.database import Database
 
 if TYPE_CHECKING:
     from semi_naive.io.unread import Source
+
+    MakePieces = Callable[[Values], Iterable[np.ndarray]]  # columns (arity, n) of some facts at a time
 
 
 @dataclass
@@ -47,12 +49,12 @@ class FactLoader:
                 yield name, part, for_tasks or self._is_for_tasks(name, part)
 
     @staticmethod
-    def _prepare(part: tuple[str, Source, bool]) -> tuple:
+    def _prepare(part: tuple[str, Source, bool]) -> tuple[str, Source, MakePieces | None]:
         """Return (relation, source, a function that makes its columns in pieces; None if tasks read it)."""
         name, source, for_tasks = part
         return name, source, None if for_tasks else source.prepared()
 
-    def _add(self, name: str, source: Source, make_pieces) -> None:
+    def _add(self, name: str, source: Source, make_pieces: MakePieces | None) -> None:
         """Add the facts of a source to a relation. make_pieces: see `_prepare`; one piece is in memory at a time.
 
         If tasks read the source, no row passes through the driver; only distinct symbols do, as Arrow, to be numbered.

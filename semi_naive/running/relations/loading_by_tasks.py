@@ -19,7 +19,7 @@ from semi_naive.running.relations.dealing import bring_home
 
 
 class TaskLoader:
-    """The part of a run's `FactLoader` that uses Spark's tasks."""
+    """The part of a run's `FactLoader` (`loader`) that uses Spark's tasks."""
 
     def __init__(self, loader):
         self.program, self.database, self.cluster = loader.program, loader.database, loader.cluster
@@ -61,6 +61,7 @@ class TaskLoader:
             records.unpersist()
 
     def _symbol_columns(self, name: str) -> list[int]:
+        """Return the columns of a relation that are symbols."""
         return [column for column, kind in enumerate(self.program.relations[name].kinds) if kind == Kind.SYMBOL]
 
     def _deal(self, name: str, source: Source, records, read) -> None:

@@ -21,8 +21,8 @@ class LocalJobs:
 
     def __init__(self, partitions: int, sc=None, threads: int = 1):
         self.partitions, self.sc, self.threads = partitions, sc, threads
-        self.ran = self.shuffles = 0
-        self.anchors: list[list] = [[] for _ in range(partitions)]
+        self.ran = self.shuffles = 0  # the number of jobs, and of exchanges between tasks of one job
+        self.anchors: list[list] = [[] for _ in range(partitions)]  # no records: the input of a job without a source
 
     def run(self, task, partition: int, records: list) -> list:
         """Run a task on a partition, and return its results as a list."""

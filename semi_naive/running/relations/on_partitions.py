@@ -1,7 +1,7 @@
 """A relation of a run on the partitions: its runs, or the groups from which its tuples are computed again."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -62,7 +62,8 @@ class ReadableRelation(Spread):
             return unless_lost(chain.from_iterable(made))
         return iter(self._of_tasks(ReadPieces(self.relation, make), streaming))
 
-    def _of_tasks(self, task: ReadPieces, streaming: bool):
+    def _of_tasks(self, task: ReadPieces, streaming: bool) -> Iterable:
+        """Return the results of a task on all pieces; if `streaming`, an iterator that collects some pieces at a time."""
         raise NotImplementedError
 
     def frame(self, make: Callable, schema):
@@ -203,7 +204,8 @@ class SignedInRuns(InRuns):
 
 @dataclass
 class Remade(ReadableRelation):
-    """A relation whose tuples are computed again whenever they are read."""
+    """A relation whose tuples are computed again whenever they are read. tuples: their number; shared: the arrays that every
+    host has for that."""
 
     relation: Reachability
     cluster: Cluster
@@ -227,7 +229,6 @@ class Remade(ReadableRelation):
         return max(1.0, float(self.count) ** 0.5)
 
     def _of_tasks(self, task, streaming):
-        """Return the results of a task on all pieces; if `streaming`, an iterator that collects some pieces at a time."""
         pieces = self.cluster.sc.parallelize(range(self.pieces), self.pieces)
         if streaming:
             return pieces.mapPartitionsWithIndex(task).toLocalIterator(prefetchPartitions=True)

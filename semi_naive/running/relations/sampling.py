@@ -1,6 +1,8 @@
-"""Estimates about tables, from a sample or in one pass: distinct values, and the number of tuples that a tuple joins with."""
+"""Estimates about a `Table`, from a sample or in one pass: distinct values, the number of tuples that a tuple joins with."""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -8,7 +10,7 @@ from semi_naive.ra import words
 from semi_naive.ra.blocks import kernels
 
 DISTINCT_SAMPLE_TUPLES = 1 << 20  # tuples in a sample for the number of distinct values
-FANOUT_SAMPLE_TUPLES = 1 << 15  # tuples in a sample for the join average_partners: it takes a millisecond
+FANOUT_SAMPLE_TUPLES = 1 << 15  # tuples in a sample for the fan-out of a join: it takes a millisecond
 MAX_SORTED_VALUES = 1 << 12  # values up to which distinct ones are counted by sorting
 DISTINCT_SAMPLE_HASHES = 1 << 14  # hashes in a sample for the share of distinct tuples, to within 1 %
 MIN_TRIAL_TUPLES, TRIAL_SHARE = 1 << 12, 1 / 64  # a sample for a trial of joins, the larger of both: 0.4 ms, or 1 % of reading
@@ -27,7 +29,7 @@ def distinct_values(table, column: int) -> float:
     place, blocks = table.home.index(column), table.blocks("all", table.home)
     sample = np.concatenate([block.column(place, _evenly_spaced(step, block.size)) for block in blocks])
     found = distinct_among(sample)
-    return float(found * step if found > 0.9 * sample.size else found)
+    return float(found * step if found > 0.9 * sample.size else found)  # if almost all of the sample differ, probably all do
 
 
 def distinct_among(values: np.ndarray) -> int:
@@ -78,7 +80,7 @@ def _row_words(columns: list[np.ndarray]) -> np.ndarray:
     return found
 
 
-def fewest_partners(table, sides) -> float:
+def fewest_partners(table, sides: Sequence[tuple[int, Any, int]]) -> float:
     """Estimate, from samples, the average of the smallest number of partners that a tuple of `table` has in one of several
     tables. sides: (column, other table, its column). A value that is rare in the sample is given the average frequency."""
     fewest = np.inf

@@ -15,7 +15,7 @@ import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import bucket_of
-from semi_naive.planning.joins.body import searched_indexes
+from semi_naive.planning.joins.body import PlannedBody, searched_indexes
 from semi_naive.planning.joins.placing import Index
 from semi_naive.ra.by_variable.bigjoin import Count, Intersect, Propose
 from semi_naive.ra.ir import Atom, Var
@@ -31,18 +31,18 @@ HEAVY_RATIO = 2  # ratio to an average bucket from which a bucket is heavy: less
 
 
 def split_heavy_buckets(
-    placement: BucketMap, database: Database, index: Index, met: Iterable[tuple[str, int]], tolerance: float
+    placement: BucketMap, database: Database, index: Index, joined_with: Iterable[tuple[str, int]], tolerance: float
 ) -> tuple[BucketMap, list[int]]:
     """Return (map, copied): the bucket map of an index by its first column with heavy buckets split, and the numbers of buckets
     to be copied.
 
-    Nothing is split if the heaviest partition has at most `tolerance` times the average work. met: columns of other relations
-    that the index is joined with. At most as many tuples are copied as the index has.
+    Nothing is split if the heaviest partition has at most `tolerance` times the average work. joined_with: columns of other
+    relations that the index is joined with, as (relation, column). At most as many tuples are copied as the index has.
     """
     relation, order = index
     values, counts = frequencies(database.columns(relation)[order[0]])
     others = np.ones(values.size, np.int64)
-    for other, column in met:
+    for other, column in joined_with:
         others = np.maximum(others, matches(values, *frequencies(database.columns(other)[column])))
     bucket = bucket_of(combined(values[None]), np.uint64(placement.buckets)).astype(np.int64)
     sizes, work = (
@@ -52,7 +52,7 @@ def split_heavy_buckets(
     if loads.max() <= tolerance * loads.mean():
         return placement, []
     heavy = np.flatnonzero(work > max(HEAVY_SHARE / placement.partitions, HEAVY_RATIO / placement.buckets) * work.sum())
-    heavy = heavy[np.argsort(sizes[heavy] / work[heavy], kind="stable")]
+    heavy = heavy[np.argsort(sizes[heavy] / work[heavy], kind="stable")]  # copying the first saves most for each tuple
     copied = work[heavy] >= LOOKUPS_PER_COPY * placement.partitions * sizes[heavy]
     copied &= np.cumsum(sizes[heavy]) * (placement.partitions - 1) <= sizes.sum()
     homes, partitions = list(placement.homes), placement.partitions
@@ -80,7 +80,7 @@ def matches(values: np.ndarray, others: np.ndarray, counts: np.ndarray) -> np.nd
     return np.where(others[places] == values, counts[places], 0)
 
 
-def splittable_indexes(bodies) -> set[Index]:
+def splittable_indexes(bodies: Iterable[PlannedBody]) -> set[Index]:
     """Return the indexes whose buckets may be split: BiGJoin searches them, and otherwise only joins do. A negation or an
     aggregate needs whole buckets."""
     counted, whole = set(), set()
@@ -96,9 +96,9 @@ def splittable_indexes(bodies) -> set[Index]:
     return counted - whole
 
 
-def joined_columns(bodies, others: Iterable[Index] = ()) -> dict[Index, frozenset[tuple[str, int]]]:
-    """Return the indexes that BiGJoin searches by a variable in their first column, each with the columns of other atoms that
-    have this variable. others: indexes that are only read; they have no columns."""
+def joined_columns(bodies: Iterable[PlannedBody], others: Iterable[Index] = ()) -> dict[Index, frozenset[tuple[str, int]]]:
+    """Return the indexes that BiGJoin searches by a variable in their first column, each with the columns, (relation, column),
+    of other atoms that have this variable. others: indexes that are only read; they have no columns."""
     columns_of: dict[Index, set[tuple[str, int]]] = {index: set() for index in others}
     for body in bodies:
         atoms = [literal for literal in body.rule.body if isinstance(literal, Atom)]
@@ -108,5 +108,5 @@ def joined_columns(bodies, others: Iterable[Index] = ()) -> dict[Index, frozense
                 places |= {(atom.relation, column) for atom in atoms for column, term in enumerate(atom.args) if term == key}
     found = {}
     for (relation, order), places in columns_of.items():
-        found[relation, order] = frozenset(places - {(relation, order[0])}) or frozenset(places)
+        found[relation, order] = frozenset(places - {(relation, order[0])}) or frozenset(places)  # its own, if no other
     return found

@@ -6,6 +6,7 @@ Partitioned indexes are built by the shuffle of one job for all of them, unless 
 """
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from semi_naive.planning.joins.body import PlannedBody, searched_indexes
 from semi_naive.planning.joins.placing import Index, Placing
 from semi_naive.ra.blocks.block import Block, merged_as
 from semi_naive.ra.blocks.stored import StoredBlock
+from semi_naive.ra.ir import Order
 from semi_naive.ra.partitions.loading import SendToIndexes, StoreIndexes, WriteReordered
 from semi_naive.ra.partitions.local_insert import Born
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
@@ -24,11 +26,14 @@ from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
 from semi_naive.running.relations.splitting import split_heavy_buckets
 
+if TYPE_CHECKING:
+    from semi_naive.running.relations.on_partitions import OnPartitions, Remade
+
 
 @dataclass
 class Statics:
-    """The indexes that one stratum reads of relations of other strata. map: the bucket map of partitioned indexes; met: for
-    each index whose heavy buckets are split, the columns that its first column is joined with (`relations.splitting`).
+    """The indexes that one stratum reads of relations of other strata. map: the bucket map of partitioned indexes; joined_with:
+    for each index whose heavy buckets are split, the columns that its first column is joined with (`relations.splitting`).
     """
 
     database: Database
@@ -38,7 +43,7 @@ class Statics:
     map: BucketMap
     replicated: dict[Index, list[StoredBlock]] = field(default_factory=dict)
     partitioned: dict[str, PartitionedRelation] = field(default_factory=dict)
-    met: dict[Index, frozenset[tuple[str, int]]] = field(default_factory=dict)
+    joined_with: dict[Index, frozenset[tuple[str, int]]] = field(default_factory=dict)
 
     def prepare(self, body: PlannedBody, iteration: int) -> None:
         """Make the missing indexes that a body searches."""
@@ -47,20 +52,21 @@ class Statics:
 
     def ensure(self, indexes: set[Index], iteration: int) -> None:
         """Make those of some indexes that are missing."""
-        wanted: dict[str, dict] = {}
+        wanted: dict[str, dict] = {}  # the argument of `partition`
         for relation, order in sorted(indexes):
             index = relation, order
             if relation in self.placing.own or index in self.replicated or self._index(index):
                 continue
-            if index not in self.placing.taken and not self.placing(relation, order):
+            if index not in self.placing.taken and not self.placing(relation, order):  # its placement is not decided yet
                 self.placing.add(index)
             if self.placing(relation, order):
-                wanted.setdefault(relation, {})[order] = min(1, len(order))
+                wanted.setdefault(relation, {})[order] = min(1, len(order))  # in buckets of its first column
             else:
                 self._replicate(index, iteration)
         self.partition(wanted, iteration)
 
     def _index(self, index: Index) -> PartitionedIndex | None:
+        """Return a partitioned index; None if it does not exist."""
         found = self.partitioned.get(index[0])
         return found.index(index[1]) if found else None
 
@@ -89,7 +95,7 @@ class Statics:
         tuples = [sum(handle.size for handle in stored)] * self.map.partitions
         self._record_placing(index, "replicated", sum(8 * handle.run.words for handle in stored), tuples, iteration)
 
-    def _replicated_blocks(self, spread, order) -> list[StoredBlock]:
+    def _replicated_blocks(self, spread: "OnPartitions | Remade", order: Order) -> list[StoredBlock]:
         """Return blocks of a relation on the partitions, in an order, that every host can read. If all partitions are on this
         host, an existing index in the order is used, or every partition sorts its tuples and writes them."""
         relation = getattr(spread, "relation", None)
@@ -133,14 +139,13 @@ class Statics:
                     self._copy(name, index)
                 self._record_partitioned((name, index.order), index, iteration)
 
-    def _empty_index(self, name: str, order, keys: int) -> PartitionedIndex:
-        """Return an empty partitioned index. Heavy buckets are split or copied if `met` has columns for it."""
-        if (
-            (name, order) not in self.met or keys > 1 or len(order) != 2
-        ):  # with more columns a value would be on several partitions
+    def _empty_index(self, name: str, order: Order, keys: int) -> PartitionedIndex:
+        """Return an empty partitioned index. Heavy buckets are split or copied if `joined_with` has columns for it."""
+        # With more than two columns, a value would be on several partitions.
+        if (name, order) not in self.joined_with or keys > 1 or len(order) != 2:
             return PartitionedIndex(order, keys, self.map)
-        met, tolerance = self.met[name, order], self.cluster.config.tolerance
-        placement, copied = split_heavy_buckets(self.map, self.database, (name, order), met, tolerance)
+        columns, tolerance = self.joined_with[name, order], self.cluster.config.tolerance
+        placement, copied = split_heavy_buckets(self.map, self.database, (name, order), columns, tolerance)
         everywhere = frozenset(range(placement.partitions))
         return PartitionedIndex(order, keys, placement, copies=dict.fromkeys(copied, everywhere))
 
@@ -156,15 +161,15 @@ class Statics:
         """Return a relation with those of its existing indexes that are in the required buckets. orders: the required number of
         key columns of each order."""
         existing = self.database.partitioned(name)
-        relation = PartitionedRelation(name, self.database.program.relations[name].arity, [], None, True)
+        relation = PartitionedRelation(name, self.database.program.relations[name].arity, [], lasting=True)
         for index in existing.indexes if existing else ():
-            if index.keys <= orders.get(index.order, -1) and index.map.homes == self.map.homes:
+            if index.order in orders and index.keys <= orders[index.order] and index.map.homes == self.map.homes:
                 relation.indexes.append(replace(index, full=list(index.full)))  # a copy, which may be refined independently
                 self._record_partitioned((name, index.order), index, iteration)
         return relation
 
-    def _source(self, name: str):
-        """Return the tuples of a relation as `Reorder` reads them: a relation on the partitions, or (blocks, column order)."""
+    def _source(self, name: str) -> PartitionedRelation | tuple[list[StoredBlock], Order]:
+        """Return the tuples of a relation for `SendToIndexes`: a relation on the partitions, or (blocks, column order)."""
         if relation := self.database.partitioned(name):
             return relation
         order = tuple(range(self.database.program.relations[name].arity))

@@ -20,7 +20,7 @@ from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.planning.strata import is_fact
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.blocks.unpacking import columns_of_parts, neighbouring_parts
-from semi_naive.ra.ir import Kind
+from semi_naive.ra.ir import Kind, Type
 from semi_naive.ra.spark.spark_context import active_connect_session
 from semi_naive.ra.text.symbols import keep
 from semi_naive.ra.values.kinds import DTYPES
@@ -30,6 +30,8 @@ from semi_naive.tuples import CLOSED, Evaluated, Relations, Tuples
 if TYPE_CHECKING:
     from semi_naive.provenance.proofs import Proof, WhyNot
     from semi_naive.provenance.why import Why
+    from semi_naive.ra.values.values import Values
+    from semi_naive.running.relations.on_partitions import ReadableRelation
     from semi_naive.running.results.frames import ToArrow
 
 _pinned: set["Result"] = set()  # results that a DataFrame may still read
@@ -58,11 +60,12 @@ class Answer(Tuples):
         return self._result.trace
 
     @property
-    def types(self) -> dict:
+    def types(self) -> dict[str, Type]:
+        """The types that the program declares, by name."""
         return self._result.types
 
     @property
-    def values(self):
+    def values(self) -> "Values":
         """The dictionaries of symbols and records."""
         return self._result.values
 
@@ -82,7 +85,7 @@ class Answer(Tuples):
         return self._result.cluster.context
 
     @property
-    def stored(self):
+    def stored(self) -> "ReadableRelation | None":
         """The `ReadableRelation` of tuples on the partitions; None if they are in this process."""
         return self._result.database.on_partitions.get(self.name)
 
@@ -130,9 +133,10 @@ class Answer(Tuples):
 
     def to_numpy(self) -> np.ndarray:
         """Return an array (n, arity) collected to this process: int64, uint64 or float64 if all columns are, else objects."""
-        kind, *others = set(self.relation.kinds) or {None}
-        if others or kind not in DTYPES:
+        kinds = set(self.relation.kinds)
+        if len(kinds) != 1 or not kinds <= DTYPES.keys():
             return super().to_numpy()
+        (kind,) = kinds
         self._result.check_open()
         plain, stored = self._converter().plain, self.stored
         rows = plain(self._result.database.rows(self.name)) if stored is None else stored.rows(plain)
@@ -223,7 +227,7 @@ class Answer(Tuples):
         if symbols and not self.values.common:
             return fact_table(self.relation, self.to_arrow())
         table = columns_table(self.encoded()) if self.on_partitions else self._result.database.tables[self.name]
-        if symbols:
+        if symbols and self.values.common:
             keep(self.values.common, table)
         return table
 
@@ -246,8 +250,8 @@ class Result(Evaluated, Relations):
     trace: dict = {}
 
     def __init__(self, run):
-        """Take over the relations of a run that has ended: those of the user's program that planning has kept, unless only a
-        part of their facts was read. Names with @ are of relations that planning has added. Runs on the partitions are
+        """Take over the relations of a `ProgramRun` that has ended: those of the user's program that planning has kept, unless
+        only a part of their facts was read. Names with @ are of relations that planning has added. Runs on the partitions are
         removed when the result is not referenced any more."""
         self._run, self.database, self.values, self.cluster = run, run.database, run.values, run.cluster
         self.types, self.directives = run.program.types, run.program.directives
@@ -311,7 +315,8 @@ class Result(Evaluated, Relations):
             write_relation(self[relation.name], path, form)
             return path
         if directive.kind == "printsize":
-            rows = np.empty((0, self.database.count(relation.name)), np.int64)
+            # Only the number of rows is written.
+            rows: np.ndarray | Blocks | ColumnRows = np.empty((0, self.database.count(relation.name)), np.int64)
         else:
             rows = self.database.source(relation.name)
         return write(directive, relation, self.types, rows, folder, self.values, Options(sandbox=self.sandbox))
@@ -356,7 +361,8 @@ class Result(Evaluated, Relations):
         tables = {name: table for name, table in self.database.tables.items() if name not in spread}
         derived = {rule.head.relation for rule in self._run.program.rules if not is_fact(rule)}
         with_facts = self._run.given_from_outside & self.relations.keys()
-        facts = {name: Table(self.relations[name].arity) for name in with_facts & derived}  # unless they are remembered
+        # The facts of a relation with rules are known only if they are remembered; else none of its tuples counts as a fact.
+        facts = {name: Table(self.relations[name].arity) for name in with_facts & derived}
         facts |= {name: tables[name] for name in with_facts - derived if name in tables}
         return Why(self._run.asked.checked, tables, self.values, facts | self._run.remembered_facts, dict(spread))
 

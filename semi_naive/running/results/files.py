@@ -1,6 +1,7 @@
 """Write a relation of a result to one file: this process writes its columns, or appends pieces that tasks write (`pieces`)."""
 
 import os
+from typing import Any
 
 from semi_naive.io.formats.layouts import Format
 from semi_naive.io.results.writing import write_file
@@ -31,7 +32,8 @@ def write_answer(answer, path) -> None:
 
 
 def written_by_spark(answer, path) -> bool:
-    """Let Spark write a directory of parquet files, if other hosts have the tuples or the path is a URI. Return True then."""
+    """Let Spark write a directory of parquet files, if other hosts have the tuples of an `Answer` or the path is a URI. Return
+    True then."""
     from semi_naive.io.results.outputs import output_format, write_frame
 
     path = os.fspath(path)
@@ -50,7 +52,7 @@ def write_relation(answer, path: str, form: Format) -> None:
     hosts, or in another order, are sorted and written by tasks as text or parquet, in pieces of some megabytes that this
     process appends. All others, and those for JSON and SQLite, are collected to this process.
     """
-    spread = answer.stored
+    spread: Any = answer.stored  # with `partitioned`, an `OnPartitions`
     many = spread is not None and spread.partitioned and spread.count > MIN_TASK_WRITTEN_TUPLES
     with failures_translated(answer, path):
         if many and form.io in ("file", "parquet") and not spread.in_row_order(answer.relation.kinds):

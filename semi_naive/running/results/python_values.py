@@ -8,11 +8,12 @@ import numpy as np
 from semi_naive.io.formats.arrow import is_recursive
 from semi_naive.io.results.order import distinct_in_column
 from semi_naive.io.values.records import NIL, Unpacked
-from semi_naive.ra.ir import Kind
+from semi_naive.ra.ir import Kind, Type
 from semi_naive.ra.values.kinds import DTYPES
+from semi_naive.ra.values.values import Values
 
 
-def python_values(column: np.ndarray, kind: Kind, values) -> Iterable:
+def python_values(column: np.ndarray, kind: Kind, values: Values) -> Iterable:
     """Return the values of a column of any kind but records. Equal symbols are one object. NaNs are the object `math.nan`, as
     Python compares the members of sets and tuples by identity first, so that it equals itself there."""
     if kind != Kind.SYMBOL:
@@ -26,8 +27,9 @@ def python_values(column: np.ndarray, kind: Kind, values) -> Iterable:
     return (strings[place] for place in places.tolist())
 
 
-def nested_values(column: np.ndarray, type_, types: dict, values) -> Iterable:
-    """Return the values of a column of any kind: records are tuples, and branches `Branch`. Equal records are one object."""
+def nested_values(column: np.ndarray, type_: Type, types: dict[str, Type], values: Values) -> Iterable:
+    """Return the values of a column of any kind: records are tuples, and branches `Branch`. Equal records are one object.
+    types: by name, those of fields; values: the dictionaries of symbols and records."""
     if type_.kind != Kind.RECORD:
         return python_values(column, type_.kind, values)
     ids, places = distinct_in_column(column)
@@ -39,7 +41,7 @@ def nested_values(column: np.ndarray, type_, types: dict, values) -> Iterable:
     return (nested[place] for place in places.tolist())
 
 
-def _tuples(ids: np.ndarray, type_, types: dict, values) -> list[tuple | None]:
+def _tuples(ids: np.ndarray, type_: Type, types: dict[str, Type], values: Values) -> list[tuple | None]:
     """Return the values of distinct records whose type does not contain itself, converted field by field; None for nil."""
     columns = values.fields(ids[ids != NIL], len(type_.fields))
     fields = zip(columns, type_.fields, strict=True)
