@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from semi_naive.io.errors import BadInput
 from semi_naive.io.formats.layouts import Format
+from semi_naive.ra.ir import Relation
 from semi_naive.sandbox import Sandbox
 
 STDOUT = "-"  # an output folder that stands for standard output
@@ -51,7 +52,7 @@ class Options:
 DEFAULT = Options()
 
 
-def format_of(directive, relation, to_stdout: bool = False) -> Format:
+def format_of(directive, relation: Relation, to_stdout: bool = False) -> Format:
     """Return the `Format` of a directive on `relation`. Raises BadInput for an invalid parameter. to_stdout: an .output is
     written to standard output."""
     given = directive.parameters
@@ -123,7 +124,7 @@ def _is_true(given: dict, name: str) -> bool:
     return str(given.get(name, "false")).lower() == "true"
 
 
-def _columns(directive, relation) -> dict | None:
+def _columns(directive, relation: Relation) -> dict | None:
     """Return {number of a column of the file: attribute} from the `columns` parameter; None if there is none."""
     text = directive.parameters.get("columns", "")
     if not text:

@@ -17,6 +17,7 @@ from semi_naive.io.formats.matrix_market import check_entries
 from semi_naive.io.unread import Source, SparkFrame, schema_of
 from semi_naive.ra.spark.spark_context import map_in_arrow
 from semi_naive.ra.text.strings import Interning
+from semi_naive.ra.values.values import Values
 
 MIN_BATCH_ROWS = 1 << 20  # rows; Spark's own Arrow batches have 10,000, and every block costs a Row and a pickle
 
@@ -34,7 +35,7 @@ class SourcePart(NamedTuple):
     rows: int
     fault: tuple | None = None
 
-    def numbered(self, symbols: list[int], values) -> np.ndarray:
+    def numbered(self, symbols: list[int], values: Values) -> np.ndarray:
         """Return the columns with symbols numbered by `values`. symbols: the columns of symbols."""
         if self.symbols is not None:
             ids = values.intern(self.symbols)

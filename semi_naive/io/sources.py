@@ -19,6 +19,7 @@ from semi_naive.io.formats.parquet import column_names, parquet_bytes, read_parq
 from semi_naive.io.formats.plain_text import PARSED_PIECE_BYTES, read_plain
 from semi_naive.io.names import note_order
 from semi_naive.io.unread import Source, in_one_piece
+from semi_naive.ra.values.values import Values
 
 MIN_BYTES_FOR_JOB = 64 << 20  # bytes of a file from which starting a job is worthwhile
 SPAN_BYTES = 32 << 20  # bytes of text a task reads: about 0.3 s
@@ -37,7 +38,7 @@ class File(Source):
     def large(self) -> bool:
         return self.size() >= MIN_BYTES_FOR_JOB
 
-    def columns(self, values) -> np.ndarray:
+    def columns(self, values: Values) -> np.ndarray:
         pieces = [*self.prepared()(values)]
         if not pieces:
             return np.empty((len(self.pushdown.read) if self.pushdown else self.relation.arity, 0), np.int64)
@@ -51,7 +52,7 @@ class File(Source):
         """Return the spans that tasks read independently by `read`."""
         raise NotImplementedError
 
-    def read(self, span, values) -> Iterator[tuple[np.ndarray, int]]:
+    def read(self, span, values: Values) -> Iterator[tuple[np.ndarray, int]]:
         """Yield the (columns, rows read) of a span, piece by piece."""
         raise NotImplementedError
 
@@ -110,7 +111,7 @@ class TextFile(File):
             plain = read_plain(line_buffers(stream, size), self.layout, self.relation)
         return in_one_piece(plain.columns if plain else self._by_rules)
 
-    def _by_rules(self, values) -> np.ndarray:
+    def _by_rules(self, values: Values) -> np.ndarray:
         """Read a file that `read_plain` does not accept."""
         form, data = self.layout, contents(self.path)
         rows = data[form.offset :] if form.offset else data
@@ -129,7 +130,7 @@ class TextFile(File):
         with io_errors(self.path):
             return [(begin, None)] if is_gzip(self.path) else byte_ranges(begin, file_size(self.path), SPAN_BYTES)
 
-    def read(self, span, values) -> Iterator[tuple[np.ndarray, int]]:
+    def read(self, span, values: Values) -> Iterator[tuple[np.ndarray, int]]:
         """Yield the (columns, rows read) of the lines that begin in a span, piece by piece. Lines are counted from the span's
         start."""
         (start, stop), (begin, _) = span, self.rows_begin()
@@ -173,7 +174,7 @@ class ParquetFile(File):
             return lambda values: (columns for span in spans for columns, _ in self.read(span, values))
         return in_one_piece(partial(self._columns_of_table, read_parquet(self.path, self)))
 
-    def _columns_of_table(self, table, values, part: str | None = None, first_row: int = 0) -> np.ndarray:
+    def _columns_of_table(self, table, values: Values, part: str | None = None, first_row: int = 0) -> np.ndarray:
         """Convert an Arrow table to columns, and return its memory to the system. part: its file, in a directory; first_row:
         the number of its first row there."""
         import pyarrow as pa
@@ -187,7 +188,7 @@ class ParquetFile(File):
         note_order(self.relation, column_names(self.path), self.path)
         return row_groups(self.path, self)
 
-    def read(self, span, values) -> Iterator[tuple[np.ndarray, int]]:
+    def read(self, span, values: Values) -> Iterator[tuple[np.ndarray, int]]:
         """Yield the (columns, rows) of a row group, given as in `spans`."""
         part, group, first_row, rows = span
         yield self._columns_of_table(read_row_group(self.path, part, group, self), values, part, first_row), rows
@@ -221,7 +222,7 @@ class Files(File):
         counts = [part.rows() for part in self.parts]
         return None if None in counts else sum(counts)  # type: ignore[arg-type]
 
-    def columns(self, values) -> np.ndarray:
+    def columns(self, values: Values) -> np.ndarray:
         """Read the files on all cores, and number their symbols in the order of the files."""
         readers = in_threads(lambda part: part.prepared(), self.parts)
         pairs = zip(self.parts, readers, strict=True)
@@ -231,7 +232,7 @@ class Files(File):
         """Return the spans of all files as (number of the file, span)."""
         return [(number, span) for number, part in enumerate(self._files) for span in part.spans()]
 
-    def read(self, span, values):
+    def read(self, span, values: Values):
         number, span_of_file = span
         file = self._files[number]
         return ((file.needed(columns), rows) for columns, rows in file.read(span_of_file, values))

@@ -14,6 +14,7 @@ from semi_naive.io.names import check_width, column_places, note_order
 from semi_naive.ra.ir import Kind, Relation
 from semi_naive.ra.pushdown import Pushdown
 from semi_naive.ra.spark.spark_context import is_connect
+from semi_naive.ra.values.values import Values
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Source:
         """True if tasks can read it. Records get their ids in the driver, and a nullary relation has at most one tuple."""
         return bool(self.relation.arity) and all(type_.kind != Kind.RECORD for _, type_ in self.relation.attributes)
 
-    def columns(self, values) -> np.ndarray:
+    def columns(self, values: Values) -> np.ndarray:
         """Read all facts in this process: columns (arity, n) int64, rows in the order of the source; rows may repeat."""
         raise NotImplementedError
 
@@ -51,7 +52,7 @@ class Source:
         """Return the source that may leave out the columns and rows that a `Pushdown` does not need."""
         return replace(self, pushdown=pushdown)
 
-    def needed(self, columns: np.ndarray, values=None) -> np.ndarray:
+    def needed(self, columns: np.ndarray, values: Values | None = None) -> np.ndarray:
         """Return the needed columns and rows of columns that were read. values: see `Pushdown.matching`."""
         if self.pushdown is None:
             return columns
@@ -59,7 +60,7 @@ class Source:
             columns = columns[[*self.pushdown.read]]
         return self.pushdown.matching(columns, values)
 
-    def columns_of(self, table, values, file: str, first_row: int | None = 0) -> np.ndarray:
+    def columns_of(self, table, values: Values, file: str, first_row: int | None = 0) -> np.ndarray:
         """Convert an Arrow table with the attributes that are read to columns: see `formats.arrow.columns_of_table`."""
         from semi_naive.io.formats.arrow import columns_of_table
 
@@ -88,7 +89,7 @@ class Given(Source):
 
     can_spread = False
 
-    def columns(self, values) -> np.ndarray:
+    def columns(self, values: Values) -> np.ndarray:
         return self.read(values)
 
 
@@ -104,7 +105,7 @@ class SparkFrame(Source):
         """True if tasks read it. A frame of Spark Connect is collected instead: it has no RDD that a task could read."""
         return not is_connect(self.frame)
 
-    def columns(self, values) -> np.ndarray:
+    def columns(self, values: Values) -> np.ndarray:
         """Collect the frame to the driver."""
         return self.columns_of(self.needed_frame().toArrow(), values, self.relation.name)
 

@@ -7,17 +7,21 @@ import numpy as np
 
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import skip_mark
+from semi_naive.io.formats.layouts import Format
 from semi_naive.io.names import with_header
 from semi_naive.io.values.bits import Mismatch, Vertex, bits_of_text, type_description
 from semi_naive.io.values.fields import bits_of_list
 from semi_naive.io.values.record_text import parse_record
 from semi_naive.io.values.records import Records
-from semi_naive.ra.ir import Kind
+from semi_naive.ra.ir import Kind, Relation, Type
+from semi_naive.ra.values.values import Values
 
 HEADER_HINT = "; of a file that begins with a line of names, .input says headers=true, or the command line --header"
 
 
-def read_lines(data: bytes, form, relation, types: dict, values, path: str, line: int = 1) -> np.ndarray:
+def read_lines(
+    data: bytes, form: Format, relation: Relation, types: dict, values: Values, path: str, line: int = 1
+) -> np.ndarray:
     """Return the columns (arity, n) of a text whose first line is number `line` of `path`; takes about 2 µs a field. Raises
     BadInput with the place of the first error."""
     reader = _LineReader(form, relation, types, values, path)
@@ -29,7 +33,7 @@ def read_lines(data: bytes, form, relation, types: dict, values, path: str, line
     return np.array(columns, np.int64).reshape(relation.arity, -1)
 
 
-def _text_lines(data: bytes, form) -> list:
+def _text_lines(data: bytes, form: Format) -> list:
     r"""Return the lines of a text. If fields may be quoted and the file is no graph, a quoted field may contain line ends.
 
     >>> from semi_naive.io.formats.layouts import Format
@@ -87,7 +91,7 @@ def _find_before(data: bytes, what: bytes, start: int, stop: int | None = None) 
 class _LineReader:
     """Parses lines, and collects a list of values for each attribute."""
 
-    def __init__(self, form, relation, types: dict, values, path: str):
+    def __init__(self, form: Format, relation: Relation, types: dict, values: Values, path: str):
         self.form, self.relation, self.types, self.values, self.path = form, relation, types, values, path
         self.wanted = form.wanted(relation.arity)
         self.branches = any(type_.branches for _, type_ in relation.attributes)
@@ -133,7 +137,7 @@ class _LineReader:
         more = "" if few else ', or choose some with columns="0:1"'
         return f"values are separated {self.form.between()}; .input {relation}(delimiter=…) says otherwise{more}"
 
-    def _value(self, field: str, type_):
+    def _value(self, field: str, type_: Type):
         """Return the value of a field: the bits of a number, the text of a symbol, the nested value of a record. Raises
         Mismatch if it does not fit."""
         if isinstance(type_, Vertex):
@@ -147,7 +151,7 @@ class _LineReader:
         return bits_of_text(field, type_.kind)
 
 
-def located_rows(stream, form, relation, path: str):
+def located_rows(stream, form: Format, relation: Relation, path: str):
     """Return the format with the position where its rows begin, after a byte order mark and a header, and with the order of
     their fields."""
     if form.loose:  # `semi_naive.io.formats.sniff` has found the position
@@ -160,7 +164,7 @@ def located_rows(stream, form, relation, path: str):
     return replace(form, offset=stream.tell(), line=line)
 
 
-def _header(stream, form, path: str) -> tuple[list[str], int]:
+def _header(stream, form: Format, path: str) -> tuple[list[str], int]:
     """Read the header at a stream's position. Return (names of the columns, number of the next line)."""
     raw = stream.readline()
     while form.rfc4180 and raw.count(b'"') % 2 and (more := stream.readline()):  # a quoted name may contain line ends
@@ -189,7 +193,7 @@ def _error_at(message: str, path: str, text: str, line: int, position: int, hint
     return BadInput(message, path, line + line_ends, column, hint)
 
 
-def split_fields(text: str, form, branches: bool = False) -> list:
+def split_fields(text: str, form: Format, branches: bool = False) -> list:
     """Return the fields of a line as (start, text). Raises Mismatch, with the position as its row, if quotes or brackets are
     not closed. branches: True if some fields may be branches, whose brackets are round."""
     if form.spaced:

@@ -16,6 +16,7 @@ import numpy as np
 
 from semi_naive.host import private
 from semi_naive.io.errors import BadInput
+from semi_naive.io.formats.layouts import Format
 from semi_naive.io.results.order import order_keys
 from semi_naive.io.results.sorted_rows import Blocks
 from semi_naive.io.results.writing import write_rows
@@ -130,7 +131,7 @@ class ReadChunk:
             yield file.read(self.size)
 
 
-def write_ranges(write, spread: PartitionedRelation, ordering: Ordering, form, cluster) -> None:
+def write_ranges(write, spread: PartitionedRelation, ordering: Ordering, form: Format, cluster) -> None:
     """Let the tasks of a `Cluster` write pieces, and call `write(chunk, last)` with their bytes in order.
 
     last: True at the end of a piece. Takes three jobs, one shuffle, and a job for each chunk if there are other hosts.

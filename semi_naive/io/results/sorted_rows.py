@@ -30,10 +30,11 @@ from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.ra.blocks import block as blocks
 from semi_naive.ra.blocks.block import Block, bounds_of, pack_columns
 from semi_naive.ra.blocks.unpacking import ROWS, Part, parts_of
-from semi_naive.ra.ir import Kind
+from semi_naive.ra.ir import Kind, Relation, Type
 from semi_naive.ra.lanes import sort_unique
 from semi_naive.ra.packing import Packing, widen
 from semi_naive.ra.storage.sorted_runs import ChunkRun, SortedRun, WordRun, cuts, merge_sorted_runs
+from semi_naive.ra.values.values import Values
 
 RANK_TABLE_IDS_PER_ROW = 4  # ids for each row up to which ranks are looked up in an array with an entry for every id
 
@@ -154,7 +155,14 @@ class SortedRows:
     """
 
     def __init__(
-        self, source: ColumnRows | Blocks, relation, types: dict, values, style, size: int, threads: int | None = None
+        self,
+        source: ColumnRows | Blocks,
+        relation: Relation,
+        types: dict,
+        values: Values,
+        style,
+        size: int,
+        threads: int | None = None,
     ):
         self.relation, self.threads, self.few = relation, threads, None
         types = BUILT_IN | types
@@ -217,7 +225,7 @@ def block_run(block: Block) -> SortedRun:
     return WordRun(block.words)
 
 
-def column_keys(columns: Iterable[np.ndarray], type_, types: dict, values, style) -> Keys:
+def column_keys(columns: Iterable[np.ndarray], type_: Type, types: dict, values: Values, style) -> Keys:
     """Return the `Keys` of a column, which is given a part at a time."""
     if type_.kind == Kind.NUMBER:
         return Keys(type_.kind)
@@ -230,7 +238,7 @@ def column_keys(columns: Iterable[np.ndarray], type_, types: dict, values, style
     return Keys(type_.kind, distinct[order], texts)
 
 
-def keyed_column(column: np.ndarray, type_, types: dict, values, style) -> tuple[Keys, np.ndarray]:
+def keyed_column(column: np.ndarray, type_: Type, types: dict, values: Values, style) -> tuple[Keys, np.ndarray]:
     """Return (the `Keys` of a whole column, the key of each row)."""
     if type_.kind in (Kind.NUMBER, Kind.UNSIGNED):
         keys = column_keys([column], type_, types, values, style)

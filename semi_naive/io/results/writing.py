@@ -13,20 +13,24 @@ import numpy as np
 
 from semi_naive.io.directives import DEFAULT, STDOUT, Options, format_of, path_of
 from semi_naive.io.files import atomic_stream
+from semi_naive.io.formats.layouts import Format
 from semi_naive.io.results.order import MIN_ROWS_FOR_ARROW
 from semi_naive.io.results.read_back import check_texts
 from semi_naive.io.results.sorted_rows import ColumnRows, Keys, SortedRows
 from semi_naive.io.values.bits import BUILT_IN, float_text, short_float_text
 from semi_naive.io.values.record_text import JsonStyle, ReadableStyle, TableStyle
-from semi_naive.ra.ir import Kind
+from semi_naive.ra.ir import Kind, Relation
 from semi_naive.ra.text.rows import SIGNED, UNSIGNED, RowFormat
 from semi_naive.ra.text.strings import concatenate_texts
+from semi_naive.ra.values.values import Values
 
 FORMATTED_ROWS = 1 << 18  # rows formatted as text at a time
 ROW_GROUP_ROWS = 1 << 20  # rows in a row group of parquet
 
 
-def write(directive, relation, types: dict, rows, folder: str, values, options: Options = DEFAULT) -> str | None:
+def write(
+    directive, relation: Relation, types: dict, rows, folder: str, values: Values, options: Options = DEFAULT
+) -> str | None:
     """Write the tuples of `relation` as a directive says; return the path of the file, or None for standard output.
 
     rows: a source of `sorted_rows`, or columns (arity, n), in any order, without duplicates.
@@ -52,7 +56,7 @@ def write(directive, relation, types: dict, rows, folder: str, values, options: 
     return None
 
 
-def write_file(path: str, rows, relation, types: dict, values, form) -> None:
+def write_file(path: str, rows, relation: Relation, types: dict, values: Values, form: Format) -> None:
     """Write the tuples of `relation` to a file in the format that `form` describes."""
     if form.io == "sqlite":
         from semi_naive.io.formats.sqlite import write_sqlite
@@ -64,12 +68,12 @@ def write_file(path: str, rows, relation, types: dict, values, form) -> None:
             write_rows(file, rows, relation, types, values, form)
 
 
-def write_heading(file, form) -> None:
+def write_heading(file, form: Format) -> None:
     if form.headers and form.io == "file":
         file.write(f"{form.header}\n".encode())
 
 
-def write_rows(file, rows, relation, types: dict, values, form, threads: int | None = None) -> None:
+def write_rows(file, rows, relation: Relation, types: dict, values: Values, form: Format, threads: int | None = None) -> None:
     """Write the tuples of `relation`, in order, to a binary stream. Pieces are made on all cores, or by `threads` threads."""
     if form.io == "parquet":
         _write_parquet(file, rows, relation, types, values, threads)
@@ -78,7 +82,7 @@ def write_rows(file, rows, relation, types: dict, values, form, threads: int | N
         file.write(piece)
 
 
-def _write_parquet(file, rows, relation, types: dict, values, threads: int | None) -> None:
+def _write_parquet(file, rows, relation: Relation, types: dict, values: Values, threads: int | None) -> None:
     """Write rows in order as parquet to a binary stream."""
     from semi_naive.io.formats.arrow import KeyedArrays, arrow_table
     from semi_naive.io.results.outputs import parquet_writer
@@ -95,7 +99,7 @@ def _write_parquet(file, rows, relation, types: dict, values, threads: int | Non
             writer.write_batch(batch)
 
 
-def _table(rows, relation, types: dict, values, form, threads: int | None = None) -> Iterator:
+def _table(rows, relation: Relation, types: dict, values: Values, form: Format, threads: int | None = None) -> Iterator:
     """Yield the lines of delimited text, in pieces. Raises BadInput before the first piece if a file would be read back
     otherwise; standard output is not checked, as in Soufflé."""
     if not relation.arity:
@@ -109,7 +113,16 @@ def _table(rows, relation, types: dict, values, form, threads: int | None = None
 
 
 def lines(
-    rows, relation, types: dict, values, style, show, seams, threads: int | None = None, plain: bool = False, check=None
+    rows,
+    relation: Relation,
+    types: dict,
+    values: Values,
+    style,
+    show,
+    seams,
+    threads: int | None = None,
+    plain: bool = False,
+    check=None,
 ) -> Iterator:
     """Yield the text of all rows, in order, in pieces of bytes.
 
@@ -129,7 +142,7 @@ def lines(
     yield "".join(first + "".join(chain(*zip(line, others, strict=True))) for line in zip(*columns, strict=True)).encode()
 
 
-def _field(kind: Kind, value, form) -> str:
+def _field(kind: Kind, value, form: Format) -> str:
     """Return the text of a value in a delimited file."""
     if kind == Kind.FLOAT:
         return float_text(value)
@@ -139,7 +152,7 @@ def _field(kind: Kind, value, form) -> str:
     return value
 
 
-def _json(rows, relation, types: dict, values, form, threads: int | None = None) -> Iterator:
+def _json(rows, relation: Relation, types: dict, values: Values, form: Format, threads: int | None = None) -> Iterator:
     """Yield a JSON array with one tuple a line, in pieces."""
     if not relation.arity:
         yield b"[null\n]\n" if rows.size else b"[]\n"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from semi_naive.branch import Branch, readable
 from semi_naive.io.values.bits import Mismatch, abbreviated, bits_of_text, float_text, short_float_text, to_value
-from semi_naive.ra.ir import Kind
+from semi_naive.ra.ir import Kind, Type
 
 # A style is a class that RecordTexts uses: nil is its text of nil, scalar(value, kind) that of another value; pieces(names)
 # returns the text before, between and after the fields of a record, branch(name, names) those of a branch.
@@ -84,7 +84,7 @@ class _Unfinished(NamedTuple):
         return Branch(self.branch, *self.values) if self.branch else self.values
 
 
-def parse_record(text: str, type_, types: dict):
+def parse_record(text: str, type_: Type, types: dict):
     """Return the nested value of a record's text: lists for records, `Branch` for branches, None for nil. Raises Mismatch for a
     text that is no value of the type.
 
@@ -115,7 +115,7 @@ def parse_record(text: str, type_, types: dict):
     return top[0]
 
 
-def _begin_value(text: str, position: int, type_, end: str) -> tuple:
+def _begin_value(text: str, position: int, type_: Type, end: str) -> tuple:
     """Parse the beginning of a value at a position. Return (a scalar or nil, its end), or (`_Unfinished`, the position of its
     first field). end: the closing bracket around the value."""
     if type_.kind == Kind.SYMBOL:
@@ -129,7 +129,7 @@ def _begin_value(text: str, position: int, type_, end: str) -> tuple:
     return _Unfinished(type_.fields, "]", []), _expect(text, position, "[")
 
 
-def _begin_branch(text: str, position: int, type_) -> tuple:
+def _begin_branch(text: str, position: int, type_: Type) -> tuple:
     """Parse the beginning of a branch at a position. Return (an unfinished branch, the position of its first field), or (a
     branch without fields, its end). `$Nil` may have brackets, as in a program."""
     position = _skip_space(text, _expect(text, position, "$"))
@@ -144,7 +144,7 @@ def _begin_branch(text: str, position: int, type_) -> tuple:
     return Branch(name), _expect(text, closed, ")") if closed >= 0 else position
 
 
-def branch_list(type_) -> str:
+def branch_list(type_: Type) -> str:
     """Return the branches of a type, as a program writes them."""
     return ", ".join(f"${each.name}" for each in type_.branches)
 
