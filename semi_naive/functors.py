@@ -90,6 +90,7 @@ class UserFunctor:
         return self._by_row(rows, len(rows[0]), values)[inverse]
 
     def _argument_lists(self, columns: list[np.ndarray], values: Values) -> list[list]:
+        """Return each column of arguments as a list of Python objects."""
         return [self._python_values(column, type_, values) for column, type_ in zip(columns, self.params, strict=True)]
 
     def _python_values(self, column: np.ndarray, type_: Type, values: Values) -> list:
@@ -113,7 +114,7 @@ class UserFunctor:
             raise self._error(StopIteration(), [column[len(results)] for column in arguments])
         return self._result_bits(results, lambda row: [column[row] for column in arguments], values)
 
-    def _result_bits(self, results: Iterable, arguments: Callable, values: Values) -> np.ndarray:
+    def _result_bits(self, results: Iterable, arguments: Callable[[int], list], values: Values | None) -> np.ndarray:
         """Return Python results as 64 bits each. arguments: returns the arguments of a row, for errors."""
 
         def fault(row: int, wrong) -> EvaluationError:
@@ -160,7 +161,7 @@ class UserFunctor:
         array.flags.writeable = False
         return array
 
-    def _result_column(self, returned, arguments: list[np.ndarray], values: Values) -> np.ndarray:
+    def _result_column(self, returned, arguments: list[np.ndarray], values: Values | None) -> np.ndarray:
         """Return what a vectorised function returned as 64 bits each. Raises EvaluationError if it is no array or list of the
         arguments' length. arguments: their columns."""
         size, wanted = len(arguments[0]), DTYPES.get(self.result.kind)
@@ -180,9 +181,8 @@ class UserFunctor:
         done = np.zeros(1, np.int64)
         try:
             first = self.function(*(column[0] for column in arguments))
-            self._result_bits(
-                [first], lambda row: [column[row] for column in arguments], None
-            )  # all others are of the same kind
+            # numba gives all results one type, so the first shows whether it fits; numbers need no `values`
+            self._result_bits([first], lambda row: [column[row] for column in arguments], None)
             results = np.empty(size, self._compiled_result_type)
             self._loop(results, done, *arguments)
         except EvaluationError:
@@ -210,10 +210,10 @@ class UserFunctor:
 
     def _folded_by_rounds(self, begin, group, column, values: Values) -> np.ndarray:
         """Fold the first value of every group, then the second, and so on: one call of the vectorised function a round."""
-        first = np.flatnonzero(np.diff(group, prepend=-1))
+        first = np.flatnonzero(np.diff(group, prepend=-1))  # the row of each group's first value
         nth = np.arange(len(group)) - np.repeat(first, np.diff(first, append=len(group)))
         results, order = begin.copy(), np.argsort(nth, kind="stable")
-        for rows in np.split(order, np.cumsum(np.bincount(nth))[:-1]):
+        for rows in np.split(order, np.cumsum(np.bincount(nth))[:-1]):  # the nth row of each group that has so many
             arguments = [results[group[rows]], np.ascontiguousarray(column[rows])]
             results[group[rows]] = self._by_column(arguments, len(rows), values)
         return results
@@ -223,18 +223,21 @@ class UserFunctor:
         """The numpy type of the compiled function's results, which may be unsigned where numbers are declared."""
         if self.result.kind == Kind.FLOAT:
             return np.float64
-        given = [signature.return_type for signature in self.function.nopython_signatures]
-        return np.int64 if any(getattr(each, "signed", True) for each in given) else np.uint64
+        result_types = [signature.return_type for signature in self.function.nopython_signatures]
+        return np.int64 if any(getattr(each, "signed", True) for each in result_types) else np.uint64
 
     @functools.cached_property
     def _loop(self) -> Callable:
+        """The compiled loop over the function: see `_loop_over`."""
         return _loop_over(self.function, len(self.params))
 
     def _call(self, arguments: list) -> str:
+        """Return the text of a call, `@f(1, "a")`, for errors."""
         written = [f'"{each}"' if isinstance(each, str) else abbreviated(each) for each in map(_python_value, arguments)]
         return f"@{self.name}({', '.join(written)})"
 
     def _error(self, error: Exception, arguments: list) -> EvaluationError:
+        """Return the error of a call with some arguments that raised an exception."""
         return EvaluationError(f"{self._call(arguments)}: {type(error).__name__}: {error}")
 
     def __reduce__(self):
@@ -260,7 +263,8 @@ class UserFunctor:
                 cloudpickle.unregister_pickle_by_value(module)
 
 
-def _unpickled(name: str, pickled: bytes, params, result, types) -> UserFunctor:
+def _unpickled(name: str, pickled: bytes, params: tuple[Type, ...], result: Type, types: dict[str, Type]) -> UserFunctor:
+    """Restore a functor in a worker. pickled: its function, as `UserFunctor._pickled` has it."""
     import pickle
 
     function = pickle.loads(pickled)
@@ -302,10 +306,12 @@ class _PickledVectorize:
 
 
 def _python_value(value):
+    """Return a number of numpy as one of Python; any other value unchanged."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def _takes_columns(function) -> bool:
+    """True if a function is called with whole columns; numba's `DUFunc` is recognized by name, without loading numba."""
     return isinstance(function, Vectorised | np.ufunc | np.vectorize) or type(function).__name__ == "DUFunc"
 
 

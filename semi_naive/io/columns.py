@@ -55,7 +55,9 @@ def _type_of_arrow(name: str, arrow_type, path: str) -> str:
     if pa.types.is_uint64(arrow_type):
         return "unsigned"
     if (kind := kind_of_arrow(arrow_type)) is None:
-        raise BadInput(f"column {name!r} has type {arrow_type}", path, hint="declare the relation with the columns that you want")
+        raise BadInput(
+            f"column {name!r} has type {arrow_type}", path, hint="declare the relation with the columns that you want"
+        )
     return kind.value
 
 

@@ -18,6 +18,7 @@ WRITABLE = ("file", "stdout", "stdoutprintsize", "jsonfile", "json", "sqlite", "
 
 
 def _complain(text: str) -> None:
+    """Print a warning on standard error."""
     print(text, file=sys.stderr)
 
 
@@ -57,8 +58,8 @@ def format_of(directive, relation: Relation, to_stdout: bool = False) -> Format:
     written to standard output."""
     given = directive.parameters
     reading = directive.kind == "input"
-    usual = "parquet" if given.get("filename", "").endswith(".parquet") else "file"
-    io = "stdoutprintsize" if directive.kind == "printsize" else str(given.get("IO", usual))
+    default_io = "parquet" if given.get("filename", "").endswith(".parquet") else "file"
+    io = "stdoutprintsize" if directive.kind == "printsize" else str(given.get("IO", default_io))
     io = "stdout" if to_stdout and directive.kind == "output" else io
     known = READABLE if reading else WRITABLE
     if io not in known:
@@ -121,6 +122,7 @@ def directive_place(directive) -> tuple:
 
 
 def _is_true(given: dict, name: str) -> bool:
+    """True if the parameter with a name is "true", in any case; it is false by default."""
     return str(given.get(name, "false")).lower() == "true"
 
 

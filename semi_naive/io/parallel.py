@@ -27,13 +27,13 @@ class SourcePart(NamedTuple):
 
     columns: (arity, n); a symbol is a position in `symbols`, a pyarrow array, or None if there is none.
     rows: the number of rows that were read.
-    fault: (span, BadInput) in place of columns.
+    fault: (span, error) in place of columns.
     """
 
     columns: np.ndarray | None
     symbols: Any
     rows: int
-    fault: tuple | None = None
+    fault: tuple[Any, BadInput] | None = None
 
     def numbered(self, symbols: list[int], values: Values) -> np.ndarray:
         """Return the columns with symbols numbered by `values`. symbols: the columns of symbols."""

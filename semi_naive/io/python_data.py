@@ -138,6 +138,7 @@ def _check_row(row, number: int, relation: Relation) -> None:
 
 
 def _fault(relation: str, attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
+    """Return the error of a value that does not fit its attribute, (name, type), with its place."""
     name, type_ = attribute
     return BadInput(str(wrong), f"{relation}[{row}].{name}", hint=wrong.hint or f"expected {type_description(type_)}")
 
@@ -171,6 +172,7 @@ def _from_table(data, relation: Relation, types: dict, values: Values) -> np.nda
 
 
 def _from_pandas(frame, relation: Relation, types: dict, values: Values) -> np.ndarray:
+    """Return the columns (arity, n) of facts in a pandas DataFrame."""
     found = pandas_to_arrow(frame, relation)
     return (from_rows if isinstance(found, list) else _from_table)(found, relation, types, values)
 

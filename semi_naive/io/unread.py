@@ -43,7 +43,7 @@ class Source:
         """Return the sources that this one consists of: itself, or several files."""
         return (self,)
 
-    def prepared(self) -> Callable[[object], Iterable[np.ndarray]]:
+    def prepared(self) -> Callable[[Values], Iterable[np.ndarray]]:
         """Return a function from values to the columns, in one or more pieces, after doing the work that does not depend on
         values. Any thread may call it."""
         return in_one_piece(self.columns)
@@ -85,7 +85,7 @@ class Source:
 class Given(Source):
     """Facts that only the driver can read: Python data, JSON, databases, standard input."""
 
-    read: Callable[[object], np.ndarray]
+    read: Callable[[Values], np.ndarray]
 
     can_spread = False
 
@@ -116,7 +116,7 @@ class SparkFrame(Source):
         return self.frame if names is None else self.frame.select([f"`{name.replace('`', '``')}`" for name in names])
 
 
-def in_one_piece(columns: Callable[[object], np.ndarray]) -> Callable[[object], Iterable[np.ndarray]]:
+def in_one_piece(columns: Callable[[Values], np.ndarray]) -> Callable[[Values], Iterable[np.ndarray]]:
     """Turn a function from values to columns into one that returns them as the only piece, as `Source.prepared` does."""
     return lambda values: (columns(values),)
 

@@ -50,11 +50,11 @@ def json_rows(data: bytes, path: str) -> list:
     return rows
 
 
-def _integer(text: str):
+def _integer(text: str) -> int | OutOfRange:
     return int(text) if len(text) <= MAX_INTEGER_DIGITS else OutOfRange(text)
 
 
-def _float(text: str):
+def _float(text: str) -> float | OutOfRange:
     value = float(text)
     return OutOfRange(text) if isinf(value) else value
 

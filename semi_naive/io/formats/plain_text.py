@@ -51,10 +51,10 @@ def read_plain(pieces: Iterator[bytes | bytearray], form: Format, relation: Rela
     roles = _roles(form, relation)
     if roles is None:
         return None
-    parse, first = partial(_parse_piece, form, roles, relation.arity), list(islice(pieces, 2))
-    apply = in_threads if threads and len(first) == 2 else map
+    parse, first_two = partial(_parse_piece, form, roles, relation.arity), list(islice(pieces, 2))
+    apply = in_threads if threads and len(first_two) == 2 else map
     try:
-        parsed = list(apply(parse, chain(first, pieces)))
+        parsed = list(apply(parse, chain(first_two, pieces)))
     except (Mismatch, UnicodeDecodeError):
         return None
     return PlainText(relation.arity, [place for place, kind in enumerate(relation.kinds) if kind == Kind.SYMBOL], parsed)
@@ -86,7 +86,7 @@ def _parse_piece(form: Format, roles: list[int], arity: int, piece: bytes | byte
     if form.delimiter == "," and (b"[" in piece or b"]" in piece):
         raise Mismatch("brackets may hold delimiters")
     if not piece.isascii():
-        piece.decode()
+        piece.decode()  # raises UnicodeDecodeError: the kernel does not check UTF-8
     text, wanted = np.frombuffer(piece, np.uint8), form.wanted(arity)
     lines = np.count_nonzero(text == ord("\n")) + (not piece.endswith(b"\n"))
     columns = np.empty((arity, lines), np.int64)
@@ -95,4 +95,5 @@ def _parse_piece(form: Format, roles: list[int], arity: int, piece: bytes | byte
     if not is_plain:
         raise Mismatch("something is not plain")
     strings = Hashed(text, *places)
+    # `strings` keeps the whole text in memory; a copy of the strings alone is worth while if they are less than half of it
     return columns[:, :rows], strings if 2 * strings.bytes > len(piece) else strings.compacted()

@@ -22,13 +22,14 @@ from semi_naive.io.results.sorted_rows import Blocks
 from semi_naive.io.results.writing import write_rows
 from semi_naive.io.values.record_text import ReadableStyle
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.ir import Relation
+from semi_naive.ra.ir import Relation, Type
 from semi_naive.ra.partitions import parcels
 from semi_naive.ra.partitions.partitioned import PartitionedRelation
 from semi_naive.ra.partitions.reading import pieces_of
 from semi_naive.ra.spark.lost import RunsLost
 from semi_naive.ra.storage.checksum import Checksum, checksum_of_file
 from semi_naive.ra.storage.missing import DAMAGED, RunMissing
+from semi_naive.ra.values.values import SharedValues, Values
 
 SAMPLED_KEYS = 1000  # values sampled on a partition
 CHUNK_BYTES = 32 << 20  # bytes sent to the driver at a time
@@ -39,10 +40,10 @@ class Ordering:
     """The order of a relation's tuples by their first attribute; `values` has the text of symbols and records."""
 
     relation: Relation
-    types: dict
-    values: object
+    types: dict[str, Type]
+    values: Values | SharedValues
 
-    def keys(self, column: np.ndarray):
+    def keys(self, column: np.ndarray) -> tuple:
         """Return keys of values of the first attribute; see `order_keys`."""
         return order_keys(column, self.relation.attributes[0][1], self.types, self.values, ReadableStyle())
 
@@ -94,7 +95,7 @@ class WritePiece:
     """
 
     ordering: Ordering
-    form: object
+    form: Format
     folder: str
 
     def __call__(self, partition, records):

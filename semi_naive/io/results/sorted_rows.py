@@ -10,7 +10,7 @@
 A small result is one piece, which numpy sorts, as loading kernels would take longer.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -27,6 +27,7 @@ from semi_naive.io.results.order import (
     values_in_column,
 )
 from semi_naive.io.values.bits import BUILT_IN
+from semi_naive.io.values.record_text import Style
 from semi_naive.ra.blocks import block as blocks
 from semi_naive.ra.blocks.block import Block, bounds_of, pack_columns
 from semi_naive.ra.blocks.unpacking import ROWS, Part, parts_of
@@ -41,7 +42,9 @@ RANK_TABLE_IDS_PER_ROW = 4  # ids for each row up to which ranks are looked up i
 
 @dataclass
 class ColumnRows:
-    """A source of rows: columns (arity, n)."""
+    """A source of rows: columns (arity, n). Any source has a `size` in rows, `all()` rows as columns, and `parts()` of up to
+    ROWS rows, each with a `size` and `columns()`.
+    """
 
     columns: np.ndarray
 
@@ -52,7 +55,7 @@ class ColumnRows:
     def all(self) -> np.ndarray:
         return self.columns
 
-    def parts(self) -> list:
+    def parts(self) -> "list[_Slice]":
         return [_Slice(self.columns[:, begin : begin + ROWS]) for begin in range(0, self.size, ROWS)]
 
 
@@ -95,6 +98,9 @@ class Blocks:
             return False
         least = (low for low, _ in self.blocks[0].packing.bounds)
         return all(kind == Kind.NUMBER or (kind == Kind.UNSIGNED and low >= 0) for kind, low in zip(kinds, least, strict=True))
+
+
+RowSource = ColumnRows | Blocks
 
 
 @dataclass
@@ -147,7 +153,7 @@ class Keys:
 class SortedRows:
     """The rows of a source in order, in pieces of about `size` rows.
 
-    style: how records are printed.
+    style: how records are printed, whose texts are sorted.
     threads: None for one a core; 1 in a task of Spark, as other tasks run at the same time.
 
     keys: the `Keys` of each column. few: the sorted keys of a small source, which is one piece. Otherwise the pieces are
@@ -170,7 +176,7 @@ class SortedRows:
             pairs = zip(source.all(), relation.attributes, strict=True)
             columns = [keyed_column(column, type_, types, values, style) for column, (_, type_) in pairs]
             self.keys, self.few = [keys for keys, _ in columns], sorted_rows([column for _, column in columns])
-            self.cuts = np.zeros((2, 0), np.int64)
+            self.cuts = np.zeros((2, 0), np.int64)  # two bounds of one piece
             return
         parts = source.parts()
         if isinstance(source, Blocks) and source.in_row_order(relation.kinds):
@@ -185,10 +191,10 @@ class SortedRows:
             self.packing, self.runs = self._sorted(parts)
         self.cuts = cuts(self.runs, size)
 
-    def _sorted(self, parts: list) -> tuple[Packing, list[SortedRun]]:
+    def _sorted(self, parts: list[_Slice] | list[Part]) -> tuple[Packing, list[SortedRun]]:
         """Return (packing, sorted runs) of the keys of all rows."""
 
-        def keys_of_part(part) -> list[np.ndarray]:
+        def keys_of_part(part: _Slice | Part) -> list[np.ndarray]:
             return [keys.of(column) for keys, column in zip(self.keys, part.columns(), strict=True)]
 
         bounds = ((0, 0),) * len(self.keys)
@@ -198,10 +204,11 @@ class SortedRows:
         words = self._in_threads(lambda part: sort_unique(pack_columns(keys_of_part(part), packing, part.size)), parts)
         return packing, [WordRun(part_words) for part_words in words]
 
-    def _in_threads(self, make, given) -> Iterable:
-        return map(make, given) if self.threads == 1 else in_threads(make, given, self.threads)
+    def _in_threads(self, make: Callable, items: Iterable) -> Iterable:
+        """Yield `make(item)` in the order of the items, computed by the `threads`."""
+        return map(make, items) if self.threads == 1 else in_threads(make, items, self.threads)
 
-    def pieces(self, make) -> Iterable:
+    def pieces(self, make: Callable[[np.ndarray], Any]) -> Iterable:
         """Yield `make(piece)` for each piece in order; some pieces are made ahead."""
         return self._in_threads(lambda number: make(self.piece(number)), range(len(self.cuts) - 1))
 
@@ -225,7 +232,7 @@ def block_run(block: Block) -> SortedRun:
     return WordRun(block.words)
 
 
-def column_keys(columns: Iterable[np.ndarray], type_: Type, types: dict, values: Values, style) -> Keys:
+def column_keys(columns: Iterable[np.ndarray], type_: Type, types: dict, values: Values, style: Style) -> Keys:
     """Return the `Keys` of a column, which is given a part at a time."""
     if type_.kind == Kind.NUMBER:
         return Keys(type_.kind)

@@ -6,8 +6,9 @@ as text, and 2 s as parquet.
 
 import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -69,6 +70,7 @@ def write_file(path: str, rows, relation: Relation, types: dict, values: Values,
 
 
 def write_heading(file, form: Format) -> None:
+    """Write the line of names to a binary stream, if the format is delimited text with one."""
     if form.headers and form.io == "file":
         file.write(f"{form.header}\n".encode())
 
@@ -168,12 +170,13 @@ def _json(rows, relation: Relation, types: dict, values: Values, form: Format, t
 
 
 def _json_value(kind: Kind, value) -> str:
+    """Return a symbol, a float or a record's text as JSON."""
     if kind == Kind.SYMBOL:
         return json.dumps(value, ensure_ascii=False)
     return short_float_text(value) if kind == Kind.FLOAT else value
 
 
-def _texts_of_column(keys: Keys, column: np.ndarray, show) -> Iterator[str]:
+def _texts_of_column(keys: Keys, column: np.ndarray, show: Callable[[Kind, Any], str]) -> Iterator[str]:
     """Yield the texts of a short column of a piece."""
     if keys.bits is None:
         return map(str, keys.listed(column))
@@ -181,7 +184,7 @@ def _texts_of_column(keys: Keys, column: np.ndarray, show) -> Iterator[str]:
     return (distinct[key] for key in column.tolist())
 
 
-def _texts_of_keys(keys: Keys, show, plain: bool):
+def _texts_of_keys(keys: Keys, show: Callable[[Kind, Any], str], plain: bool):
     """Return the field of `RowFormat` for a column: the kind of whole numbers, or the text of each key. show, plain: see
     `lines`."""
     if keys.bits is None:

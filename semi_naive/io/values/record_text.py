@@ -8,15 +8,14 @@ from semi_naive.branch import Branch, readable
 from semi_naive.io.values.bits import Mismatch, abbreviated, bits_of_text, float_text, short_float_text, to_value
 from semi_naive.ra.ir import Kind, Type
 
-# A style is a class that RecordTexts uses: nil is its text of nil, scalar(value, kind) that of another value; pieces(names)
-# returns the text before, between and after the fields of a record, branch(name, names) those of a branch.
-
 SPACE = " \t\n\v\f\r"
 NAME = re.compile(r"[?\w.]*")  # the name of a branch, possibly qualified
 
 
 class TableStyle:
-    """The style of .csv files. rfc4180: the text is inside a quoted field, so quotes are doubled."""
+    """The style of .csv files: how `RecordTexts` prints records. nil: the text of nil. rfc4180: the text is inside a quoted
+    field, so quotes are doubled.
+    """
 
     nil = "nil"
 
@@ -24,14 +23,17 @@ class TableStyle:
         self.rfc4180 = rfc4180
 
     def scalar(self, value, kind: Kind) -> str:
+        """Return the text of a value that is no record."""
         if kind == Kind.SYMBOL:
             return readable(value, always=True).replace('"', '""') if self.rfc4180 else value
         return float_text(value) if kind == Kind.FLOAT else str(value)
 
     def pieces(self, names: list) -> list[str]:
+        """Return the texts before, between and after the fields of a record. names: of the fields."""
         return ["[", *[", "] * (len(names) - 1), "]"] if names else ["[]"]
 
     def branch(self, name: str, names: list) -> list[str]:
+        """Return the same for the fields of a branch with a name."""
         return [f"${name}(", *[", "] * (len(names) - 1), ")"] if names else [f"${name}"]
 
 
@@ -72,6 +74,9 @@ class JsonStyle:
         return [f"[{json.dumps(name)}" + ", " * bool(names), *[", "] * (len(names) - 1), "]"] if names else [f'["{name}"]']
 
 
+Style = TableStyle | JsonStyle
+
+
 class _Unfinished(NamedTuple):
     """An unfinished record or branch: the (name, type name) of its fields, its closing bracket, and its parsed fields."""
 
@@ -80,7 +85,7 @@ class _Unfinished(NamedTuple):
     values: list
     branch: str = ""
 
-    def value(self):
+    def value(self) -> Branch | list:
         return Branch(self.branch, *self.values) if self.branch else self.values
 
 
@@ -150,6 +155,7 @@ def branch_list(type_: Type) -> str:
 
 
 def _number(text: str, position: int, kind: Kind, close: str) -> tuple:
+    """Parse a number at a position, up to the next comma or closing bracket `close`. Return (number, end)."""
     end = _end_of_field(text, position, close)
     return to_value(bits_of_text(text[position:end], kind), kind), end
 

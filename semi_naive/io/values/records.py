@@ -12,7 +12,7 @@ import numpy as np
 
 from semi_naive.branch import Branch
 from semi_naive.io.values.bits import Mismatch, abbreviated, bits_or_string, to_value
-from semi_naive.io.values.record_text import branch_list
+from semi_naive.io.values.record_text import Style, branch_list
 from semi_naive.ra.ir import Kind, Type
 from semi_naive.ra.values import branches
 from semi_naive.ra.values.values import Values
@@ -26,7 +26,8 @@ class Records:
 
     def __init__(self, types: dict, values: Values):
         self.types, self.values = types, values
-        self.nodes = []  # (type name, tag, fields): bits, strings, and numbers of earlier nodes
+        # (type name, tag of the branch or None, fields): a field is 64 bits, a string, or the number of an earlier node
+        self.nodes = []
         self.heights = []  # of each node: 0 if no field is a record
 
     def add(self, value, type_: Type) -> int | None:
@@ -74,7 +75,7 @@ class Records:
     def ids(self, numbers: list) -> np.ndarray:
         """Return the record ids of nodes, given by number; None is nil."""
         found = np.zeros(len(self.nodes) + 1, np.int64)  # the last one is nil
-        groups = defaultdict(list)
+        groups = defaultdict(list)  # numbers of nodes by (height, type name, tag); -1: no branch, as None cannot be sorted
         for number, (name, tag, _) in enumerate(self.nodes):
             groups[self.heights[number], name, -1 if tag is None else tag].append(number)
         for (_, name, tag), members in sorted(groups.items()):
@@ -90,7 +91,7 @@ class Records:
         for place, (_, name) in enumerate(fields):
             column, kind = [row[place] for row in rows], self.types[name].kind
             if kind == Kind.RECORD:
-                columns[place] = found[[-1 if child is None else child for child in column]]
+                columns[place] = found[[-1 if child is None else child for child in column]]  # -1: the last one, nil
             else:
                 columns[place] = self.values.intern(column) if kind == Kind.SYMBOL else column
         return self.values.pack(columns) if tag is None else branches.branch_ids(tag, columns, self.values)
@@ -176,6 +177,7 @@ class Unpacked:
         self._keep(type_, tag, ids.tolist(), columns)
 
     def _keep(self, type_: Type, tag: int | None, ids: list[int], columns: list[list]) -> None:
+        """Add records of one type and branch to `fields`. columns: the Python values of each field; ids of records inside."""
         rows = zip(*columns, strict=True) if columns else [()] * len(ids)
         self.fields.update(((type_.name, i), (tag, row)) for i, row in zip(ids, rows, strict=True))
 
@@ -208,16 +210,16 @@ class Unpacked:
 class RecordTexts(Unpacked):
     """Records as text, made column by column: 0.5 µs a field.
 
-    style: as the classes of `record_text`.
     fields: for each (type name, id): the text, cut into strings and the keys of the records inside, last part first.
     """
 
-    def __init__(self, ids: np.ndarray, type_: Type, types: dict, values: Values, style):
+    def __init__(self, ids: np.ndarray, type_: Type, types: dict, values: Values, style: Style):
         self.style = style
         super().__init__(ids, type_, types, values)
         self.fields.update(((name, NIL), (style.nil,)) for name in types)
 
     def _keep(self, type_: Type, tag: int | None, ids: list[int], columns: list[list]) -> None:
+        """Add the cut texts of records of one type and branch to `fields`."""
         fields = fields_of_tag(type_, tag)
         names = [name for name, _ in fields]
         before, *after = self.style.pieces(names) if tag is None else self.style.branch(type_.branches[tag].name, names)
@@ -240,6 +242,7 @@ class RecordTexts(Unpacked):
         return [self._text((type_.name, top)) for top in ids]
 
     def _text(self, top: tuple[str, int]) -> str:
+        """Return the text of the record (type name, id), which replaces its parts in `fields`."""
         parts, waiting = [], [*self.fields[top]]
         while waiting:
             item = waiting.pop()
