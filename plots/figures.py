@@ -117,6 +117,7 @@ def _runs_by_stratum(records: list[dict], record_labels: list[str]) -> dict[str,
 
 
 def _strata(found: dict[str, RecordedRun]) -> str:
+    """Return the names of a record's runs as text, for an error."""
     return ", ".join(name or "a closure" for name in found) or "none"
 
 
@@ -200,6 +201,7 @@ def _rows_of_panel(record: dict, name: str) -> int:
 
 
 def _program(record: dict) -> str:
+    """Return the title of a program's record: its name and time."""
     facts = [str(record.get("program", "a program"))]
     if "seconds" in record:
         facts.append(f"{record['seconds']:,.2f} s")

@@ -17,11 +17,11 @@ OWN_ONLY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script
 
 
 class _Server(ThreadingHTTPServer):
-    """The server of one live report."""
+    """The server of one live report. names: the host names under which it may be requested."""
 
     daemon_threads = True
 
-    def __init__(self, address, live, family):
+    def __init__(self, address: tuple, live, family: int):
         self.live, self.address_family = live, family
         self.names = {"localhost", socket.gethostname().lower(), address[0].lower()}
         super().__init__(address, _Handler)
@@ -72,6 +72,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def _page(self, viewer: str) -> None:
+        """Send the page, whose script fetches the report."""
         script = '<link rel="icon" href="data:,">\n<script src="live.js" defer></script>\n'
         title = f"{self.server.live.name or 'semi-naive'}: live"
         status = '<header>\n<p id="status" class="quiet">…</p>\n<p id="ended" role="status"></p>\n</header>\n'
@@ -82,6 +83,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send("text/javascript", text_of("live.js"))
 
     def _state(self, viewer: str) -> None:
+        """Send `Live.state` as JSON."""
         self.server.live.seen(viewer)
         self._send("application/json", json.dumps(self.server.live.state()))
 
@@ -95,6 +97,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send("text/html", body, headers={"ETag": tag})
 
     def _text(self, status: HTTPStatus, text: str) -> None:
+        """Send a status with an explanation."""
         self._send("text/plain", text, status)
 
     def _send(self, kind: str, text: str, status: HTTPStatus = HTTPStatus.OK, headers: dict | None = None) -> None:

@@ -88,6 +88,7 @@ def hover(
 
 
 def _code(text: str) -> str:
+    """Return a text as a block of code in Markdown."""
     return f"```semi-naive\n{text}\n```"
 
 
@@ -103,7 +104,7 @@ def _declaration_text(declaration: Declaration, lines: list[str]) -> str:
     return line[: node.span.end_column - 1 if node.span.end_line == declaration.span.line else len(line)].strip()
 
 
-def _fields(pairs) -> str:
+def _fields(pairs: tuple[tuple[str, str], ...]) -> str:
     return ", ".join(f"{name}: {type_}" for name, type_ in pairs)
 
 
@@ -128,6 +129,7 @@ def _comment(line: int, lines: list[str]) -> str:
 
 
 def _source_text(span: Span, lines: list[str]) -> str:
+    """Return the text of a span. lines: of its file."""
     found = lines[span.line - 1 : span.end_line]
     found[-1] = found[-1][: span.end_column - 1]
     return "\n".join([found[0][span.column - 1 :], *found[1:]])

@@ -27,6 +27,7 @@ class KernelType:
         return Signature(self, arguments)
 
     def of_numba(self, types) -> Any:
+        """Return the same type of numba. types: the module `numba.types`."""
         raise NotImplementedError
 
     def given(self, value):
@@ -164,6 +165,7 @@ class Signature:
         count, has_tuples = len(self.arguments), any(isinstance(each, Tuple) for each in self.arguments)
 
         def call(*values):
+            """Call the machine code; values of other types are converted first, or are an error."""
             if len(values) != count or has_tuples:
                 return function(*self.given(values))
             for place, dtype, dimensions, flags in arrays:
