@@ -81,7 +81,6 @@ def _bytes(run: RecordedRun) -> str:
 
 
 def _duplicates(run: RecordedRun) -> str:
-    """Describe the duplicates: the tuples that inserts dropped."""
     born = run.iterations[-1]["full"]
     return f"{about(int(run.known.sum()), 'tuple')} dropped as known, beside {number(born)} kept"
 

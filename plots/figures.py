@@ -201,7 +201,6 @@ def _rows_of_panel(record: dict, name: str) -> int:
 
 
 def _program(record: dict) -> str:
-    """Return the title of a program's record: its name and time."""
     facts = [str(record.get("program", "a program"))]
     if "seconds" in record:
         facts.append(f"{record['seconds']:,.2f} s")

@@ -175,7 +175,6 @@ def lengthen(axes, free: float) -> None:
 
 
 def titled(axes, text: str) -> None:
-    """Set the title of axes, above their left edge."""
     axes.set_title(text, loc="left", fontsize=11)
 
 

@@ -61,7 +61,6 @@ class Rules:
         self._define(root, self.declared(ANSWER, root.schema))
 
     def program(self) -> ir.Program:
-        """Return the rules as a program with its inputs and outputs."""
         directives = [ir.FileDirective("input", name) for name in self.given]
         directives += [ir.FileDirective("output", name) for name in (ANSWER, *self.beyond)]
         return ir.Program({}, self.relations, self.rules, directives)

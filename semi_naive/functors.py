@@ -228,16 +228,13 @@ class UserFunctor:
 
     @functools.cached_property
     def _loop(self) -> Callable:
-        """The compiled loop over the function: see `_loop_over`."""
         return _loop_over(self.function, len(self.params))
 
     def _call(self, arguments: list) -> str:
-        """Return the text of a call, `@f(1, "a")`, for errors."""
         written = [f'"{each}"' if isinstance(each, str) else abbreviated(each) for each in map(_python_value, arguments)]
         return f"@{self.name}({', '.join(written)})"
 
     def _error(self, error: Exception, arguments: list) -> EvaluationError:
-        """Return the error of a call with some arguments that raised an exception."""
         return EvaluationError(f"{self._call(arguments)}: {type(error).__name__}: {error}")
 
     def __reduce__(self):
@@ -306,7 +303,6 @@ class _PickledVectorize:
 
 
 def _python_value(value):
-    """Return a number of numpy as one of Python; any other value unchanged."""
     return value.item() if isinstance(value, np.generic) else value
 
 

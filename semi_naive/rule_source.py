@@ -128,7 +128,6 @@ class _Line:
         return pairs, tuple(spans)
 
     def output(self, name: str) -> syntax.Directive:
-        """Declare a relation as an output."""
         self.place = "outputs"
         self.text = f".output {self._name(name, 'a relation')}"
         return self._node(syntax.Directive, 0, "output", name)

@@ -29,7 +29,6 @@ def defaults() -> dict:
 
 
 def _setting_value(value) -> str:
-    """Return the value of a tunable as text."""
     if value is None:
         return "–"
     if isinstance(value, bool):

@@ -48,7 +48,6 @@ def _coloured(text: str) -> str:
 
 
 def _hatched(pattern: str) -> str:
-    """Return an SVG hatch pattern with its filled lines in the colour of hatches instead of black."""
     return pattern if 'fill="none"' in pattern else pattern.replace("#000000", "var(--hatch)")
 
 

@@ -36,7 +36,6 @@ def head_of_file() -> str:
 
 
 def style() -> str:
-    """Return the style sheet of the page, with colours for light and dark themes."""
     return Template(text_of("report.css")).substitute(day=palette(night=False), night=palette(night=True))
 
 
@@ -117,5 +116,4 @@ def _scrolled(what: str, body: str) -> str:
 
 
 def _class(kind: str) -> str:
-    """Return the HTML attribute of a class; "" for none."""
     return f' class="{kind}"' if kind else ""

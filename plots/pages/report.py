@@ -127,7 +127,6 @@ def _sections_of_one(trace: dict) -> list[str]:
 
 
 def _join_figures(trace: dict) -> str:
-    """Return the figures of a multiway join as HTML."""
     label = escape(title_of_join(trace))
     return _drawings([inlined(figure, f"j-{name}", label) for name, figure in join_figures([trace], [""]).items()])
 
@@ -257,6 +256,5 @@ def _events(trace: dict, name: str = "") -> str:
 
 
 def _footer(traces: list[dict]) -> str:
-    """Return the end of the page: when the runs were recorded."""
     begun = [time.strftime("%d %B %Y, %H:%M UTC", time.gmtime(t["started"])) for t in traces if "started" in t]
     return f"<footer>{escape('Recorded ' + '; '.join(begun) + '.') if begun else ''}</footer>"

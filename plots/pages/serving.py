@@ -72,7 +72,6 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def _page(self, viewer: str) -> None:
-        """Send the page, whose script fetches the report."""
         script = '<link rel="icon" href="data:,">\n<script src="live.js" defer></script>\n'
         title = f"{self.server.live.name or 'semi-naive'}: live"
         status = '<header>\n<p id="status" class="quiet">…</p>\n<p id="ended" role="status"></p>\n</header>\n'
@@ -83,7 +82,6 @@ class _Handler(BaseHTTPRequestHandler):
         self._send("text/javascript", text_of("live.js"))
 
     def _state(self, viewer: str) -> None:
-        """Send `Live.state` as JSON."""
         self.server.live.seen(viewer)
         self._send("application/json", json.dumps(self.server.live.state()))
 
@@ -97,7 +95,6 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send("text/html", body, headers={"ETag": tag})
 
     def _text(self, status: HTTPStatus, text: str) -> None:
-        """Send a status with an explanation."""
         self._send("text/plain", text, status)
 
     def _send(self, kind: str, text: str, status: HTTPStatus = HTTPStatus.OK, headers: dict | None = None) -> None:

@@ -31,7 +31,6 @@ def _sentences(kind: str, events: list[dict]) -> list[str]:
 
 
 def _rolled_over(events: list[dict]) -> str:
-    """Describe the roll-overs of one iteration."""
     times = "once" if len(events) == 1 else "twice" if len(events) == 2 else about(len(events), "time")
     return f"in iteration {events[0]['iteration']}: a local join rolled over {times}, into {len(events) + 1} inner iterations"
 
@@ -58,7 +57,6 @@ def _whose(event: dict) -> str:
 
 
 def _after(event: dict) -> str:
-    """Return the beginning of a sentence that names the iteration of an event."""
     return f"after iteration {event['iteration']}: "
 
 
@@ -83,7 +81,6 @@ def _buckets(names: list) -> str:
 
 
 def _copied(event: dict) -> str:
-    """Describe a copy of inner buckets to the partitions of the delta."""
     tuples = about(event.get("copied", 0), "tuple")
     return f"{_after(event)}inner {_buckets(event['buckets'])} copied to where the delta's was dealt, {tuples}"
 

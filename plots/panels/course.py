@@ -26,7 +26,6 @@ class StratumCourse:
 
     @cached_property
     def iterations(self) -> int:
-        """The number of iterations of the stratum."""
         return int(self.steps.sum())
 
     @cached_property

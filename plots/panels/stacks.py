@@ -132,5 +132,4 @@ def _inner(axes, run: RecordedRun, most: int, handles: list) -> None:
 
 
 def _seconds(seconds: float) -> str:
-    """Return a duration as text, with few digits."""
     return f"{seconds:,.1f} s" if seconds >= 10 else f"{seconds:.2f} s" if seconds >= 0.1 else engineering(seconds, "s")

@@ -88,7 +88,6 @@ def hover(
 
 
 def _code(text: str) -> str:
-    """Return a text as a block of code in Markdown."""
     return f"```semi-naive\n{text}\n```"
 
 
@@ -129,7 +128,6 @@ def _comment(line: int, lines: list[str]) -> str:
 
 
 def _source_text(span: Span, lines: list[str]) -> str:
-    """Return the text of a span. lines: of its file."""
     found = lines[span.line - 1 : span.end_line]
     found[-1] = found[-1][: span.end_column - 1]
     return "\n".join([found[0][span.column - 1 :], *found[1:]])

@@ -269,12 +269,10 @@ class Names:
 
 
 def _whole_word(name: str) -> str:
-    """Return the pattern of a name that is not part of another one."""
     return WHOLE_NAME.format(re.escape(name))
 
 
 def _nodes(clause: syntax.Clause) -> Iterator[syntax.Node]:
-    """Yield all nodes of a clause."""
     for part in clause.parts:
         yield from walk(part)
 

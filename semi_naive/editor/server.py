@@ -112,7 +112,6 @@ class EditorServer(LanguageServer):
         self.published[root] = {file for file, diagnostics in found.items() if diagnostics}
 
     def diagnostic(self, problem: Problem, texts: dict[str, str]) -> lsp.Diagnostic:
-        """Return an error or a warning in the form of the protocol."""
         warning = problem.severity == "Warning"
         notes = [lsp.DiagnosticRelatedInformation(self.location(span, texts), message) for message, span in problem.notes]
         return lsp.Diagnostic(

@@ -80,7 +80,6 @@ def _make_dispatcher(kernel) -> Dispatcher:
 
 
 def _of_numba(signature):
-    """Return a signature of `host.signatures` as one of numba; one of numba unchanged."""
     return signature.of_numba(types) if isinstance(signature, Signature) else signature
 
 

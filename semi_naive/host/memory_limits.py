@@ -30,7 +30,6 @@ class Room:
 
     @property
     def left(self) -> int:
-        """The bytes that are not used."""
         return self.limit - self.used
 
     @property
@@ -43,8 +42,7 @@ class Room:
 
 
 def gigabytes(size: float) -> str:
-    """Return a number of bytes as text, in GB or MB.
-
+    """
     >>> gigabytes(3 << 29), gigabytes(5 << 20)
     ('1.5 GB', '5 MB')
     """
@@ -97,13 +95,11 @@ class GroupV2:
 
     @staticmethod
     def limits(folder: Path) -> list[int]:
-        """Return the limits of the group in a folder, in bytes."""
         texts = [(folder / name).read_text().strip() for name in ("memory.max", "memory.high")]
         return [UNLIMITED_BYTES if text == "max" else int(text) for text in texts]
 
     @staticmethod
     def used(folder: Path) -> int:
-        """Return the bytes that the group uses."""
         counters = _numbers(folder / "memory.stat")
         cached = counters["file"] - counters["shmem"] + counters.get("slab_reclaimable", 0)
         return int((folder / "memory.current").read_text()) - cached

@@ -356,5 +356,4 @@ def _code_parts(code: CodeType) -> Iterator:
 
 @functools.cache
 def _source(module: str) -> str:
-    """Return the source text of a loaded module."""
     return Path(sys.modules[module].__file__ or "").read_text()

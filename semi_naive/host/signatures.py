@@ -165,7 +165,6 @@ class Signature:
         count, has_tuples = len(self.arguments), any(isinstance(each, Tuple) for each in self.arguments)
 
         def call(*values):
-            """Call the machine code; values of other types are converted first, or are an error."""
             if len(values) != count or has_tuples:
                 return function(*self.given(values))
             for place, dtype, dimensions, flags in arrays:

@@ -67,7 +67,6 @@ def _take_pool(threads: int) -> "ThreadPoolExecutor":
 
 
 def _wait(futures: Iterable) -> None:
-    """Wait until all futures are done or cancelled."""
     from concurrent.futures import wait
 
     wait(futures)

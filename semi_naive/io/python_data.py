@@ -172,7 +172,6 @@ def _from_table(data, relation: Relation, types: dict, values: Values) -> np.nda
 
 
 def _from_pandas(frame, relation: Relation, types: dict, values: Values) -> np.ndarray:
-    """Return the columns (arity, n) of facts in a pandas DataFrame."""
     found = pandas_to_arrow(frame, relation)
     return (from_rows if isinstance(found, list) else _from_table)(found, relation, types, values)
 

@@ -74,7 +74,6 @@ def _json(relations: list[PrintedRelation], stream) -> None:
 
 
 def _markdown(shown: PrintedRelation, stream) -> None:
-    """Print a relation as a markdown table."""
     stream.write(f"**{_escaped(shown.relation.name)}**\n\n".encode())
     if not shown.relation.arity:
         stream.write(b"()\n" * bool(shown.rows.size))
