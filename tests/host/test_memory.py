@@ -24,7 +24,7 @@ def full(monkeypatch):
     """A machine of 2 GB of which 5 MB are left."""
     room = Room((2 << 30) - (5 << 20), 2 << 30, "this container's memory (control group)")
     monkeypatch.setattr(memory, "rooms", lambda: [room])
-    monkeypatch.setattr(memory, "_looked", [0.0])
+    monkeypatch.setattr(memory, "_last_check", [0.0])
 
 
 def test_a_run_stops_before_memory_is_used_up(full):

@@ -161,15 +161,9 @@ class SortedRows:
     """
 
     def __init__(
-        self,
-        source: ColumnRows | Blocks,
-        relation: Relation,
-        types: dict,
-        values: Values,
-        style,
-        size: int,
+        self, source: RowSource, relation: Relation, types: dict, values: Values, style: Style, size: int,
         threads: int | None = None,
-    ):
+    ):  # fmt: skip
         self.relation, self.threads, self.few = relation, threads, None
         types = BUILT_IN | types
         if source.size <= MIN_ROWS_FOR_ARROW:
@@ -245,7 +239,7 @@ def column_keys(columns: Iterable[np.ndarray], type_: Type, types: dict, values:
     return Keys(type_.kind, distinct[order], texts)
 
 
-def keyed_column(column: np.ndarray, type_: Type, types: dict, values: Values, style) -> tuple[Keys, np.ndarray]:
+def keyed_column(column: np.ndarray, type_: Type, types: dict, values: Values, style: Style) -> tuple[Keys, np.ndarray]:
     """Return (the `Keys` of a whole column, the key of each row)."""
     if type_.kind in (Kind.NUMBER, Kind.UNSIGNED):
         keys = column_keys([column], type_, types, values, style)

@@ -17,9 +17,9 @@ from semi_naive.io.files import atomic_stream
 from semi_naive.io.formats.layouts import Format
 from semi_naive.io.results.order import MIN_ROWS_FOR_ARROW
 from semi_naive.io.results.read_back import check_texts
-from semi_naive.io.results.sorted_rows import ColumnRows, Keys, SortedRows
+from semi_naive.io.results.sorted_rows import ColumnRows, Keys, RowSource, SortedRows
 from semi_naive.io.values.bits import BUILT_IN, float_text, short_float_text
-from semi_naive.io.values.record_text import JsonStyle, ReadableStyle, TableStyle
+from semi_naive.io.values.record_text import JsonStyle, ReadableStyle, Style, TableStyle
 from semi_naive.ra.ir import Kind, Relation
 from semi_naive.ra.text.rows import SIGNED, UNSIGNED, RowFormat
 from semi_naive.ra.text.strings import concatenate_texts
@@ -84,7 +84,7 @@ def write_rows(file, rows, relation: Relation, types: dict, values: Values, form
         file.write(piece)
 
 
-def _write_parquet(file, rows, relation: Relation, types: dict, values: Values, threads: int | None) -> None:
+def _write_parquet(file, rows: RowSource, relation: Relation, types: dict, values: Values, threads: int | None) -> None:
     """Write rows in order as parquet to a binary stream."""
     from semi_naive.io.formats.arrow import KeyedArrays, arrow_table
     from semi_naive.io.results.outputs import parquet_writer
@@ -115,17 +115,9 @@ def _table(rows, relation: Relation, types: dict, values: Values, form: Format, 
 
 
 def lines(
-    rows,
-    relation: Relation,
-    types: dict,
-    values: Values,
-    style,
-    show,
-    seams,
-    threads: int | None = None,
-    plain: bool = False,
-    check=None,
-) -> Iterator:
+    rows: RowSource, relation: Relation, types: dict, values: Values, style: Style, show: Callable[[Kind, Any], str],
+    seams: list[str], threads: int | None = None, plain: bool = False, check: Callable | None = None,
+) -> Iterator[bytes]:  # fmt: skip
     """Yield the text of all rows, in order, in pieces of bytes.
 
     show(kind, value): returns the text of a symbol, a float, or a record in the style `style`.
