@@ -191,14 +191,14 @@ class UserFunctor:
             raise self._error(error, [column[done[0]] for column in arguments]) from error
         return self._result_column(results, arguments, None)
 
-    def folded(self, begin: np.ndarray, group: np.ndarray, column: np.ndarray, values: Values) -> np.ndarray:
+    def folded(self, initial: np.ndarray, group: np.ndarray, column: np.ndarray, values: Values) -> np.ndarray:
         """Fold the values of groups by the functor, a binary one. Return the result of each group.
 
-        begin: the initial value of each group; group: the number of the group of each value, ascending; column: the values.
+        initial: a value for each group; group: the number of the group of each value, ascending; column: the values.
         """
         if _takes_columns(self.function):
-            return self._folded_by_rounds(begin, group, column, values)
-        results, given = self._argument_lists([np.ascontiguousarray(begin), np.ascontiguousarray(column)], values)
+            return self._folded_by_rounds(initial, group, column, values)
+        results, given = self._argument_lists([np.ascontiguousarray(initial), np.ascontiguousarray(column)], values)
         last = {}  # the arguments of each group's last call, for errors
         for number, value in zip(group.tolist(), given, strict=True):
             last[number] = results[number], value
@@ -208,11 +208,11 @@ class UserFunctor:
                 raise self._error(error, [*last[number]]) from error
         return self._result_bits(results, lambda number: [*last[number]], values)
 
-    def _folded_by_rounds(self, begin, group, column, values: Values) -> np.ndarray:
+    def _folded_by_rounds(self, initial: np.ndarray, group: np.ndarray, column: np.ndarray, values: Values) -> np.ndarray:
         """Fold the first value of every group, then the second, and so on: one call of the vectorised function a round."""
         first = np.flatnonzero(np.diff(group, prepend=-1))  # the row of each group's first value
         nth = np.arange(len(group)) - np.repeat(first, np.diff(first, append=len(group)))
-        results, order = begin.copy(), np.argsort(nth, kind="stable")
+        results, order = initial.copy(), np.argsort(nth, kind="stable")
         for rows in np.split(order, np.cumsum(np.bincount(nth))[:-1]):  # the nth row of each group that has so many
             arguments = [results[group[rows]], np.ascontiguousarray(column[rows])]
             results[group[rows]] = self._by_column(arguments, len(rows), values)

@@ -48,7 +48,7 @@ def run_program(program: str | None, given: dict) -> None:
     config = Config().with_options(given["options"])
     facts = FactOptions.given(given["facts"], given["header"])
     origin = Origin(program or "", given["rules"], facts)
-    given |= printing(given)
+    given |= output_and_format(given)
     check_folders(facts.folder or ".", given["output"], given["include_dirs"])
     reading = {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"]), "sandbox": sandbox_of(given)}
     reading |= {"functors": libraries_of(given), "legacy": given["legacy"]}
@@ -88,7 +88,7 @@ def run_program(program: str | None, given: dict) -> None:
                 explain(result, given["provenance"] == "explore")
 
 
-def printing(given: dict) -> dict:
+def output_and_format(given: dict) -> dict[str, str]:
     """Return {"output": folder, or - for standard output, "format": of results}. Results of -e, or with --format, are printed
     unless -D names a folder: as a table on a terminal, else as rows. Raises BadInput if the format does not fit files. given:
     the options of the command line."""

@@ -68,7 +68,7 @@ class InstanceRule:
     variables: tuple[Var, ...]
     atoms: tuple[Atom, ...]  # the positive atoms as written, without `_`
     free: frozenset[int]  # positions of the head that match any value
-    implicit: bool = False  # True for the rules that `closures` and `birth_rule` generate
+    implicit: bool = False  # True for the rules of `equivalence_rules` and `birth_rule`
 
     @property
     def text(self) -> str:
@@ -99,7 +99,7 @@ class Instances:
         program = with_written_heads(program)
         program = replace(program, rules=[after_rounds(rule, program.loops) for rule in program.rules])
         relations = dict(program.relations)
-        implicit = [rule for relation in relations.values() for rule in (*closures(relation), *birth_rule(relation))]
+        implicit = [rule for relation in relations.values() for rule in (*equivalence_rules(relation), *birth_rule(relation))]
         named = [with_names(rule, relations) for rule in program.rules]
         # the bodies of inlined relations replace their atoms, before the rules that derive instances are made
         copies_of_rules, self.inlined = copies(replace(program, rules=named))
@@ -261,11 +261,11 @@ def instance_rule(rule: Rule, number: int, name: str, relations: dict[str, Relat
     return InstanceRule(rule, rule, number, deriving, variables, atoms, frozenset(free))
 
 
-def closures(relation: Relation) -> list[Rule]:
+def equivalence_rules(relation: Relation) -> list[Rule]:
     """Return the rules by which a relation is an equivalence; none if it is not declared as one.
 
     >>> number = ("", Type("number", Kind.NUMBER))
-    >>> print(*closures(Relation("e", (number, number), frozenset({"eqrel"}))))
+    >>> print(*equivalence_rules(Relation("e", (number, number), frozenset({"eqrel"}))))
     e(x, x) :- e(x, y). e(y, x) :- e(x, y). e(x, z) :- e(x, y), e(y, z).
     """
     if not relation.eqrel:

@@ -80,7 +80,7 @@ def has_string_vertices(rows, form: Format, path: str, strings: bool | None) -> 
     text) each. Raises BadInput if the rows do not tell."""
     if strings is not None or not rows:
         return bool(strings)
-    first, second = [*(fields_of(text, form) for _, _, text in rows), []][:2]
+    first, second = [*(fields_of(text, form) for _, _, text in rows), []][:2]  # no fields in place of a missing second row
     wanted = form.wanted(2)
     fields = [field for number, field in enumerate(first) if number in wanted]
     no_integers = [(start, text.strip()) for start, text in fields if not DECIMAL.fullmatch(text)]
