@@ -117,6 +117,7 @@ def _runs_by_stratum(records: list[dict], record_labels: list[str]) -> dict[str,
 
 
 def _strata(found: dict[str, RecordedRun]) -> str:
+    """Return the names of a record's runs as text, for an error."""
     return ", ".join(name or "a closure" for name in found) or "none"
 
 

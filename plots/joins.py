@@ -40,6 +40,7 @@ def join_figures(traces: list[dict], names: list[str], only=None) -> dict:
 
 
 def join_kind(trace: dict) -> str:
+    """Return the name of the figure of a multiway join's record."""
     return "boxes" if "boxes" in trace else "work"
 
 
@@ -140,7 +141,7 @@ def rectangles(trace: dict) -> np.ndarray:
     """
     sums: dict[tuple, np.ndarray] = {}
     for box in trace["boxes"]:
-        x, y, *_ = box["ranges"] + [[0, 0], [0, 0]]
+        x, y, *_ = box["ranges"] + [[0, 0], [0, 0]]  # 0 in place of missing variables
         sums[*x, *y] = sums.get((*x, *y), np.zeros(3)) + [box["copied"], box["seconds"], box["count"]]
     return np.array([[*place, *figures] for place, figures in sums.items()], np.float64).reshape(-1, 7)
 

@@ -34,6 +34,7 @@ class RecordedRun:
 
     @cached_property
     def spans(self) -> np.ndarray:
+        """The bounds of the entries on the axis of iterations: see `spans` below."""
         return spans(self.iterations)
 
     @cached_property
@@ -53,6 +54,7 @@ class RecordedRun:
 
     @property
     def has_sizes(self) -> bool:
+        """True if the sizes of all subbuckets were recorded."""
         return bool(self.iterations) and all("sizes" in entry for entry in self.iterations)
 
     @property
@@ -90,6 +92,7 @@ class RecordedRun:
         """Tuples that a local insert dropped, for each entry, as they were in `full`, or another partition sent them, too."""
 
         def dropped(insert: dict) -> int:
+            """Return the duplicates of an insert phase; if they were not counted, the difference of received and new tuples."""
             counted = sum(insert.get("duplicates", ()))
             return counted or sum(insert.get("received", ())) - sum(insert.get("sent", ()))
 

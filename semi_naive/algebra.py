@@ -29,6 +29,7 @@ class Conjunction:
     terms: list
 
     def equate(self, left: int, right: int) -> None:
+        """Make two columns, given by position, equal."""
         self.unify(self.terms[right], self.terms[left])
 
     def unify(self, old, new) -> None:
@@ -96,6 +97,7 @@ class Rules:
         return Conjunction([Atom(name, tuple(terms))], terms)
 
     def variable(self, column: str, kind: Kind) -> Var:
+        """Return a fresh variable for a column; `add` removes the number from its name."""
         self._variables += 1
         return Var(f"{column.partition('.')[0]}.{self._variables}", kind)
 
@@ -119,6 +121,7 @@ class Rules:
 
 
 def _with_wildcards(atom: Atom, once: set[str]) -> Atom:
+    """Return an atom with `_` in place of the variables in `once`."""
     return Atom(atom.relation, tuple(Wild() if isinstance(term, Var) and term.name in once else term for term in atom.args))
 
 

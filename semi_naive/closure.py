@@ -77,7 +77,7 @@ def transitive_closure(
     return evaluate_closure(graph, context, *choose_closure_plan(plan, config, graph.rows()), config, progress, watch, columns)
 
 
-def closure_columns(edges) -> tuple[str, str]:
+def closure_columns(edges: Any) -> tuple[str, str]:
     """Return the names of the closure's columns: the source and target columns of a data frame or table, else x and y.
 
     >>> import pyarrow
@@ -187,7 +187,8 @@ class Births:
         self.sizes, self.begun = [0], time.perf_counter()
 
     def take(self, name, number, of, iteration: int, delta: int, tuples: int, **pieces) -> None:
-        """See `progress` of `transitive_closure`."""
+        """Record the size after an iteration, and forward it: the progress callback of a program with one recursive stratum.
+        pieces: the finished and all groups of a decomposed job."""
         self.sizes.append(tuples)
         if self.forward:
             self.forward(iteration, delta, tuples, **pieces)

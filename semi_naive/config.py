@@ -1,5 +1,6 @@
 """The options of an evaluation, with the names and defaults of the papers if they are from one."""
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from math import inf
 from typing import Any
@@ -128,7 +129,7 @@ class Config:
         self._check("consolidation_fraction", lambda value: 0 <= value <= 1, "a number from 0 to 1")
         self._check("rule", lambda value: value in RULES, f"one of {', '.join(RULES)}")
 
-    def _check(self, name, holds, expected: str) -> None:
+    def _check(self, name: str, holds: Callable[[Any], bool], expected: str) -> None:
         """Raise ValueError unless a field has an accepted value, or None if that is its default. holds: accepts a value;
         expected: describes accepted values."""
         value = getattr(self, name)
@@ -169,6 +170,7 @@ class Config:
 
     @property
     def threshold(self) -> int | None:
+        """The tuples after which a local join rolls over; None if it never does."""
         return self.rollover_threshold if self.rollover else None
 
     def to_json(self) -> dict:

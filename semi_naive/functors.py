@@ -26,6 +26,7 @@ from semi_naive.ra.expressions.arithmetic import EvaluationError
 from semi_naive.ra.ir import Kind, Type
 from semi_naive.ra.values.distinct import distinct_rows, distinct_with_inverse
 from semi_naive.ra.values.kinds import as_bits
+from semi_naive.ra.values.values import Values
 from semi_naive.running.results.python_values import DTYPES, python_values
 
 MAX_RETRIED_ROWS = 1000  # rows up to which a failing vectorised function is called again row by row, to find the one that fails
@@ -73,7 +74,7 @@ class UserFunctor:
     result: Type
     types: dict[str, Type]
 
-    def __call__(self, columns: list[np.ndarray], size: int, values) -> np.ndarray:
+    def __call__(self, columns: list[np.ndarray], size: int, values: Values) -> np.ndarray:
         """Return the results as 64 bits each (size,). columns: the arguments as 64 bits; values: the symbols and records of the
         run."""
         if not size:
@@ -88,10 +89,11 @@ class UserFunctor:
         rows, inverse = distinct_rows(columns)
         return self._by_row(rows, len(rows[0]), values)[inverse]
 
-    def _argument_lists(self, columns: list[np.ndarray], values) -> list[list]:
+    def _argument_lists(self, columns: list[np.ndarray], values: Values) -> list[list]:
+        """Return each column of arguments as a list of Python objects."""
         return [self._python_values(column, type_, values) for column, type_ in zip(columns, self.params, strict=True)]
 
-    def _python_values(self, column: np.ndarray, type_: Type, values) -> list:
+    def _python_values(self, column: np.ndarray, type_: Type, values: Values) -> list:
         """Return a column as Python objects; records are tuples, at any depth."""
         if type_.kind != Kind.RECORD:
             return list(python_values(column, type_.kind, values))
@@ -100,7 +102,7 @@ class UserFunctor:
         objects = [unpacked.value(i, type_) for i in ids.tolist()]
         return [objects[position] for position in positions.tolist()]
 
-    def _by_row(self, columns: list[np.ndarray], size: int, values) -> np.ndarray:
+    def _by_row(self, columns: list[np.ndarray], size: int, values: Values) -> np.ndarray:
         """Return the results, as 64 bits each, of a Python function that is called row by row."""
         arguments = self._argument_lists(columns, values)
         results: list[Any] = []
@@ -112,7 +114,7 @@ class UserFunctor:
             raise self._error(StopIteration(), [column[len(results)] for column in arguments])
         return self._result_bits(results, lambda row: [column[row] for column in arguments], values)
 
-    def _result_bits(self, results: Iterable, arguments: Callable, values) -> np.ndarray:
+    def _result_bits(self, results: Iterable, arguments: Callable[[int], list], values: Values | None) -> np.ndarray:
         """Return Python results as 64 bits each. arguments: returns the arguments of a row, for errors."""
 
         def fault(row: int, wrong) -> EvaluationError:
@@ -122,7 +124,7 @@ class UserFunctor:
 
         return bits_of_values(list(results), self.result, self.types, values, fault)
 
-    def _by_column(self, columns: list[np.ndarray], size: int, values) -> np.ndarray:
+    def _by_column(self, columns: list[np.ndarray], size: int, values: Values) -> np.ndarray:
         """Return the results, as 64 bits each, of a vectorised function. Columns of symbols or records are reduced to distinct
         rows first."""
         inverse = None
@@ -148,7 +150,7 @@ class UserFunctor:
             f"@{self.name}, of {quantity(len(arguments[0]), 'tuple')} of arguments: {type(error).__name__}: {error}"
         )
 
-    def _argument_array(self, column: np.ndarray, type_: Type, values) -> np.ndarray:
+    def _argument_array(self, column: np.ndarray, type_: Type, values: Values) -> np.ndarray:
         """Return a column of arguments as a read-only array of numbers or objects."""
         if type_.kind in DTYPES:
             array = column.view(DTYPES[type_.kind])
@@ -159,7 +161,7 @@ class UserFunctor:
         array.flags.writeable = False
         return array
 
-    def _result_column(self, returned, arguments: list[np.ndarray], values) -> np.ndarray:
+    def _result_column(self, returned, arguments: list[np.ndarray], values: Values | None) -> np.ndarray:
         """Return what a vectorised function returned as 64 bits each. Raises EvaluationError if it is no array or list of the
         arguments' length. arguments: their columns."""
         size, wanted = len(arguments[0]), DTYPES.get(self.result.kind)
@@ -179,9 +181,8 @@ class UserFunctor:
         done = np.zeros(1, np.int64)
         try:
             first = self.function(*(column[0] for column in arguments))
-            self._result_bits(
-                [first], lambda row: [column[row] for column in arguments], None
-            )  # all others are of the same kind
+            # numba gives all results one type, so the first shows whether it fits; numbers need no `values`
+            self._result_bits([first], lambda row: [column[row] for column in arguments], None)
             results = np.empty(size, self._compiled_result_type)
             self._loop(results, done, *arguments)
         except EvaluationError:
@@ -190,14 +191,14 @@ class UserFunctor:
             raise self._error(error, [column[done[0]] for column in arguments]) from error
         return self._result_column(results, arguments, None)
 
-    def folded(self, begin: np.ndarray, group: np.ndarray, column: np.ndarray, values) -> np.ndarray:
+    def folded(self, initial: np.ndarray, group: np.ndarray, column: np.ndarray, values: Values) -> np.ndarray:
         """Fold the values of groups by the functor, a binary one. Return the result of each group.
 
-        begin: the initial value of each group; group: the number of the group of each value, ascending; column: the values.
+        initial: a value for each group; group: the number of the group of each value, ascending; column: the values.
         """
         if _takes_columns(self.function):
-            return self._folded_by_rounds(begin, group, column, values)
-        results, given = self._argument_lists([np.ascontiguousarray(begin), np.ascontiguousarray(column)], values)
+            return self._folded_by_rounds(initial, group, column, values)
+        results, given = self._argument_lists([np.ascontiguousarray(initial), np.ascontiguousarray(column)], values)
         last = {}  # the arguments of each group's last call, for errors
         for number, value in zip(group.tolist(), given, strict=True):
             last[number] = results[number], value
@@ -207,12 +208,12 @@ class UserFunctor:
                 raise self._error(error, [*last[number]]) from error
         return self._result_bits(results, lambda number: [*last[number]], values)
 
-    def _folded_by_rounds(self, begin, group, column, values) -> np.ndarray:
+    def _folded_by_rounds(self, initial: np.ndarray, group: np.ndarray, column: np.ndarray, values: Values) -> np.ndarray:
         """Fold the first value of every group, then the second, and so on: one call of the vectorised function a round."""
-        first = np.flatnonzero(np.diff(group, prepend=-1))
+        first = np.flatnonzero(np.diff(group, prepend=-1))  # the row of each group's first value
         nth = np.arange(len(group)) - np.repeat(first, np.diff(first, append=len(group)))
-        results, order = begin.copy(), np.argsort(nth, kind="stable")
-        for rows in np.split(order, np.cumsum(np.bincount(nth))[:-1]):
+        results, order = initial.copy(), np.argsort(nth, kind="stable")
+        for rows in np.split(order, np.cumsum(np.bincount(nth))[:-1]):  # the nth row of each group that has so many
             arguments = [results[group[rows]], np.ascontiguousarray(column[rows])]
             results[group[rows]] = self._by_column(arguments, len(rows), values)
         return results
@@ -222,8 +223,8 @@ class UserFunctor:
         """The numpy type of the compiled function's results, which may be unsigned where numbers are declared."""
         if self.result.kind == Kind.FLOAT:
             return np.float64
-        given = [signature.return_type for signature in self.function.nopython_signatures]
-        return np.int64 if any(getattr(each, "signed", True) for each in given) else np.uint64
+        result_types = [signature.return_type for signature in self.function.nopython_signatures]
+        return np.int64 if any(getattr(each, "signed", True) for each in result_types) else np.uint64
 
     @functools.cached_property
     def _loop(self) -> Callable:
@@ -259,7 +260,8 @@ class UserFunctor:
                 cloudpickle.unregister_pickle_by_value(module)
 
 
-def _unpickled(name: str, pickled: bytes, params, result, types) -> UserFunctor:
+def _unpickled(name: str, pickled: bytes, params: tuple[Type, ...], result: Type, types: dict[str, Type]) -> UserFunctor:
+    """Restore a functor in a worker. pickled: its function, as `UserFunctor._pickled` has it."""
     import pickle
 
     function = pickle.loads(pickled)
@@ -305,6 +307,7 @@ def _python_value(value):
 
 
 def _takes_columns(function) -> bool:
+    """True if a function is called with whole columns; numba's `DUFunc` is recognized by name, without loading numba."""
     return isinstance(function, Vectorised | np.ufunc | np.vectorize) or type(function).__name__ == "DUFunc"
 
 

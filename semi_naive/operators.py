@@ -44,13 +44,14 @@ class Operator:
             self.held = self.held.facts()
         return self.held
 
-    def hold(self, result) -> None:
+    def hold(self, result: "Result") -> None:
         """Keep the tuples of a result, and drop the inputs."""
         if self.held is None:
             self.held, self.inputs = result[ANSWER], ()
         self.result = result
 
     def check_open(self) -> None:
+        """Raise ValueError if the relation has been closed."""
         if self.closed:
             raise ValueError(f"the relation {self.schema} has been closed: read or write its tuples before that")
 
@@ -77,7 +78,7 @@ class Select(Operator):
     equal: tuple[tuple[int, int], ...] = ()
     constants: tuple[tuple[int, Const | None], ...] = ()
 
-    def body(self, rules):
+    def body(self, rules: Rules) -> Conjunction:
         body = rules.body(self.inputs[0])
         for left, right in self.equal:
             body.equate(left, right)
@@ -95,7 +96,7 @@ class Project(Operator):
 
     columns: tuple[int, ...] = ()
 
-    def body(self, rules):
+    def body(self, rules: Rules) -> Conjunction:
         body = rules.body(self.inputs[0])
         return Conjunction(body.literals, [body.terms[column] for column in self.columns])
 
@@ -107,7 +108,7 @@ class NaturalJoin(Operator):
     pairs: tuple[tuple[int, int], ...] = ()
     columns: tuple[int, ...] = ()
 
-    def body(self, rules):
+    def body(self, rules: Rules) -> Conjunction:
         left, right = map(rules.body, self.inputs)
         body, first = Conjunction(left.literals + right.literals, left.terms + right.terms), len(left.terms)
         for left_column, right_column in self.pairs:
@@ -123,7 +124,7 @@ class Difference(Operator):
 
     order: tuple[int, ...] = ()
 
-    def body(self, rules):
+    def body(self, rules: Rules) -> Conjunction:
         body, other = rules.body(self.inputs[0]), self.inputs[1]
         args = [None] * len(self.order)
         for position, other_position in enumerate(self.order):
@@ -137,7 +138,7 @@ class Union(Operator):
 
     orders: tuple[tuple[int, ...], ...] = ()
 
-    def define(self, rules, name):
+    def define(self, rules: Rules, name: str) -> None:
         for node, order in zip(self.inputs, self.orders, strict=True):
             body = rules.body(node)
             rules.add(name, Conjunction(body.literals, [body.terms[column] for column in order]))
@@ -154,7 +155,7 @@ class GroupBy(Operator):
     by: tuple[int, ...] = ()
     wanted: tuple[tuple[str, int | None], ...] = ()
 
-    def define(self, rules, name):
+    def define(self, rules: Rules, name: str) -> None:
         source = rules.named(self.inputs[0])
         body = rules.atom(source, self.inputs[0].schema)
         groups = Conjunction(body.literals if self.by else [], [body.terms[column] for column in self.by])
@@ -165,7 +166,9 @@ class GroupBy(Operator):
             self._add_aggregate(rules, groups, self.schema.columns[n], op, column)
         rules.add(name, groups)
 
-    def _add_aggregate(self, rules, groups: Conjunction, label: str, op: str, column: int | None, half: str = "") -> None:
+    def _add_aggregate(
+        self, rules: Rules, groups: Conjunction, label: str, op: str, column: int | None, half: str = ""
+    ) -> None:
         """Add a literal and a column to `groups`: the aggregate `op` of a group's tuples. half: "bshr" or "band" to aggregate
         the high or low halves of the values."""
         source = rules.named(self.inputs[0])
@@ -180,7 +183,7 @@ class GroupBy(Operator):
         groups.literals = [*groups.literals, ir.Aggregate(result, op, target, (Atom(source, tuple(args)),))]
         groups.terms = [*groups.terms, result]
 
-    def _with_sums(self, rules, name: str, groups: Conjunction, sums: list[int]) -> None:
+    def _with_sums(self, rules: Rules, name: str, groups: Conjunction, sums: list[int]) -> None:
         """Compute sums of integers from sums of the high and low halves, which do not overflow. Groups whose sum exceeds 64
         bits go to a relation in `rules.beyond`."""
         width = len(self.by)
@@ -191,6 +194,7 @@ class GroupBy(Operator):
                 columns.append(part)
                 kinds.append(self.schema.kinds[n])
                 self._add_aggregate(rules, groups, label, op, column, half)
+        # with the halves as columns of a relation of their own, each is aggregated once for all rules below
         halves = Schema(tuple(columns), tuple(kinds))
         source = rules.declared("halves", halves)
         rules.add(source, groups)
@@ -205,7 +209,7 @@ class GroupBy(Operator):
             results.append(result)
         rules.add(name, Conjunction(body.literals, [*key, *results]))
 
-    def _add_overflow_rule(self, rules, groups: Conjunction, high: Var, low: Var, n: int) -> None:
+    def _add_overflow_rule(self, rules: Rules, groups: Conjunction, high: Var, low: Var, n: int) -> None:
         """Add the rules for groups with a sum beyond 64 bits: they test the high half plus the carry of the low half. n: the
         column of the sum."""
         kind, by = self.schema.kinds[n], self.schema.pick(range(len(self.by)))

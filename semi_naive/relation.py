@@ -50,10 +50,12 @@ def sum_(column: str) -> Summary:
 
 
 def min_(column: str) -> Summary:
+    """Return the aggregate that is the least value of a column of numbers."""
     return Summary("min", column)
 
 
 def max_(column: str) -> Summary:
+    """Return the aggregate that is the greatest value of a column of numbers."""
     return Summary("max", column)
 
 
@@ -134,7 +136,8 @@ class Relation(Tuples):
         return cls._of_facts(*of_frame(frame, columns), spark, config, options)
 
     @classmethod
-    def _of_facts(cls, schema: Schema, facts, spark, config, options) -> "Relation":
+    def _of_facts(cls, schema: Schema, facts, spark, config: Config | None, options: dict[str, Any]) -> "Relation":
+        """Make a relation of facts: a `Table`, or a Spark DataFrame. options: tunables that replace those of `config`."""
         return cls(schema, Operator(schema, held=facts), spark, (config or Config()).with_options(options))
 
     # -- properties that need no evaluation
@@ -255,6 +258,7 @@ class Relation(Tuples):
         return node.result
 
     def _answer(self):
+        """Return the relation of the result that has the tuples, with this relation's column names. Evaluates."""
         self._node.check_open()
         return self._result()[ANSWER].renamed(self.columns)
 
@@ -309,7 +313,7 @@ class Relation(Tuples):
         if self._node.result is not None:
             return self._node.result.explain()
         rules = Rules(self._node)
-        facts = None  # sizes of a DataFrame would cost a job
+        facts = None  # plans without sizes: those of a DataFrame would cost a job
         if all(given.in_process for given in rules.given.values()):
             facts = {name: given.facts() for name, given in rules.given.items()}
         return _program(rules).explain(facts, self._config, only_outputs=True)
@@ -339,10 +343,10 @@ def _program(rules: Rules):
 
 
 def _check_sums(rules: Rules, result) -> None:
-    """Raise OverflowError if a group has a sum that does not fit into 64 bits."""
+    """Raise OverflowError if a group has a sum that exceeds 64 bits. The relations `rules.beyond` have such groups."""
     for name, (label, _) in rules.beyond.items():
         if len(result[name]):
-            group = result[name].to_arrow().slice(0, 1).to_pylist()[0]
+            [group] = result[name].to_arrow().slice(0, 1).to_pylist()
             shown = ", ".join(f"{column} = {value!r}" for column, value in group.items())
             what = f"the group {shown}" if shown else "all tuples"
             raise OverflowError(f"{label}: the sum of {what} does not fit into 64 bits")

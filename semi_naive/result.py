@@ -66,6 +66,7 @@ class Closure(Answer):
         return self.trace["result"]["iterations"]
 
     def encoded(self) -> np.ndarray:
+        """Return the pairs (2, n) as numbers: of vertices, or of their positions in the names."""
         return self._converter().plain(super().encoded())
 
     def _converter(self, for_spark: bool = False, for_tasks: bool = False) -> ToArrow:
@@ -104,7 +105,8 @@ class Closure(Answer):
             vertex = int(found[0]) if found.size else -1
         return vertex
 
-    def _vertex(self, number: int):
+    def _vertex(self, number: int) -> int | str:
+        """Return the graph's vertex of a number in the pairs."""
         vertex = number if self._vertices is None else int(self._vertices[number])
         return vertex if self._names is None else self._names[vertex].as_py()
 

@@ -40,7 +40,8 @@ def syntax_of_rules(
     return syntax.SourceProgram(statements, {file: "\n".join(lines)})
 
 
-def _pairs(items) -> tuple:
+def _pairs(items) -> tuple[tuple, ...]:
+    """Return the items of a dict, or pairs, as tuples."""
     return tuple(items.items()) if isinstance(items, dict) else tuple(map(tuple, items))
 
 
@@ -53,9 +54,11 @@ class _Line:
         self.file, self.number, self.text, self.place = file, number, "", ""
 
     def _span(self, begin: int) -> Span:
+        """Return the span from a position of the text to its present end."""
         return Span(self.file, self.number, begin + 1, self.number, len(self.text) + 1)
 
-    def _node(self, kind, begin: int, *fields, **named):
+    def _node(self, kind: type[syntax.Node], begin: int, *fields, **named):
+        """Return a node of a class for the text from a position on."""
         return kind(*fields, **named, span=self._span(begin))
 
     def _error(self, what, expected: str) -> ValueError:
@@ -124,7 +127,7 @@ class _Line:
         self.text += closed
         return pairs, tuple(spans)
 
-    def output(self, name: str):
+    def output(self, name: str) -> syntax.Directive:
         self.place = "outputs"
         self.text = f".output {self._name(name, 'a relation')}"
         return self._node(syntax.Directive, 0, "output", name)
@@ -186,6 +189,7 @@ class _Line:
     # -- terms
 
     def _term(self, data):
+        """Return the node of a term: see `semi_naive.rules` for its forms."""
         begin = len(self.text)
         if isinstance(data, Expression):
             return self._term(data.data)
@@ -212,7 +216,7 @@ class _Line:
             return self._functor(data[0], data[1:], begin)
         return self._number(data, begin)
 
-    def _number(self, data, begin: int):
+    def _number(self, data, begin: int) -> syntax.Number:
         if isinstance(data, bool) or not isinstance(data, Real):
             raise self._error(data, "a term: a variable, a number, value(…), None, a list or (functor, term, …)")
         number = int(data) if isinstance(data, Integral) else float(data)
@@ -220,6 +224,7 @@ class _Line:
         return self._node(syntax.Number, begin, number, "f" if isinstance(number, float) else "")
 
     def _functor(self, name: str, args: tuple, begin: int):
+        """Return the node of a functor or an operator with its arguments, of a cast, or of an aggregate."""
         if name in AGGREGATES and args and isinstance(args[-1], list):
             return self._aggregate(name, args, begin)
         if name == "as" and len(args) == 2:

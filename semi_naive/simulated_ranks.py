@@ -31,6 +31,7 @@ class SimulatedRanks:
         return self.ranks
 
     def partitioned_jobs(self, partitions: int) -> LocalJobs:
+        """Return the object that runs a run's jobs here, in place of Spark's."""
         return LocalJobs(partitions, self)
 
 

@@ -3,12 +3,15 @@
 The method is described in `balance.simulate` for closures, and in `simulated_ranks` for programs.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from semi_naive.balance.machine import Machine
 from semi_naive.config import Config
 from semi_naive.host.numbers import quantity
 from semi_naive.tuples import Evaluated
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class Simulated(dict, Evaluated):
@@ -59,10 +62,11 @@ def simulate(
 class Replayable:
     """The births of a closure by iteration, which do not depend on the number of ranks: computed once for many simulations.
 
-    births: the pairs of each iteration, in words; edges: in words; domain: the number of vertices.
+    births: the pairs of each iteration, a word each; edges: a word each; domain: the number of vertices, which are numbered
+    from 0. A word is the first vertex above the bits of the second.
     """
 
-    def __init__(self, births, edges, domain: int, config: Config):
+    def __init__(self, births: "list[np.ndarray]", edges: "np.ndarray", domain: int, config: Config):
         self.births, self.edges, self.domain, self.config = births, edges, domain, config
 
     @classmethod

@@ -26,14 +26,15 @@ CLOSED = "this result has been closed, and its tuples are gone: read or write th
 
 
 class Evaluated:
-    """The result of a run. `trace`: the record of the run (see `balance.trace`). Subclasses define `explain`, and release
-    resources in `close`."""
+    """The result of a run. Subclasses define `trace` and `explain`, and release resources in `close`."""
 
     @property
     def trace(self) -> dict:
+        """The record of the run: see `balance.trace`."""
         raise NotImplementedError
 
     def explain(self) -> str:
+        """Return the plan of the run as text."""
         raise NotImplementedError
 
     def report(self, path: Any = None) -> "Page":
@@ -80,6 +81,7 @@ class Tuples(Evaluated):
         raise NotImplementedError
 
     def count(self) -> int:
+        """Return the number of tuples."""
         raise NotImplementedError
 
     def arrow_schema(self) -> "pa.Schema":
@@ -92,6 +94,7 @@ class Tuples(Evaluated):
         raise NotImplementedError
 
     def to_df(self) -> "DataFrame":
+        """Return a Spark DataFrame."""
         raise NotImplementedError
 
     def to_arrow(self, dictionaries: bool = False) -> "pa.Table":

@@ -36,7 +36,8 @@ class Live:
     """
 
     def __init__(self, port: int = 0, host: str = LOOPBACK, name: str = ""):
-        self.name, self.status, self.over, self.get_record = name, "reading", "", None
+        self.name, self.status, self.get_record = name, "reading", None
+        self.over = ""  # how the run ended, once it has
         self.viewers: dict[str, tuple[float, str]] = {}  # (time of the last request, version) of each viewer
         self.waiting = 0  # viewers whose page is being rendered
         self.body, self.version = BEGINNING, "0"  # the newest rendering
@@ -58,6 +59,7 @@ class Live:
         self.get_record = get_record
 
     def say(self, status: str) -> None:
+        """Set the status line of the page."""
         self.status = status
 
     def __enter__(self) -> "Live":
@@ -107,9 +109,11 @@ class Live:
             return f'<main id="report">\n{paragraph(f"This state cannot be shown: {failed}")}\n</main>'
 
     def _record(self) -> dict | None:
+        """Return the record of the run so far; None before its first iteration."""
         return self.get_record() if self.get_record else None
 
     def _version_now(self, record: dict | None) -> str:
+        """Return the version of a record, which differs once the run has ended."""
         return version_of(record) + "-end" * bool(self.over)
 
     def seen(self, viewer: str, version: str | None = None) -> None:

@@ -30,6 +30,7 @@ class Renderer:
         return answer["body"]
 
     def _send_request(self, request: dict) -> dict:
+        """Return the answer of the process, as `answer` makes it; an error if it has ended."""
         try:
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()

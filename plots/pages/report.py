@@ -36,7 +36,7 @@ from semi_naive.plots.pages.program import relations, rules_table, spread_strata
 from semi_naive.plots.pages.source import source_sections
 from semi_naive.plots.pages.summary import named, outcome, summary
 from semi_naive.plots.pages.words import events_in_words
-from semi_naive.plots.panels.course import births_panel, iteration_times, stratum_courses
+from semi_naive.plots.panels.course import StratumCourse, births_panel, iteration_times, stratum_courses
 from semi_naive.plots.run import RecordedRun, recorded_runs
 
 PANEL_INCHES = (5.2, 4.0)  # inches of a figure, such that its smallest text is legible on a phone
@@ -85,6 +85,7 @@ def _records_with_names(traces, names) -> tuple[list[dict], list[str]]:
 
 
 def title_of(traces: list[dict], names: list[str]) -> str:
+    """Return the title of a report: what was run. names: of the runs, which may be empty."""
     if len(traces) > 1:
         return f"{len(traces)} runs side by side"
     trace, name = traces[0], names[0]
@@ -108,6 +109,7 @@ def _result(traces: list[dict]) -> str:
 
 
 def _sections_of_one(trace: dict) -> list[str]:
+    """Return the sections of the report of one run; a section without content is ""."""
     if is_join(trace):
         return [section("figures", "Where the work was", _join_figures(trace))]
     return [
@@ -168,7 +170,7 @@ def _figures(trace: dict) -> str:
 def _strata_to_draw(spread: list[dict]) -> list[dict]:
     """Return the first strata with several iterations, as many as fit on a page of about a megabyte."""
     several = [stratum for stratum in spread if len(stratum["trace"]["iterations"]) > 1] or spread
-    drawn = several[:1]
+    drawn = several[:1]  # however many iterations it has
     for stratum in several[1:MAX_DRAWN_STRATA]:
         if sum(len(each["trace"]["iterations"]) for each in [*drawn, stratum]) <= MAX_DRAWN_ITERATIONS:
             drawn.append(stratum)
@@ -195,7 +197,7 @@ def _courses(trace: dict) -> str:
     return "\n".join(parts)
 
 
-def _course(name: str, course) -> str:
+def _course(name: str, course: StratumCourse) -> str:
     """Return the figures of a stratum's course as HTML."""
     titles = {
         births_panel: "Line chart: tuples of each iteration",

@@ -17,11 +17,11 @@ OWN_ONLY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script
 
 
 class _Server(ThreadingHTTPServer):
-    """The server of one live report."""
+    """The server of one live report. names: the host names under which it may be requested."""
 
     daemon_threads = True
 
-    def __init__(self, address, live, family):
+    def __init__(self, address: tuple, live, family: int):
         self.live, self.address_family = live, family
         self.names = {"localhost", socket.gethostname().lower(), address[0].lower()}
         super().__init__(address, _Handler)

@@ -73,10 +73,12 @@ def _imbalance(iterations, events) -> str:
 
 
 def _relations(trace: dict) -> list[str]:
+    """Return the relations in the result of a program; while it runs, those of its strata so far."""
     return list(trace.get("result", {}).get("relations") or (name for each in trace["strata"] for name in each["relations"]))
 
 
 def _tuples(trace: dict) -> int:
+    """Return the number of tuples in the result of a program; while it runs, those of its strata so far."""
     return trace.get("result", {}).get("tuples", sum(stratum.get("tuples", 0) for stratum in trace["strata"]))
 
 

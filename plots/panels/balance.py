@@ -1,7 +1,10 @@
 """The evenness of the tuples over time, and the balancing events."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from semi_naive.plots.run import RecordedRun
 from semi_naive.plots.style import (
     DARK,
     EVENTS,
@@ -25,7 +28,7 @@ RATIOS = {  # the line of the buckets is wide and light: that of the subbuckets 
 }
 
 
-def imbalance(axes, run, among=()) -> None:
+def imbalance(axes, run: RecordedRun, among: Sequence[RecordedRun] = ()) -> None:
     """Draw heaviest ÷ average of partitions, buckets and subbuckets, with balancing events above."""
     if not len(run) or run.by_task:
         note(axes, "no imbalance over time: this plan moves nothing" if run.by_task else "no iterations")
@@ -42,7 +45,7 @@ def imbalance(axes, run, among=()) -> None:
     titled(axes, "Imbalance" if kinds else "Imbalance, nothing to be done")
 
 
-def _ratio(axes, run, name: str) -> list:
+def _ratio(axes, run: RecordedRun, name: str) -> list:
     """Draw one ratio over the iterations; return its lines, none if the record has no such ratio."""
     ratios = run.ratios(name)
     if np.isnan(ratios).all():
@@ -52,7 +55,8 @@ def _ratio(axes, run, name: str) -> list:
     return axes.plot(run.numbers, ratios, label=f"{label}: {ratios[-1]:.2f} at the end", **style)
 
 
-def _highest(run) -> float:
+def _highest(run: RecordedRun) -> float:
+    """Return the greatest ratio that is drawn of a run, its limit included; at least 1."""
     ratios = [run.ratios(name) for name in RATIOS] if len(run) and not run.by_task else []
     return float(np.nanmax([run.limit or 1, 1, *np.concatenate([[1.0], *ratios])]))
 
@@ -71,13 +75,13 @@ def _ratio_axis(axes, highest: float) -> None:
     axes.grid(axis="y", linewidth=0.4, alpha=0.6)
 
 
-def _event_kinds(run) -> list[str]:
+def _event_kinds(run: RecordedRun) -> list[str]:
     """Return the kinds of a run's events, in the order of `EVENTS`, without the initial placement of facts."""
     found = {event["event"] for event in run.events} - {"placed"}
     return [kind for kind in EVENTS if kind in found] + sorted(found - EVENTS.keys())
 
 
-def _event_rows(axes, run, kinds: list[str]) -> list:
+def _event_rows(axes, run: RecordedRun, kinds: list[str]) -> list:
     """Draw one row of markers for each kind of event along the upper edge, and a marker for each in the legend."""
     from matplotlib.lines import Line2D
 

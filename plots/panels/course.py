@@ -60,7 +60,7 @@ LOGARITHMIC_TUPLE_RATIO = 1000  # ratio of tuples between iterations above which
 LOGARITHMIC_TIME_RATIO = 100  # ratio of the longest to the median iteration above which the axis is logarithmic
 
 
-def births_panel(axes, course) -> None:
+def births_panel(axes, course: StratumCourse) -> None:
     """Draw the tuples born in each iteration, and the total after it."""
     starts, steps = _steps_of_figure(course)
     values = np.add.reduceat(course.born, starts) / steps
@@ -85,7 +85,7 @@ def births_panel(axes, course) -> None:
     legend(axes)
 
 
-def iteration_times(axes, course) -> None:
+def iteration_times(axes, course: StratumCourse) -> None:
     """Draw the time of each iteration, by evaluation: a tuple at a time, or a block at a time."""
     starts, steps = _steps_of_figure(course)
     edges, means = np.append(course.spans[starts], course.spans[-1]), np.add.reduceat(course.seconds, starts) / steps
@@ -114,13 +114,13 @@ def iteration_times(axes, course) -> None:
     legend(axes)
 
 
-def _steps_of_figure(course) -> tuple[np.ndarray, np.ndarray]:
+def _steps_of_figure(course: StratumCourse) -> tuple[np.ndarray, np.ndarray]:
     """Return (the first entry, the number of iterations) of each step of a figure, which has at most MAX_STEPS."""
     starts = np.arange(0, len(course), -(-len(course) // MAX_STEPS))
     return starts, np.add.reduceat(course.steps, starts)
 
 
-def _means(course, starts) -> str:
+def _means(course: StratumCourse, starts: np.ndarray) -> str:
     """Return the note on an axis whose steps are several iterations, "" if each is one."""
     most = int(np.add.reduceat(course.steps, starts).max())
     return f" (means of up to {most:,})" if most > 1 else ""

@@ -1,7 +1,10 @@
 """A heat map of tuples: a row for each subbucket or partition, a column for each iteration."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from semi_naive.plots.run import RecordedRun
 from semi_naive.plots.style import iteration_axis, note, titled, whole_ticks
 
 MAX_MARKED_REFINEMENTS = 200  # refinements marked one by one
@@ -10,7 +13,7 @@ BELOW_SCALE_FRACTION = 0.02  # fraction of the numbers that may be below the sca
 MOST_ROWS, MOST_COLUMNS = 512, 1000  # resolution of a screen; rows beyond it are merged by their maxima
 
 
-def heat_map(axes, run, among=(), of: str = "") -> None:
+def heat_map(axes, run: RecordedRun, among: Sequence[RecordedRun] = (), of: str = "") -> None:
     """Draw the tuples in each subbucket over the iterations: one band for each bucket, divided into its subbuckets.
 
     among: the runs drawn side by side, which have a common colour scale; the last one shows it.
@@ -48,8 +51,9 @@ def _mark_refinements(axes, refined: list[tuple[float, int]]) -> None:
     axes.set_xlabel("iteration  (dotted: buckets were refined)")
 
 
-def _draw(axes, run, columns, rows: int, what: str, norm, bar: bool) -> None:
-    """Draw a matrix of numbers as colours, one column for each iteration. bar: also draw the colour scale."""
+def _draw(axes, run: RecordedRun, columns: list[np.ndarray], rows: int, what: str, norm, bar: bool) -> None:
+    """Draw a matrix of numbers as colours, over `rows` buckets or partitions. columns: the numbers of each iteration; what: the
+    place of the tuples, for the label; norm: the colour scale; bar: also draw it."""
     from matplotlib import colormaps
 
     spans, columns = _shrunk(run.spans, np.ma.masked_equal(np.stack(columns, axis=1), 0))
@@ -62,7 +66,7 @@ def _draw(axes, run, columns, rows: int, what: str, norm, bar: bool) -> None:
     whole_ticks(axes.yaxis)
 
 
-def _norm(runs, of: str):
+def _norm(runs: list[RecordedRun], of: str):
     """Return the common colour scale of all runs. It is logarithmic if the numbers differ by orders of magnitude, and leaves
     out the smallest, so that most of the map uses most of the colours."""
     from matplotlib.colors import LogNorm, Normalize
@@ -76,12 +80,12 @@ def _norm(runs, of: str):
     return Normalize(min(least, most - 1), most)
 
 
-def _columns(run, of: str) -> list[np.ndarray]:
+def _columns(run: RecordedRun, of: str) -> list[np.ndarray]:
     """Return a column of numbers for each iteration."""
     return _subbuckets(run) if of == "subbuckets" and run.has_sizes else [np.asarray(e["loads"]) for e in run.iterations]
 
 
-def _subbuckets(run) -> list[np.ndarray]:
+def _subbuckets(run: RecordedRun) -> list[np.ndarray]:
     """Return a column for each iteration, in which a bucket has the same number of rows in all."""
     buckets = max(len(entry["sizes"]) for entry in run.iterations)
     finest = max(len(subs) for entry in run.iterations for subs in entry["sizes"])

@@ -1,9 +1,12 @@
 """The loads of the partitions, or of the decomposed plan's tasks."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.host.numbers import quantity
+from semi_naive.plots.run import RecordedRun
 from semi_naive.plots.style import DARK, MAX_BARS, SAND, YELLOW, legend, note, number_ticks, titled, whole_ticks
 
 STYLES = [("none", "////"), (YELLOW, "----"), (DARK, "")]
@@ -11,7 +14,7 @@ OUTLINES = {"////": ("black", ":"), "----": (SAND, "-"), "": (DARK, "-")}
 MAX_PARTITIONS_BY_NUMBER = 512  # more than a screen shows are drawn sorted by weight, not by number
 
 
-def partitions(axes, run, among=()) -> None:
+def partitions(axes, run: RecordedRun, among: Sequence[RecordedRun] = ()) -> None:
     """Draw the tuples on each partition at the end, and before and after the largest move."""
     if not len(run):
         note(axes, "no iterations")

@@ -1,8 +1,11 @@
 """Stacked quantities of iterations: time, bytes, tuples made."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from semi_naive.plots.panels.partitions import bars_of
+from semi_naive.plots.run import RecordedRun
 from semi_naive.plots.style import (
     DARK,
     FURTHER_STYLES,
@@ -24,7 +27,7 @@ MAX_HATCHED_STEPS = 240  # hatches do not show on narrower steps
 NEW, KNOWN, DROPPED_BY_JOIN = (DARK, ""), (SAND, "\\\\\\\\"), (YELLOW, "----")
 
 
-def times(axes, run, among=()) -> None:
+def times(axes, run: RecordedRun, among: Sequence[RecordedRun] = ()) -> None:
     """Draw the time of each iteration by phase, stacked, with the slowest partition of each; the rest is planning, scheduling
     and Spark. A line shows the number of inner iterations if there were several (the paper's figure 11). For the decomposed
     plan, the time of each task."""
@@ -49,7 +52,7 @@ def times(axes, run, among=()) -> None:
         legend(axes, handles)
 
 
-def shuffled_bytes(axes, run, among=()) -> None:
+def shuffled_bytes(axes, run: RecordedRun, among: Sequence[RecordedRun] = ()) -> None:
     """Draw the bytes that each iteration shuffled, by phase."""
     if not len(run) or run.by_task:
         note(axes, "no bytes: this plan shuffles nothing" if run.by_task else "no iterations")
@@ -62,7 +65,7 @@ def shuffled_bytes(axes, run, among=()) -> None:
     legend(axes, handles)
 
 
-def duplicates(axes, run, among=()) -> None:
+def duplicates(axes, run: RecordedRun, among: Sequence[RecordedRun] = ()) -> None:
     """Draw the tuples that each iteration made: new ones, and duplicates by the place where they were dropped."""
     if not len(run) or run.by_task:
         note(axes, "duplicates are not counted in this plan" if run.by_task else "no iterations")
@@ -81,13 +84,13 @@ def duplicates(axes, run, among=()) -> None:
     legend(axes, handles)
 
 
-def _styled(layers: list) -> list:
-    """Return (layer, (colour, hatch)) for layers (phase, …)."""
+def _styled(layers: list[tuple]) -> list[tuple[tuple, tuple[str, str]]]:
+    """Return (layer, (colour, hatch)) for each layer, a tuple that begins with the name of a phase."""
     others = iter(FURTHER_STYLES * len(layers))
     return [(layer, PHASES[layer[0]] if layer[0] in PHASES else next(others)) for layer in layers]
 
 
-def _stacked(axes, run, layers, what: str) -> list:
+def _stacked(axes, run: RecordedRun, layers: list[tuple], what: str) -> list:
     """Draw stacked layers (label, value of each entry, (colour, hatch)) over the iterations, without empty ones. Return the
     legend's entries, top first. what: the label of the axis."""
     from matplotlib.patches import StepPatch
@@ -115,7 +118,7 @@ def _starts(iterations: int) -> np.ndarray:
     return np.arange(0, iterations, together)
 
 
-def _inner(axes, run, most: int, handles: list) -> None:
+def _inner(axes, run: RecordedRun, most: int, handles: list) -> None:
     """Draw the number of inner iterations on a second axis."""
     twin, starts = axes.twinx(), _starts(len(run))
     marker = "o" if len(run) <= MAX_MARKERS else None

@@ -1,5 +1,8 @@
 """The numbers of tuples in `new`, `delta` and `full` over the iterations."""
 
+from collections.abc import Sequence
+
+from semi_naive.plots.run import RecordedRun
 from semi_naive.plots.style import DARK, GREY, MAX_MARKERS, SAND, iteration_axis, legend, log_ticks, note, number_ticks, titled
 
 LINES = {
@@ -9,7 +12,7 @@ LINES = {
 }
 
 
-def tuples(axes, run, among=()) -> None:
+def tuples(axes, run: RecordedRun, among: Sequence[RecordedRun] = ()) -> None:
     """Draw the tuples in `delta` at the start of each iteration, in `new` and in `full` at its end; logarithmic if they are far
     apart. Zero values are not drawn."""
     if not len(run):
@@ -38,9 +41,11 @@ def _least(steps: dict) -> float:
 
 
 def _legend_number(name: str, values) -> str:
+    """Return the text after a line's name. values: its number of tuples in each iteration."""
     return f"{values[-1]:,} at the end" if name == "full" else f"{values.max():,} at most"
 
 
-def _far_apart(run) -> bool:
+def _far_apart(run: RecordedRun) -> bool:
+    """True if `full` grows to more than 100 times the fewest births, so that the axis is logarithmic."""
     seen = run.steps["new"][run.steps["new"] > 0]
     return seen.size > 1 and run.steps["full"].max() > 100 * seen.min()

@@ -94,6 +94,7 @@ class Prompt:
             self._print(str(error.args[0] if isinstance(error, KeyError) and error.args else error))
 
     def _prompt(self, text: str) -> None:
+        """Print a text that only a user at a terminal needs."""
         if self.asks:
             click.echo(text, nl=False)
 

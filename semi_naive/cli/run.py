@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -17,6 +18,11 @@ from semi_naive.host.account import as_sum, part
 from semi_naive.host.numbers import quantity
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import io_errors
+
+if TYPE_CHECKING:
+    from semi_naive.libraries import Libraries
+    from semi_naive.program import Program
+    from semi_naive.sandbox import Sandbox
 
 SHOW = {
     "parse-errors": "errors of the syntax, and nothing else",
@@ -42,7 +48,7 @@ def run_program(program: str | None, given: dict) -> None:
     config = Config().with_options(given["options"])
     facts = FactOptions.given(given["facts"], given["header"])
     origin = Origin(program or "", given["rules"], facts)
-    given |= printing(given)
+    given |= output_and_format(given)
     check_folders(facts.folder or ".", given["output"], given["include_dirs"])
     reading = {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"]), "sandbox": sandbox_of(given)}
     reading |= {"functors": libraries_of(given), "legacy": given["legacy"]}
@@ -82,12 +88,12 @@ def run_program(program: str | None, given: dict) -> None:
                 explain(result, given["provenance"] == "explore")
 
 
-def printing(given: dict) -> dict:
+def output_and_format(given: dict) -> dict[str, str]:
     """Return {"output": folder, or - for standard output, "format": of results}. Results of -e, or with --format, are printed
     unless -D names a folder: as a table on a terminal, else as rows. Raises BadInput if the format does not fit files. given:
     the options of the command line."""
     is_default = click.get_current_context().get_parameter_source("output") is ParameterSource.DEFAULT
-    unsaid = is_default and given["output"] == "."
+    unsaid = is_default and given["output"] == "."  # a pragma may have named another folder
     output = "-" if unsaid and (given["format"] or given["rules"] is not None) else given["output"]
     if given["format"] and output != "-":
         raise BadInput(
@@ -110,7 +116,7 @@ def print_summary(trace: dict, strata: bool) -> None:
     click.echo(f"semi-naive: {outcome(trace)}, {as_sum(trace)}", err=True)
 
 
-def libraries_of(given: dict):
+def libraries_of(given: dict) -> "Libraries | dict":
     """Return the `Libraries` of functors that -l and -L name; none in a sandbox without -l. given: the options of the command
     line."""
     from semi_naive.libraries import Libraries
@@ -121,7 +127,7 @@ def libraries_of(given: dict):
     return Libraries.given(given["libraries"], dirs, given["library_bits"])
 
 
-def sandbox_of(given: dict):
+def sandbox_of(given: dict) -> "Sandbox | None":
     """Return the `Sandbox` of --sandbox, None without it. Raises BadInput for a missing folder, and for a new results folder
     outside of it."""
     from semi_naive.sandbox import Sandbox
@@ -137,7 +143,7 @@ def sandbox_of(given: dict):
     return sandbox
 
 
-def with_pragmas(given: dict, pragmas: dict[str, str], sandbox) -> dict:
+def with_pragmas(given: dict, pragmas: dict[str, str], sandbox: "Sandbox | None") -> dict:
     """Return the options of the command line, completed by the program's pragmas. Raises BadInput for a folder that is missing,
     or outside of the sandbox."""
     names = [name for name in souffle.IN_THE_TEXT if name != "output-dir" or given["output"] != "-"]
@@ -148,7 +154,7 @@ def with_pragmas(given: dict, pragmas: dict[str, str], sandbox) -> dict:
     return merged
 
 
-def folder_of(facts: FactOptions, pragmas: dict[str, str], given: Mapping[str, str], sandbox) -> str:
+def folder_of(facts: FactOptions, pragmas: dict[str, str], given: Mapping[str, str], sandbox: "Sandbox | None") -> str:
     """Return the folder of facts: that of -F, else of the pragma fact-dir, else the working directory. pragmas: all, given:
     those of -P, which may name a folder outside of the sandbox."""
     if facts.folder is None and "fact-dir" not in given:
@@ -158,7 +164,7 @@ def folder_of(facts: FactOptions, pragmas: dict[str, str], given: Mapping[str, s
     return folder
 
 
-def check_pragma_path(path: str | None, sandbox) -> None:
+def check_pragma_path(path: str | None, sandbox: "Sandbox | None") -> None:
     """Raise BadInput if a pragma of the program names a path outside of the sandbox."""
     if path is not None and sandbox is not None and not sandbox.holds(path):
         raise BadInput(f"{path} of a .pragma is outside of the sandbox", hint=sandbox.advice)
@@ -196,7 +202,7 @@ def definitions(macros) -> dict[str, str]:
     return {name: value if equals else "1" for name, equals, value in pairs}
 
 
-def print_warnings(program, warnings: list) -> None:
+def print_warnings(program: "Program", warnings: list) -> None:
     """Print a program's warnings on standard error."""
     from semi_naive.language.errors import rendered
 

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterator
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 import numpy as np
@@ -23,7 +23,11 @@ from semi_naive.io.values.bits import BUILT_IN, abbreviated, bits_of_text, float
 from semi_naive.io.values.record_text import ReadableStyle
 from semi_naive.language.errors import ProgramError
 from semi_naive.ra.expressions.arithmetic import EvaluationError
-from semi_naive.ra.ir import Kind
+from semi_naive.ra.ir import Kind, Relation
+
+if TYPE_CHECKING:
+    from semi_naive.session.session import Session
+    from semi_naive.session.transaction import Transaction
 
 PROMPT, INSIDE = "> ", "… "
 USAGE = {
@@ -49,7 +53,7 @@ def run_session(program: str, state: str | None, given: dict) -> None:
         Shell(session, sys.stdin, sys.stdin.isatty()).run()
 
 
-def open_session(program: str, state: str | None, given: dict, retain: int = 0):
+def open_session(program: str, state: str | None, given: dict, retain: int = 0) -> "Session":
     """Open the session of a program in a file. state: the directory that makes it durable, if any; given: the other options of
     the command, by name; retain: see `Program.session`."""
     from semi_naive import Config
@@ -74,9 +78,9 @@ class Shell:
     transaction is rolled back.
     """
 
-    def __init__(self, session, stream, interactive: bool):
+    def __init__(self, session: "Session", stream: TextIO, interactive: bool):
         self.session, self.stream, self.interactive = session, stream, interactive
-        self.transaction = None  # the open one
+        self.transaction: Transaction | None = None  # the open one
         self.lines = self._lines()
         self.subscriptions: dict[str, Any] = {}  # by the text "relation {parameter: value, …}"
 
@@ -147,7 +151,7 @@ class Shell:
             transaction, self.transaction = self.transaction, None
             transaction.abort()
 
-    def _open_transaction(self):
+    def _open_transaction(self) -> "Transaction":
         """Return the open transaction. Raises BadInput if there is none."""
         if self.transaction is None:
             raise BadInput("no transaction is open", hint="begin one with begin")
@@ -259,8 +263,8 @@ class Shell:
 
     # -- out
 
-    def _print(self, transaction) -> None:
-        """Print the changes of a committed transaction."""
+    def _print(self, transaction: "Transaction") -> None:
+        """Print the changes of a committed transaction: deletions (sign -1) before insertions."""
         for name, changes in transaction.changes.items():
             relation, columns = self.session.relations[name], changes.encoded()
             for sign in (-1, 1):
@@ -268,7 +272,7 @@ class Shell:
                     click.echo(f"{name}\t{sign:+d}\t{line}")
         sys.stdout.flush()
 
-    def _lines_of_tuples(self, relation, columns: np.ndarray) -> list[str]:
+    def _lines_of_tuples(self, relation: Relation, columns: np.ndarray) -> list[str]:
         """Return a relation's tuples, given as columns (arity, n), as sorted lines that `_fields` can read."""
         if not relation.arity:
             return ["()"] * columns.shape[1]
@@ -399,6 +403,7 @@ def _python_value(field: str, kind: Kind):
 
 
 def _message(error: Exception) -> str:
+    """Return the text of an error; a KeyError would quote its own."""
     if isinstance(error, BadInput):
         return str(error.in_shell())
     return str(error.args[0] if isinstance(error, KeyError) and error.args else error)

@@ -70,7 +70,7 @@ def precedence_graph(program: ir.Program) -> str:
 
 def precedence_dot(program: ir.Program) -> str:
     """Return the precedence graph in graphviz's language; an edge leads from the relation read to the one that reads it."""
-    read = ((line.partition(":")) for line in precedence_graph(program).split("\n"))
+    read = (line.partition(":") for line in precedence_graph(program).split("\n"))  # "reader: relations that it reads"
     pairs = dict.fromkeys((name.removeprefix("!"), by) for by, _, names in read for name in names.split())
     nodes = [f'"{name}" [label = "{name}"];' for name in program.relations]
     return _dot([*nodes, *(f'"{name}" -> "{by}";' for name, by in pairs)])

@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import click
 
@@ -82,9 +82,10 @@ def policy_config(policy: str | None, options: dict, ranks: int) -> Config:
 
 
 def _of_edges(
-    source: str, header: bool, numbers: list[int], policies, options: dict, say, machine: Machine
+    source: str, header: bool, numbers: list[int], policies, options: dict, say: Callable[[str], object], machine: Machine
 ) -> Iterator[tuple[str, int, dict]]:
-    """Yield (title, ranks, record) for each policy and number of ranks; the births of the closure are computed once."""
+    """Yield (title, ranks, record) for each policy and number of ranks; the births of the closure are computed once. say: shows
+    what is being done."""
     from semi_naive.io.edges import as_edges
     from semi_naive.simulation import Replayable
 
@@ -196,7 +197,7 @@ def _table(title: str, rows: list[dict]):
 
 
 @contextlib.contextmanager
-def _working(quiet: bool):
+def _working(quiet: bool) -> Iterator[Callable[[str], object]]:
     """Show a spinner on standard error; yields a function that sets its text."""
     from rich.console import Console
 

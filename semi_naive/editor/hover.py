@@ -103,7 +103,7 @@ def _declaration_text(declaration: Declaration, lines: list[str]) -> str:
     return line[: node.span.end_column - 1 if node.span.end_line == declaration.span.line else len(line)].strip()
 
 
-def _fields(pairs) -> str:
+def _fields(pairs: tuple[tuple[str, str], ...]) -> str:
     return ", ".join(f"{name}: {type_}" for name, type_ in pairs)
 
 

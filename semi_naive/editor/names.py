@@ -7,7 +7,7 @@ macro has no occurrence.
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -125,7 +125,7 @@ class Names:
             else:
                 self._use_types(node, scope)
 
-    def _use_types(self, node, scope):
+    def _use_types(self, node: syntax.Node, scope: Component | None):
         """Record the types that a declaration mentions."""
         if isinstance(node, syntax.SubtypeDecl):
             self._used("type", node.base, self._find(node.span, node.base, last=True), scope)
@@ -151,18 +151,19 @@ class Names:
                 for below in walk(value):
                     self._use_node(below, scope)
 
-    def _use_each(self, pairs, scope):
+    def _use_each(self, pairs: Iterable[tuple[str, Span]], scope: Component | None):
+        """Record occurrences of types, given as (name, span)."""
         for name, span in pairs:
             self._used("type", name, span, scope)
 
-    def _use_header(self, node: Component, scope):
+    def _use_header(self, node: Component, scope: Component | None):
         """Record the bases of a component, and their arguments."""
         names = []
         for base, arguments in node.bases:
             names += [("component", base), *(("type", argument) for argument in arguments)]
         self._use_in_order(node, names, scope, ":", node)
 
-    def _use_in_order(self, node, names, scope, after: str, inner: Component | None = None):
+    def _use_in_order(self, node, names: list[tuple[str, str]], scope, after: str, inner: Component | None = None):
         """Record the occurrences of some names, (kind, name), that follow each other in a statement, after the first occurrence
         of a mark. inner: the scope of types, if not `scope`."""
         lines = self.texts.get(node.span.file)
@@ -174,7 +175,7 @@ class Names:
                 return
             self._used(kind, name, last, inner if inner is not None and kind == "type" else scope)
 
-    def _use_clause(self, clause: syntax.Clause, scope):
+    def _use_clause(self, clause: syntax.Clause, scope: Component | None):
         """Record the variables and other names of a clause."""
         variables: dict[str, Declaration] = {}
         for node in _nodes(clause):
@@ -185,7 +186,7 @@ class Names:
             else:
                 self._use_node(node, scope)
 
-    def _use_node(self, node, scope):
+    def _use_node(self, node: syntax.Node, scope: Component | None):
         """Record the name in a node of a clause."""
         if isinstance(node, syntax.Atom):
             self._used("relation", node.relation, node.span, scope)
@@ -198,8 +199,9 @@ class Names:
             if name.startswith("@"):
                 self._used("functor", name.lstrip("@"), self._find(node.span, name.lstrip("@"), "@\\s*"), scope)
 
-    def _used(self, kind: str, name: str, span: Span | None, scope):
-        """Record an occurrence of each part of a qualified name that is written at the beginning of a span."""
+    def _used(self, kind: str, name: str, span: Span | None, scope: Component | None):
+        """Record an occurrence of each part of a qualified name that is written at the beginning of a span. All parts but the
+        last one are instances of components."""
         lines = self.texts.get(span.file) if span is not None else None
         if lines is None or not lines.starts_with(span, name):
             return
@@ -215,7 +217,7 @@ class Names:
             place = Span(span.file, span.line, column, span.line, column + len(part))
             self.occurrences.setdefault(place, declaration)
             column += len(part) + 1
-            if not last:
+            if not last:  # the next part is looked up in the component of this instance
                 scope, inside = self.scopes.find(declaration.node.component, declaration.within, {}), True
                 if scope is None:
                     return
@@ -277,7 +279,7 @@ def _nodes(clause: syntax.Clause) -> Iterator[syntax.Node]:
 
 
 class _TextLines:
-    """A text that is addressed by lines and columns."""
+    """A text that is addressed by lines and columns, both from 1. starts: the offset of each line."""
 
     def __init__(self, text: str):
         self.text = text

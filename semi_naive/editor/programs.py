@@ -100,10 +100,12 @@ class Programs:
         return problems, set(texts)
 
     def checked(self, root: str) -> Checked | None:
+        """Return the last version of a program that had no errors, if any."""
         return self._checked.get(root)
 
 
 def _text(root: str, unsaved: Mapping[str, str]) -> str:
+    """Return the text of a program: the editor's, if it is open, else that of its file; "" if there is neither."""
     text = unsaved.get(root)
     return text if text is not None else read_text(root) if os.path.exists(root) else ""
 

@@ -53,6 +53,7 @@ class EditorServer(LanguageServer):
         return (uris.to_fs_path(uri) if uri.startswith("file:") else None) or uri
 
     def uri(self, path: str) -> str:
+        """Return the URI of a file, as the editor knows it if the document is open."""
         return self.uris.get(path) or uris.from_fs_path(path) or path
 
     def take_texts(self, uri: str) -> str:
@@ -69,6 +70,7 @@ class EditorServer(LanguageServer):
         return self.workspace.position_codec
 
     def span_range(self, span: Span, texts: dict[str, str]) -> lsp.Range:
+        """Return a span as the editor counts: from 0, in its units. texts: by path."""
         lines = texts.get(span.file, "").split("\n")
         begin = lsp.Position(span.line - 1, span.column - 1)
         end = lsp.Position(span.end_line - 1, span.end_column - 1)

@@ -50,7 +50,7 @@ def layout(code: bytes) -> Layout | None:
     header = HEADER.unpack_from(code.ljust(HEADER.size))
     if header[:3] != RELOCATABLE_X86_64:
         return None
-    begin, size, count = header[6], header[11], header[12]
+    begin, size, count = header[6], header[11], header[12]  # of the table of sections
     sections = [_Section(*SECTION.unpack_from(code, begin + size * number)) for number in range(count)]
     loaded = {n: each for n, each in enumerate(sections) if each.flags & ALLOCATED and each.type != UNWINDING}
     if any(each.flags & WRITABLE or each.type == NO_BITS for each in loaded.values()):
@@ -98,4 +98,5 @@ def _relocations(code: bytes, sections: list[_Section], offsets: dict[int, int])
 
 
 def _aligned(offset: int, alignment: int) -> int:
+    """Return the least multiple of an alignment from an offset on; 0 aligns nothing."""
     return -(-offset // max(1, alignment)) * max(1, alignment)

@@ -67,6 +67,7 @@ def _release(path, opened: list) -> None:
 
 
 def _close_copies() -> None:
+    """Close the copies of the parent's lock files, in a forked process."""
     while _files:
         _files.pop().close()
 

@@ -118,8 +118,9 @@ class KernelCache:
                     log.info("%s is compiled again, as %s does not load: %r", self.kernel.py_func.__name__, path, error)
         return None
 
-    def save_overload(self, signature, result) -> None:
-        if not self.enabled or result.lifted or result.library.has_dynamic_globals:  # addresses of this process
+    def save_overload(self, signature, result: CompileResult) -> None:
+        """Save the compiled code for a signature, unless it is valid in this process only."""
+        if not self.enabled or result.lifted or result.library.has_dynamic_globals:
             return
         path, _ = self._places(signature)
         try:
@@ -137,11 +138,13 @@ class KernelCache:
         """Do nothing: entries never become stale."""
 
     def _places(self, signature) -> tuple[Path, Path]:
+        """Return the files of a signature of numba, as `native.places` does."""
         return native.places(self.kernel, self.ours.get(signature, signature))
 
 
 def _serialized(result: CompileResult) -> bytes:
     """Return the content of a file of machine code: its `ObjectCode`, and numba's pickle of the other parts."""
+    # numba's library is (name, "object", (object code, code for inlining)); the environments of callees come last
     (name, kind, (code, inlined)), *others = result._reduce()
     environments = {each.env_name: each for each in (result.environment, *others[-1])}
     module = result.library._final_module

@@ -39,10 +39,12 @@ def add_process(process: subprocess.Popen) -> None:
 
 
 def is_ours(process: subprocess.Popen | None) -> bool:
+    """True if a process is registered to be ended at exit."""
     return any(one is process for _, one in _processes)
 
 
 def folders() -> list[str]:
+    """Return the registered files and folders."""
     return list(_paths)
 
 
@@ -70,12 +72,12 @@ def end(patience: float = 0.0) -> None:
     for process in ended:
         end_process(process, patience)
     paths = [path for path, made in list(_paths.items()) if made == ours]
-    for last in (False, True):
+    for path in paths:
+        _remove(path)
+    if ended and not patience:  # processes that were not waited for may have written there meanwhile
+        time.sleep(SECOND_REMOVAL_SECONDS)
         for path in paths:
             _remove(path)
-        if not ended or patience or last:
-            break
-        time.sleep(SECOND_REMOVAL_SECONDS)
     _paths.clear()
 
 

@@ -121,6 +121,7 @@ class BlockVariable(Generic[T]):
 
     @contextlib.contextmanager
     def set(self, value: T | None) -> Iterator[None]:
+        """Give the variable a value while the block runs."""
         block = Block()
         token = self._variable.set((value, weakref.ref(block), self._variable.get()))
         try:

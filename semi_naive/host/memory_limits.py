@@ -34,6 +34,7 @@ class Room:
 
     @property
     def near(self) -> bool:
+        """True if less is left than a merge of blocks may take."""
         return self.left < min((1 - NEAR_LIMIT_FRACTION) * self.limit, ENOUGH_FREE_BYTES)
 
     def __str__(self) -> str:

@@ -77,7 +77,8 @@ def load(kernel) -> list[Callable] | None:
     not check the types of arrays."""
     functions = []
     for signature in kernel.signatures:
-        path, data = next(((path, data) for path in places(kernel, signature) if (data := private.load(path))), (None, None))
+        found = ((path, data) for path in places(kernel, signature) if (data := private.load(path)))
+        path, data = next(found, (None, None))
         if data is None:
             return None
         try:
@@ -94,8 +95,9 @@ def is_cached(kernel) -> bool:
 
 
 def files(kernel) -> list[Path]:
-    """Return the existing files of a kernel in the cache, one for each signature."""
-    return [path for signature in kernel.signatures if (path := places(kernel, signature)[0]).exists()]
+    """Return the existing files of a kernel in the cache, without those of a wheel: one for each signature."""
+    in_cache = (path for path, _ in (places(kernel, signature) for signature in kernel.signatures))
+    return [path for path in in_cache if path.exists()]
 
 
 def places(kernel, signature) -> tuple[Path, Path]:
@@ -149,8 +151,9 @@ def _link(function: FunctionType, object_code: ObjectCode) -> Callable:
         if address := address_of(symbol):
             ctypes.c_void_p.from_address(address).value = id(environment)
     _Linker.kept += environments
-    entry, of = address_of(object_code.entry), sys.modules[function.__module__]
-    return helpers["_dynfunc"].make_function(of, function.__name__, function.__doc__ or "", entry, environments[0], ())
+    entry, module_of_function = address_of(object_code.entry), sys.modules[function.__module__]
+    make_function = helpers["_dynfunc"].make_function
+    return make_function(module_of_function, function.__name__, function.__doc__ or "", entry, environments[0], ())
 
 
 def _address_in_layout(code: bytes, layout: Layout) -> Callable[[str], int]:
@@ -285,8 +288,8 @@ def _machine() -> tuple:
 def _processor() -> list[str]:
     """Return what names a processor and its instructions."""
     with contextlib.suppress(OSError), open("/proc/cpuinfo") as file:
-        first = itertools.takewhile(str.strip, file)  # one of many that are alike
-        return [line for line in first if line.startswith(PROCESSOR_FIELDS)]
+        first_core = itertools.takewhile(str.strip, file)  # up to a blank line; the other cores are alike
+        return [line for line in first_core if line.startswith(PROCESSOR_FIELDS)]
     from llvmlite import binding
 
     return [binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()]

@@ -27,6 +27,7 @@ class KernelType:
         return Signature(self, arguments)
 
     def of_numba(self, types) -> Any:
+        """Return the same type of numba. types: the module `numba.types`."""
         raise NotImplementedError
 
     def given(self, value):

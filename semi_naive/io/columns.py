@@ -48,14 +48,16 @@ def inferred_columns(path: str, header: bool = False, table: str = "") -> list[t
     return list(zip([*identifiers(names), *[""] * width], types, strict=False))
 
 
-def _type_of_arrow(name: str, type_, path: str) -> str:
+def _type_of_arrow(name: str, arrow_type, path: str) -> str:
     """Return the type of a column by its Arrow type."""
     import pyarrow as pa
 
-    if pa.types.is_uint64(type_):
+    if pa.types.is_uint64(arrow_type):
         return "unsigned"
-    if (kind := kind_of_arrow(type_)) is None:
-        raise BadInput(f"column {name!r} has type {type_}", path, hint="declare the relation with the columns that you want")
+    if (kind := kind_of_arrow(arrow_type)) is None:
+        raise BadInput(
+            f"column {name!r} has type {arrow_type}", path, hint="declare the relation with the columns that you want"
+        )
     return kind.value
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from semi_naive.io.errors import BadInput
 from semi_naive.io.formats.layouts import Format
+from semi_naive.ra.ir import FileDirective, Relation
 from semi_naive.sandbox import Sandbox
 
 STDOUT = "-"  # an output folder that stands for standard output
@@ -51,13 +52,13 @@ class Options:
 DEFAULT = Options()
 
 
-def format_of(directive, relation, to_stdout: bool = False) -> Format:
+def format_of(directive: FileDirective, relation: Relation, to_stdout: bool = False) -> Format:
     """Return the `Format` of a directive on `relation`. Raises BadInput for an invalid parameter. to_stdout: an .output is
     written to standard output."""
     given = directive.parameters
     reading = directive.kind == "input"
-    usual = "parquet" if given.get("filename", "").endswith(".parquet") else "file"
-    io = "stdoutprintsize" if directive.kind == "printsize" else str(given.get("IO", usual))
+    default_io = "parquet" if given.get("filename", "").endswith(".parquet") else "file"
+    io = "stdoutprintsize" if directive.kind == "printsize" else str(given.get("IO", default_io))
     io = "stdout" if to_stdout and directive.kind == "output" else io
     known = READABLE if reading else WRITABLE
     if io not in known:
@@ -84,7 +85,7 @@ def format_of(directive, relation, to_stdout: bool = False) -> Format:
     )
 
 
-def path_of(directive, form: Format, folder: str, sandbox: Sandbox | None = None) -> str:
+def path_of(directive: FileDirective, form: Format, folder: str, sandbox: Sandbox | None = None) -> str:
     """Return the path of the file that a directive names: an absolute path, or one below the directive's fact-dir or
     output-dir, else below `folder`. Raises BadInput for a path outside of the sandbox."""
     path = _path_of(directive, form, folder)
@@ -92,7 +93,7 @@ def path_of(directive, form: Format, folder: str, sandbox: Sandbox | None = None
     return path
 
 
-def check_sandbox(paths, directive, sandbox: Sandbox | None) -> None:
+def check_sandbox(paths, directive: FileDirective, sandbox: Sandbox | None) -> None:
     """Raise BadInput if a path of a directive is outside of the sandbox."""
     for path in paths if sandbox else ():
         if not sandbox.holds(path):
@@ -100,7 +101,7 @@ def check_sandbox(paths, directive, sandbox: Sandbox | None) -> None:
             raise BadInput(message, *directive_place(directive), hint=sandbox.advice)
 
 
-def _path_of(directive, form: Format, folder: str) -> str:
+def _path_of(directive: FileDirective, form: Format, folder: str) -> str:
     """Return the path as `path_of` does, without a check."""
     parameters = directive.parameters
     reading = directive.kind == "input"
@@ -113,17 +114,18 @@ def _path_of(directive, form: Format, folder: str) -> str:
     return os.path.join(parameters.get("fact-dir" if reading else "output-dir", folder), name)
 
 
-def directive_place(directive) -> tuple:
+def directive_place(directive: FileDirective) -> tuple:
     """Return (file, line, column) of a directive in its program; unknown parts are None."""
     span = directive.span
     return (span.file, span.line, span.column) if span else (None, None, None)
 
 
 def _is_true(given: dict, name: str) -> bool:
+    """True if the parameter with a name is "true", in any case; it is false by default."""
     return str(given.get(name, "false")).lower() == "true"
 
 
-def _columns(directive, relation) -> dict | None:
+def _columns(directive: FileDirective, relation: Relation) -> dict | None:
     """Return {number of a column of the file: attribute} from the `columns` parameter; None if there is none."""
     text = directive.parameters.get("columns", "")
     if not text:

@@ -44,6 +44,7 @@ class Edges:
         return len(self.pairs)
 
     def rows(self) -> int:
+        """Return the number of edges, under the name that a `Source` has for it."""
         return len(self.pairs)
 
     def named(self):
@@ -54,7 +55,10 @@ class Edges:
         return [(names[source], names[target]) for source, target in self.pairs.tolist()]
 
 
-def as_edges(source, header=False, expand_symmetric=True, strings=None, any_ids=False, delimiter=None) -> Edges:
+def as_edges(
+    source: Any, header: bool = False, expand_symmetric: bool = True, strings: bool | None = None, any_ids: bool = False,
+    delimiter: str | None = None,
+) -> Edges:  # fmt: skip
     """Return the `Edges` of any data that `edge_source` accepts, collected to this process, Spark DataFrames included."""
     if isinstance(source, Edges):
         return source
@@ -88,7 +92,7 @@ def _pieces_of(source: Source, values: Values, piece_bytes: int) -> Iterator[np.
         yield source.columns(values)
         return
     spans = source.spans()
-    if isinstance(source, TextFile) and spans and spans[-1][1] is not None:
+    if isinstance(source, TextFile) and spans and spans[-1][1] is not None:  # otherwise compressed: a single span
         spans = byte_ranges(spans[0][0], spans[-1][1], piece_bytes)
     rows = 0
     for span in spans:
@@ -101,7 +105,10 @@ def _pieces_of(source: Source, values: Values, piece_bytes: int) -> Iterator[np.
     check_reports(source, [(rows, None)])
 
 
-def edge_source(data, header=False, expand_symmetric=True, strings=None, any_ids=False, delimiter=None) -> Source:
+def edge_source(
+    data: Any, header: bool = False, expand_symmetric: bool = True, strings: bool | None = None, any_ids: bool = False,
+    delimiter: str | None = None,
+) -> Source:  # fmt: skip
     """Return the edges in `data` as a `Source`: facts of a relation `edges` with two attributes, both numbers or both symbols,
     as `source.relation` says. `Program.run` accepts it as the facts of any relation of these types.
 

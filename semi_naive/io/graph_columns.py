@@ -36,7 +36,7 @@ def vertex_type(first, integer: Type, strings: bool | None, file: str | None = N
     return NAME if strings or isinstance(first, str) else integer
 
 
-def relation_of_columns(columns: list, types: list, vertex, strings, file: str | None = None) -> Relation:
+def relation_of_columns(columns: list, types: list, vertex: Type, strings: bool | None, file: str | None = None) -> Relation:
     """Return the relation of the edges in a table, or a file, with these columns and Arrow types. vertex: the type of integer
     vertices; strings: see `vertex_type`."""
     names, read = graph_columns(columns, file)

@@ -14,7 +14,7 @@ from semi_naive.io.patterns import match_files
 from semi_naive.io.reading import file_source
 from semi_naive.io.sources import Files, TextFile
 from semi_naive.io.unread import Given, Source
-from semi_naive.io.values.bits import BUILT_IN
+from semi_naive.io.values.bits import BUILT_IN, Vertex
 from semi_naive.ra.ir import Relation
 
 
@@ -26,9 +26,11 @@ def combined_source(path: str, parts: list[Source]) -> Source:
     return Files(parts[0].relation, BUILT_IN, path, tuple(member for part in parts for member in part.members()))
 
 
-def edges_of_path(path: str, vertex, header, expand, strings, any_ids, delimiter) -> Source:
-    """Return the source of the edges in a file, or in the files that match a pattern. The options are those of
-    `edge_source`."""
+def edges_of_path(
+    path: str, vertex: Vertex, header: bool, expand: bool, strings: bool | None, any_ids: bool, delimiter: str | None
+) -> Source:
+    """Return the source of the edges in a file, or in the files that match a pattern. vertex: the type of integer vertices;
+    expand: `expand_symmetric`. The other options are those of `edge_source`."""
     if (found := match_files(path)) is not None:
         return combined_source(
             path, [edges_of_path(file, vertex, header, expand, strings, any_ids, delimiter) for file in found]
@@ -56,8 +58,9 @@ def edges_of_path(path: str, vertex, header, expand, strings, any_ids, delimiter
     return TextFile(relation, BUILT_IN, path, form, expand)
 
 
-def _relation_by_first_row(columns, row, vertex, strings, path: str) -> Relation:
-    """Return the relation of rows with these columns; the type of its vertices is that of the first row's vertex."""
+def _relation_by_first_row(columns, row, vertex: Vertex, strings: bool | None, path: str) -> Relation:
+    """Return the relation of rows with these columns; the type of its vertices is that of the first row's vertex. row: the
+    first; it may be missing, or no row at all, which is an error later."""
     names, read = graph_columns(list(columns), path)
     value = row[read[0]] if read and isinstance(row, (tuple, list)) and len(row) > read[0] else first_vertex([row])
     return Relation("edges", tuple((name, vertex_type(value, vertex, strings, path)) for name in names))

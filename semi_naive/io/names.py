@@ -40,7 +40,9 @@ def _identifier(name) -> str:
     return f"_{name}" if name[:1].isdigit() else name
 
 
-def column_places(relation, columns: Sequence, file=None, line: int | None = None, where: str = "") -> list[int] | None:
+def column_places(
+    relation: Relation, columns: Sequence, file=None, line: int | None = None, where: str = ""
+) -> list[int] | None:
     """Return the number of each attribute's column, found by name; None if no name matches. Raises BadInput with both lists if
     only some attributes have a column, or if two columns have an attribute's name. where: the beginning of its message."""
     attributes, exact = [name for name, _ in relation.attributes], [str(name) for name in columns]
@@ -63,7 +65,7 @@ def column_places(relation, columns: Sequence, file=None, line: int | None = Non
     raise BadInput(f"{where}{lists}: {reason}", file, line, hint=HINT)
 
 
-def check_width(relation, columns: Sequence, file: str) -> None:
+def check_width(relation: Relation, columns: Sequence, file: str) -> None:
     """Raise BadInput unless columns that are read in their order are as many as the relation's attributes."""
     if len(columns) != relation.arity:
         attributes = ", ".join(f"{name}: {type_.name}" for name, type_ in relation.attributes)
@@ -76,7 +78,7 @@ def _column_list(columns: Sequence) -> str:
     return ", ".join(str(name).strip() or "(no name)" for name in columns)
 
 
-def note_order(relation, columns: Sequence, file: str) -> None:
+def note_order(relation: Relation, columns: Sequence, file: str) -> None:
     """Log a note if named columns are read by position; called by the driver only. Files of one folder and format with the same
     columns share a note."""
     named = any(re.search(r"[^\W\d_]", str(name)) for name in columns)  # 0, _1 and the like are no names
@@ -91,7 +93,7 @@ def note_order(relation, columns: Sequence, file: str) -> None:
         log.warning("note: %s: %s", file, text)
 
 
-def with_header(form: Format, names: list[str], relation, path: str, line: int) -> Format:
+def with_header(form: Format, names: list[str], relation: Relation, path: str, line: int) -> Format:
     """Return the format of a text whose header, on a line of a file, has these names: with the order of its columns."""
     order = column_places(relation, names, path, line)
     if order is None:

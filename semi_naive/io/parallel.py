@@ -17,6 +17,7 @@ from semi_naive.io.formats.matrix_market import check_entries
 from semi_naive.io.unread import Source, SparkFrame, schema_of
 from semi_naive.ra.spark.spark_context import map_in_arrow
 from semi_naive.ra.text.strings import Interning
+from semi_naive.ra.values.values import Values
 
 MIN_BATCH_ROWS = 1 << 20  # rows; Spark's own Arrow batches have 10,000, and every block costs a Row and a pickle
 
@@ -26,15 +27,15 @@ class SourcePart(NamedTuple):
 
     columns: (arity, n); a symbol is a position in `symbols`, a pyarrow array, or None if there is none.
     rows: the number of rows that were read.
-    fault: (span, BadInput) in place of columns.
+    fault: (span, error) in place of columns.
     """
 
     columns: np.ndarray | None
     symbols: Any
     rows: int
-    fault: tuple | None = None
+    fault: tuple[Any, BadInput] | None = None
 
-    def numbered(self, symbols: list[int], values) -> np.ndarray:
+    def numbered(self, symbols: list[int], values: Values) -> np.ndarray:
         """Return the columns with symbols numbered by `values`. symbols: the columns of symbols."""
         if self.symbols is not None:
             ids = values.intern(self.symbols)

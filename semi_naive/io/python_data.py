@@ -14,21 +14,22 @@ from semi_naive.io.names import column_places, note_order
 from semi_naive.io.unread import Given, Source, SparkFrame
 from semi_naive.io.values.bits import BUILT_IN, Mismatch, abbreviated, type_description
 from semi_naive.io.values.fields import bits_of_values, checked_vertices, columns_of_rows
-from semi_naive.ra.ir import Kind
+from semi_naive.ra.ir import Kind, Relation
+from semi_naive.ra.values.values import Known, Values
 
 # The types of a single column, which is not a table.
 ARRAYS = (("polars", "Series"), ("pandas", "Series"), ("pyarrow", "ChunkedArray"))
 ACCEPTED = "expected a path, a list of tuples, a numpy array, a pandas, polars, Arrow or Spark data frame, a networkx DiGraph"
 
 
-def as_columns(data, relation, types: dict, values) -> np.ndarray:
+def as_columns(data, relation: Relation, types: dict, values: Values) -> np.ndarray:
     """Return the facts of `relation` in `data` as int64 columns (arity, n); rows may repeat. data: see `source_of`."""
     if type(data) is list:  # the usual data of a transaction: skip the checks of `source_of`
         return from_rows(data, relation, BUILT_IN | types, values)
     return source_of(data, relation, types).columns(values)
 
 
-def source_of(data, relation, types: dict) -> Source:
+def source_of(data, relation: Relation, types: dict) -> Source:
     """Return the source of the facts of `relation` in `data`, which a Python program passes. No row is read yet.
 
     data: a path (.facts .tsv .txt .csv .mtx .json .sqlite .parquet, text also .gz) or a pattern of paths (edges/*.parquet), an
@@ -105,7 +106,7 @@ def directed_edges(graph):
     return graph.edges()
 
 
-def from_rows(rows, relation, types: dict, values) -> np.ndarray:
+def from_rows(rows, relation: Relation, types: dict, values: Values) -> np.ndarray:
     """Return the columns (arity, n) of an iterable of tuples."""
     rows = list(rows)
     if relation.arity == 1:
@@ -116,7 +117,7 @@ def from_rows(rows, relation, types: dict, values) -> np.ndarray:
     return columns_of_rows(rows, relation, types, values, partial(_fault, relation.name))
 
 
-def bits_of_value(value, attribute: tuple, relation: str, types: dict, values) -> int:
+def bits_of_value(value, attribute: tuple, relation: str, types: dict, values: Values | Known) -> int:
     """Return the 64 bits of a Python value of one attribute, (name, type), of a relation. Raises BadInput for a value that does
     not fit. types: all types, built-in ones included."""
     name, type_ = attribute
@@ -127,7 +128,7 @@ def bits_of_value(value, attribute: tuple, relation: str, types: dict, values) -
     return int(bits_of_values([value], type_, types, values, fault)[0])
 
 
-def _check_row(row, number: int, relation) -> None:
+def _check_row(row, number: int, relation: Relation) -> None:
     """Raise BadInput unless a row is a sequence of as many values as the relation has attributes."""
     unordered = isinstance(row, (str, bytes, dict, set, frozenset))
     if unordered or not hasattr(row, "__len__") or len(row) != relation.arity:
@@ -137,11 +138,12 @@ def _check_row(row, number: int, relation) -> None:
 
 
 def _fault(relation: str, attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
+    """Return the error of a value that does not fit its attribute, (name, type), with its place."""
     name, type_ = attribute
     return BadInput(str(wrong), f"{relation}[{row}].{name}", hint=wrong.hint or f"expected {type_description(type_)}")
 
 
-def _from_array(array: np.ndarray, relation, types: dict, values) -> np.ndarray:
+def _from_array(array: np.ndarray, relation: Relation, types: dict, values: Values) -> np.ndarray:
     """Return the columns (arity, n) of facts in a numpy array (n, arity)."""
     array = array.reshape(-1, 1) if array.ndim == 1 and relation.arity == 1 else array
     if array.ndim != 2 or array.shape[1] != relation.arity:
@@ -162,19 +164,19 @@ def _from_array(array: np.ndarray, relation, types: dict, values) -> np.ndarray:
     return columns
 
 
-def _from_table(data, relation, types: dict, values) -> np.ndarray:
+def _from_table(data, relation: Relation, types: dict, values: Values) -> np.ndarray:
     """Return the columns (arity, n) of facts in Arrow data."""
     table = to_arrow_table(data)
     note_order(relation, table.column_names, relation.name)
     return columns_of_table(table, relation, types, values, relation.name)
 
 
-def _from_pandas(frame, relation, types: dict, values) -> np.ndarray:
+def _from_pandas(frame, relation: Relation, types: dict, values: Values) -> np.ndarray:
     found = pandas_to_arrow(frame, relation)
     return (from_rows if isinstance(found, list) else _from_table)(found, relation, types, values)
 
 
-def pandas_to_arrow(frame, relation=None):
+def pandas_to_arrow(frame, relation: Relation | None = None):
     """Return a pandas DataFrame as an Arrow table, without its index. If Arrow has no type for a column of Python objects,
     return a list of rows, with columns in the order of the relation's attributes."""
     import pyarrow as pa

@@ -18,9 +18,10 @@ from semi_naive.io.sources import Files, ParquetFile, TextFile
 from semi_naive.io.unread import Given, Source
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.ra.ir import Relation
+from semi_naive.ra.values.values import Values
 
 
-def read(directive, relation, types: dict, folder: str, values, options: Options = DEFAULT) -> np.ndarray:
+def read(directive, relation: Relation, types: dict, folder: str, values: Values, options: Options = DEFAULT) -> np.ndarray:
     """Read the facts of an .input directive as int64 columns (arity, n). Rows may repeat.
 
     Relative file names start from `folder`. `values` numbers symbols and records. Raises BadInput, with file, line and column,
@@ -29,7 +30,7 @@ def read(directive, relation, types: dict, folder: str, values, options: Options
     return source_of_directive(directive, relation, types, folder, options).columns(values)
 
 
-def source_of_directive(directive, relation, types: dict, folder: str, options: Options = DEFAULT) -> Source:
+def source_of_directive(directive, relation: Relation, types: dict, folder: str, options: Options = DEFAULT) -> Source:
     """Return the source of the facts of an .input directive. Raises BadInput for a missing file, unless `options.missing_ok`.
     folder: the base of relative file names."""
     form = format_of(directive, relation)
@@ -51,7 +52,7 @@ def source_of_directive(directive, relation, types: dict, folder: str, options: 
     return file_source(path, form, relation, types)
 
 
-def source_of_path(path: str, relation, types: dict, header: bool = False) -> Source:
+def source_of_path(path: str, relation: Relation, types: dict, header: bool = False) -> Source:
     """Return the source of a file, or of the files of a pattern, by extension: .csv by RFC 4180, .tsv and .facts by Soufflé's
     rules, .txt and .mtx as graphs. header: text begins with a line of names."""
     path = path if "://" in path else os.path.abspath(path)
@@ -77,7 +78,7 @@ def source_of_path(path: str, relation, types: dict, header: bool = False) -> So
     return file_source(path, form, relation, types)
 
 
-def file_source(path: str, form: Format, relation, types: dict) -> Source:
+def file_source(path: str, form: Format, relation: Relation, types: dict) -> Source:
     """Return the source of a relation's facts in one file of a known format."""
     if form.io == "parquet":
         return ParquetFile(relation, types, path)
@@ -90,7 +91,7 @@ def file_source(path: str, form: Format, relation, types: dict) -> Source:
     return Given(relation, types, lambda values: _parse_facts(contents(path), form, relation, types, values, path))
 
 
-def _parse_facts(data: bytes, form, relation, types: dict, values, path: str) -> np.ndarray:
+def _parse_facts(data: bytes, form: Format, relation: Relation, types: dict, values: Values, path: str) -> np.ndarray:
     """Parse the bytes of a file of facts, JSON or delimited text, into columns."""
     if form.io in ("json", "jsonfile"):
         from semi_naive.io.formats.json_data import read_json

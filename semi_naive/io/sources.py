@@ -3,22 +3,24 @@
 """
 
 import gzip
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
 from semi_naive.host.threads import in_threads
 from semi_naive.io.files import contents, file_size, io_errors, is_gzip, line_buffers, line_pieces, open_binary
 from semi_naive.io.formats.delimited import read_by_rules, read_delimited
-from semi_naive.io.formats.layouts import Format
+from semi_naive.io.formats.layouts import Format, Matrix
 from semi_naive.io.formats.lines import located_rows
 from semi_naive.io.formats.matrix_market import check_entries, symmetric_edges
 from semi_naive.io.formats.parquet import column_names, parquet_bytes, read_parquet, read_row_group, row_groups
 from semi_naive.io.formats.plain_text import PARSED_PIECE_BYTES, read_plain
 from semi_naive.io.names import note_order
 from semi_naive.io.unread import Source, in_one_piece
+from semi_naive.ra.values.values import Values
 
 MIN_BYTES_FOR_JOB = 64 << 20  # bytes of a file from which starting a job is worthwhile
 SPAN_BYTES = 32 << 20  # bytes of text a task reads: about 0.3 s
@@ -37,9 +39,9 @@ class File(Source):
     def large(self) -> bool:
         return self.size() >= MIN_BYTES_FOR_JOB
 
-    def columns(self, values) -> np.ndarray:
+    def columns(self, values: Values) -> np.ndarray:
         pieces = [*self.prepared()(values)]
-        if not pieces:
+        if not pieces:  # a parquet file none of whose row groups is needed
             return np.empty((len(self.pushdown.read) if self.pushdown else self.relation.arity, 0), np.int64)
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=1)
 
@@ -51,7 +53,7 @@ class File(Source):
         """Return the spans that tasks read independently by `read`."""
         raise NotImplementedError
 
-    def read(self, span, values) -> Iterator[tuple[np.ndarray, int]]:
+    def read(self, span, values: Values) -> Iterator[tuple[np.ndarray, int]]:
         """Yield the (columns, rows read) of a span, piece by piece."""
         raise NotImplementedError
 
@@ -73,7 +75,7 @@ class TextFile(File):
         return Source.can_spread.fget(self) and whole_lines
 
     @property
-    def matrix(self):
+    def matrix(self) -> Matrix | None:
         return self.form.matrix
 
     def size(self) -> int:
@@ -99,18 +101,20 @@ class TextFile(File):
         """Return (offset in bytes, line number) of the first row."""
         return self.layout.offset, self.layout.line
 
-    def prepared(self):
+    def prepared(self) -> Callable[[Values], Iterable[np.ndarray]]:
         """Parse the file if it is plain text; then only its symbols remain to be numbered."""
         begin, _ = self.rows_begin()
         with io_errors(self.path), open_binary(self.path) as stream:
             stream.seek(begin)
             size = PARSED_PIECE_BYTES
-            if not isinstance(stream, gzip.GzipFile):
+            if not isinstance(
+                stream, gzip.GzipFile
+            ):  # one byte more than a small file has, so that its first read sees the end
                 size = min(size, (file_size(self.path) or size) + 1)
             plain = read_plain(line_buffers(stream, size), self.layout, self.relation)
         return in_one_piece(plain.columns if plain else self._by_rules)
 
-    def _by_rules(self, values) -> np.ndarray:
+    def _by_rules(self, values: Values) -> np.ndarray:
         """Read a file that `read_plain` does not accept."""
         form, data = self.layout, contents(self.path)
         rows = data[form.offset :] if form.offset else data
@@ -129,7 +133,7 @@ class TextFile(File):
         with io_errors(self.path):
             return [(begin, None)] if is_gzip(self.path) else byte_ranges(begin, file_size(self.path), SPAN_BYTES)
 
-    def read(self, span, values) -> Iterator[tuple[np.ndarray, int]]:
+    def read(self, span: tuple[int, int | None], values: Values) -> Iterator[tuple[np.ndarray, int]]:
         """Yield the (columns, rows read) of the lines that begin in a span, piece by piece. Lines are counted from the span's
         start."""
         (start, stop), (begin, _) = span, self.rows_begin()
@@ -166,14 +170,14 @@ class ParquetFile(File):
     def rows(self) -> int:
         return sum(rows for *_, rows in self.spans())
 
-    def prepared(self):
+    def prepared(self) -> Callable[[Values], Iterable[np.ndarray]]:
         """Read a file of one row group immediately, the row groups of others one after the other when they are needed."""
         spans = self.spans()
         if self.relation.arity and (len(spans) > 1 or self.pushdown and self.pushdown.rows):
             return lambda values: (columns for span in spans for columns, _ in self.read(span, values))
         return in_one_piece(partial(self._columns_of_table, read_parquet(self.path, self)))
 
-    def _columns_of_table(self, table, values, part: str | None = None, first_row: int = 0) -> np.ndarray:
+    def _columns_of_table(self, table, values: Values, part: str | None = None, first_row: int = 0) -> np.ndarray:
         """Convert an Arrow table to columns, and return its memory to the system. part: its file, in a directory; first_row:
         the number of its first row there."""
         import pyarrow as pa
@@ -187,13 +191,13 @@ class ParquetFile(File):
         note_order(self.relation, column_names(self.path), self.path)
         return row_groups(self.path, self)
 
-    def read(self, span, values) -> Iterator[tuple[np.ndarray, int]]:
+    def read(self, span: tuple[str, int, int, int], values: Values) -> Iterator[tuple[np.ndarray, int]]:
         """Yield the (columns, rows) of a row group, given as in `spans`."""
         part, group, first_row, rows = span
         yield self._columns_of_table(read_row_group(self.path, part, group, self), values, part, first_row), rows
 
     def lines_before(self, span) -> int:
-        return 0
+        return 0  # errors name rows, which `read` numbers from the beginning of the file
 
 
 @dataclass(frozen=True)
@@ -221,7 +225,7 @@ class Files(File):
         counts = [part.rows() for part in self.parts]
         return None if None in counts else sum(counts)  # type: ignore[arg-type]
 
-    def columns(self, values) -> np.ndarray:
+    def columns(self, values: Values) -> np.ndarray:
         """Read the files on all cores, and number their symbols in the order of the files."""
         readers = in_threads(lambda part: part.prepared(), self.parts)
         pairs = zip(self.parts, readers, strict=True)
@@ -231,8 +235,8 @@ class Files(File):
         """Return the spans of all files as (number of the file, span)."""
         return [(number, span) for number, part in enumerate(self._files) for span in part.spans()]
 
-    def read(self, span, values):
-        number, span_of_file = span
+    def read(self, span: tuple[int, Any], values: Values):
+        number, span_of_file = span  # as in `spans`
         file = self._files[number]
         return ((file.needed(columns), rows) for columns, rows in file.read(span_of_file, values))
 

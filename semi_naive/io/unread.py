@@ -14,6 +14,7 @@ from semi_naive.io.names import check_width, column_places, note_order
 from semi_naive.ra.ir import Kind, Relation
 from semi_naive.ra.pushdown import Pushdown
 from semi_naive.ra.spark.spark_context import is_connect
+from semi_naive.ra.values.values import Values
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Source:
         """True if tasks can read it. Records get their ids in the driver, and a nullary relation has at most one tuple."""
         return bool(self.relation.arity) and all(type_.kind != Kind.RECORD for _, type_ in self.relation.attributes)
 
-    def columns(self, values) -> np.ndarray:
+    def columns(self, values: Values) -> np.ndarray:
         """Read all facts in this process: columns (arity, n) int64, rows in the order of the source; rows may repeat."""
         raise NotImplementedError
 
@@ -42,7 +43,7 @@ class Source:
         """Return the sources that this one consists of: itself, or several files."""
         return (self,)
 
-    def prepared(self) -> Callable[[object], Iterable[np.ndarray]]:
+    def prepared(self) -> Callable[[Values], Iterable[np.ndarray]]:
         """Return a function from values to the columns, in one or more pieces, after doing the work that does not depend on
         values. Any thread may call it."""
         return in_one_piece(self.columns)
@@ -51,7 +52,7 @@ class Source:
         """Return the source that may leave out the columns and rows that a `Pushdown` does not need."""
         return replace(self, pushdown=pushdown)
 
-    def needed(self, columns: np.ndarray, values=None) -> np.ndarray:
+    def needed(self, columns: np.ndarray, values: Values | None = None) -> np.ndarray:
         """Return the needed columns and rows of columns that were read. values: see `Pushdown.matching`."""
         if self.pushdown is None:
             return columns
@@ -59,7 +60,7 @@ class Source:
             columns = columns[[*self.pushdown.read]]
         return self.pushdown.matching(columns, values)
 
-    def columns_of(self, table, values, file: str, first_row: int | None = 0) -> np.ndarray:
+    def columns_of(self, table, values: Values, file: str, first_row: int | None = 0) -> np.ndarray:
         """Convert an Arrow table with the attributes that are read to columns: see `formats.arrow.columns_of_table`."""
         from semi_naive.io.formats.arrow import columns_of_table
 
@@ -84,11 +85,11 @@ class Source:
 class Given(Source):
     """Facts that only the driver can read: Python data, JSON, databases, standard input."""
 
-    read: Callable[[object], np.ndarray]
+    read: Callable[[Values], np.ndarray]
 
     can_spread = False
 
-    def columns(self, values) -> np.ndarray:
+    def columns(self, values: Values) -> np.ndarray:
         return self.read(values)
 
 
@@ -104,7 +105,7 @@ class SparkFrame(Source):
         """True if tasks read it. A frame of Spark Connect is collected instead: it has no RDD that a task could read."""
         return not is_connect(self.frame)
 
-    def columns(self, values) -> np.ndarray:
+    def columns(self, values: Values) -> np.ndarray:
         """Collect the frame to the driver."""
         return self.columns_of(self.needed_frame().toArrow(), values, self.relation.name)
 
@@ -115,7 +116,7 @@ class SparkFrame(Source):
         return self.frame if names is None else self.frame.select([f"`{name.replace('`', '``')}`" for name in names])
 
 
-def in_one_piece(columns: Callable[[object], np.ndarray]) -> Callable[[object], Iterable[np.ndarray]]:
+def in_one_piece(columns: Callable[[Values], np.ndarray]) -> Callable[[Values], Iterable[np.ndarray]]:
     """Turn a function from values to columns into one that returns them as the only piece, as `Source.prepared` does."""
     return lambda values: (columns(values),)
 

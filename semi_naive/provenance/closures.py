@@ -66,7 +66,8 @@ class Paths:
             ends, begins = self._next(front, column)
             places = np.minimum(np.searchsorted(seen, ends), max(0, seen.size - 1))
             unseen = seen[places] != ends if seen.size else True
-            new = unseen & (np.diff(ends, prepend=ends[:1] - 1) != 0)
+            is_first = np.diff(ends, prepend=ends[:1] - 1) != 0  # `ends` is ascending, with duplicates
+            new = unseen & is_first
             front = ends[new]
             seen = np.sort(np.concatenate([seen, front]), kind="stable")
             yield front, begins[new]

@@ -68,7 +68,7 @@ class InstanceRule:
     variables: tuple[Var, ...]
     atoms: tuple[Atom, ...]  # the positive atoms as written, without `_`
     free: frozenset[int]  # positions of the head that match any value
-    implicit: bool = False  # True for the rules that `closures` and `birth_rule` generate
+    implicit: bool = False  # True for the rules of `equivalence_rules` and `birth_rule`
 
     @property
     def text(self) -> str:
@@ -99,10 +99,11 @@ class Instances:
         program = with_written_heads(program)
         program = replace(program, rules=[after_rounds(rule, program.loops) for rule in program.rules])
         relations = dict(program.relations)
-        implicit = [rule for relation in relations.values() for rule in (*closures(relation), *birth_rule(relation))]
+        implicit = [rule for relation in relations.values() for rule in (*equivalence_rules(relation), *birth_rule(relation))]
         named = [with_names(rule, relations) for rule in program.rules]
+        # the bodies of inlined relations replace their atoms, before the rules that derive instances are made
         copies_of_rules, self.inlined = copies(replace(program, rules=named))
-        written = dict(zip(map(id, named), program.rules, strict=True))
+        written = dict(zip(map(id, named), program.rules, strict=True))  # the program's rule of each in `named`
         undetermined = (Var, Autoinc, Wild)
         bodiless = [rule for rule in named if not rule.body]
         facts = [rule for rule in bodiless if not any(isinstance(part, undetermined) for part in rewrite.walk(rule.head))]
@@ -117,7 +118,7 @@ class Instances:
             entry = replace(entry, written=written.get(id(rule), rule), atoms=atoms, implicit=number >= len(expansions))
             rules.append(entry)
             relations[entry.rule.head.relation] = relation_of_terms(entry.rule.head.relation, [*entry.rule.head.args])
-        for name in self.rules:
+        for name in self.rules:  # `name:` holds the tuples whose instances are derived: a plain set, whatever `name` is
             bare = replace(relations[name], lattice=None, choice=(), joins=(), qualifiers=frozenset())
             relations[f"{name}:"] = replace(bare, name=f"{name}:")
         self.database = Database(replace(program, relations=relations), values)
@@ -162,14 +163,14 @@ def after_rounds(rule: Rule, loops: tuple[Loop, ...]) -> Rule:
     names = {known: name for loop in loops for known, name in loop.pairs}
     current_round = {name for loop in loops for name in loop.now}
 
-    def change(node):
+    def after_last_round(node):
         if isinstance(node, Atom) and node.relation in names:
             return replace(node, relation=names[node.relation])
         body = node.body if isinstance(node, Rule | Aggregate) else ()
         rest = tuple(literal for literal in body if not (isinstance(literal, Atom) and literal.relation in current_round))
         return replace(node, body=rest) if len(rest) < len(body) else node
 
-    return rewrite.transform(rule, change) if loops else rule
+    return rewrite.transform(rule, after_last_round) if loops else rule
 
 
 class CollectedTables(dict):
@@ -243,6 +244,7 @@ def instance_rule(rule: Rule, number: int, name: str, relations: dict[str, Relat
     """
     body = tuple(_without_wildcards(literal, place, relations, "?::") for place, literal in enumerate(rule.body))
     atoms = tuple(literal for literal in body if isinstance(literal, Atom))
+    # a counter's values of the run are not known: its equations are dropped, and the variable is bound by the head's tuple
     counting = [literal for literal in body if isinstance(literal, Compare) and _counts(literal)]
     body = tuple(literal for literal in body if literal not in counting)
     counted = {side.name for literal in counting for side in (literal.left, literal.right) if isinstance(side, Var)}
@@ -259,11 +261,11 @@ def instance_rule(rule: Rule, number: int, name: str, relations: dict[str, Relat
     return InstanceRule(rule, rule, number, deriving, variables, atoms, frozenset(free))
 
 
-def closures(relation: Relation) -> list[Rule]:
+def equivalence_rules(relation: Relation) -> list[Rule]:
     """Return the rules by which a relation is an equivalence; none if it is not declared as one.
 
     >>> number = ("", Type("number", Kind.NUMBER))
-    >>> print(*closures(Relation("e", (number, number), frozenset({"eqrel"}))))
+    >>> print(*equivalence_rules(Relation("e", (number, number), frozenset({"eqrel"}))))
     e(x, x) :- e(x, y). e(y, x) :- e(x, y). e(x, z) :- e(x, y), e(y, z).
     """
     if not relation.eqrel:
@@ -294,14 +296,16 @@ def relation_of_terms(name: str, terms: list[Term]) -> Relation:
 
 
 def _without_wildcards(literal, place: int, relations: dict[str, Relation], prefix: str = UNNAMED):
-    """Return a positive atom with variables in place of `_`, so that an instance has their values."""
+    """Return a positive atom with variables in place of `_`, so that an instance has their values; another literal unchanged.
+    place: its position in the body, which makes the names of the variables unique."""
     if not isinstance(literal, Atom):
         return literal
     kinds = relations[literal.relation].kinds
     args = (Var(f"{prefix}{place}_{i}", kinds[i]) if isinstance(term, Wild) else term for i, term in enumerate(literal.args))
     numbers = count()
 
-    def named(node):  # inside of a record, where the kind does not matter
+    def named(node):
+        """Return a variable for `_` inside of a record, where the kind of a field does not matter."""
         return Var(f"{prefix}{place}.{next(numbers)}", Kind.NUMBER) if isinstance(node, Wild) else node
 
     return Atom(literal.relation, tuple(rewrite.transform(term, named) for term in args))
@@ -322,6 +326,7 @@ def _outer_variables(body: Iterable) -> Iterator[Var]:
 
 
 def _rows_of_columns(columns: list[np.ndarray], size: int) -> list[Row]:
+    """Return columns (size,) as `size` rows, which are empty if there are no columns."""
     return list(zip(*(column.tolist() for column in columns), strict=True)) if columns else [()] * size
 
 

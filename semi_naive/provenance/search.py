@@ -46,7 +46,7 @@ class Search:
         """Return the tuples of a proof of least height, each with its instance, None for a fact. Raises NoProof if there is no
         proof, and SearchTooLarge after MAX_INSTANCES instances."""
         self.ids[node] = 0
-        wanted, steps, known = self._without_facts([node]), 0, 0
+        wanted, steps, known = self._without_facts([node]), 0, 0  # known: the tuples when heights were last computed
         while True:
             wanted, steps = self._expand(wanted), steps + 1
             if wanted and len(self.ids) < GROWTH_BETWEEN_HEIGHTS * known:

@@ -38,6 +38,8 @@ class _WholeSteps:
         self.of_facts = {f"{name}@given": name for name in self.columns if f"{name}@this" not in program.sums}
 
     def rewritten(self) -> ir.Program:
+        """Return the program with the component's rules over declared relations, and without its loop. The columns of an
+        aggregated relation from that of the step on move by one."""
         generated = {self.steps.entries, *self.columns}
         rules = [rule for rule in self.program.rules if rule.head.relation not in generated and not self._reads_facts(rule)]
         sums = {}
@@ -53,6 +55,7 @@ class _WholeSteps:
         return replace(self.program, rules=[self._with_steps(rule) for rule in rules], sums=sums, loops=loops)
 
     def _reads_facts(self, rule: ir.Rule) -> bool:
+        """True for a generated rule that copies given facts."""
         return any(atom.relation in self.of_facts for atom in rewrite.positive_atoms(rule.body))
 
     def _head(self, head, key_place: int, column: int):

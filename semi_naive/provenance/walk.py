@@ -151,10 +151,12 @@ class BodyWalk:
 
     @staticmethod
     def _known(term, batch: Batch) -> bool:
+        """True if a batch binds all variables of a term, so that it has a value."""
         return not isinstance(term, Wild) and names_of_variables(term) <= batch.columns.keys()
 
 
 def term_kind(term) -> Kind:
+    """Return the kind of a term; terms without a kind of their own are numbers."""
     return getattr(term, "kind", Kind.NUMBER)
 
 
@@ -163,6 +165,7 @@ def _batch_of_one(bound: Bits) -> Batch:
 
 
 def _first_binding(batch: Batch) -> Bits:
+    """Return the first row of a batch."""
     return {name: int(column[0]) for name, column in batch.columns.items()}
 
 
@@ -175,7 +178,8 @@ def _is_ready(literal: Literal, bound, others: set[str]) -> bool:
         pairs = ((literal.left, literal.right), (literal.right, literal.left))
         return any(names_of_variables(known) <= bound and _can_be_bound(other, bound) for known, other in pairs)
     inside = names_of_variables(literal) - {literal.result.name if isinstance(literal, Range | Aggregate) else ""}
-    return (inside & others if isinstance(literal, Aggregate) else inside) <= bound
+    needed = inside & others if isinstance(literal, Aggregate) else inside  # the other variables of an aggregate are its own
+    return needed <= bound
 
 
 def _fields_of(term) -> Iterator:

@@ -121,6 +121,7 @@ class Why:
         return WhyNot(name, tuple(row), tuple(self._failure(rule, bits, tuple(row)) for rule in self.rules(name)))
 
     def absent(self, name: str, row) -> bool:
+        """True if a relation lacks a tuple of Python values. Raises as `_node`."""
         return not self._is_present(self._node(name, row))
 
     def sample(self, name: str, number: int) -> list[tuple]:
@@ -264,7 +265,8 @@ class Why:
         relation = self.program.relations[name]
         keys = relation.keys
         if name in self.program.sums:
-            keys = (tuple(place for place in range(relation.arity) if place not in self.program.sums[name][0]),)
+            aggregated, *_ = self.program.sums[name]  # the aggregate of each column that has one
+            keys = (tuple(place for place in range(relation.arity) if place not in aggregated),)
         for key in keys:
             order = *key, *(place for place in range(relation.arity) if place not in key)
             for block in self.tables[name].blocks("all", order):
@@ -340,11 +342,12 @@ def _constants_of_head(head: Atom, values: tuple) -> dict[str, Const]:
     return {term.name: ShownConstant(value, term.kind) for term, value in variables if term.kind != Kind.RECORD}
 
 
-def _contains_tuple(table, row: Row) -> bool:
+def _contains_tuple(table: Any, row: Row) -> bool:
     """True if a settled table has a tuple: a search in each block."""
     if not row:
         return table.count > 0
-    order = next(iter(getattr(table, "full", ())), tuple(range(len(row))))  # one that it is sorted in
+    # an order that its blocks are sorted in already: another one would have to be made
+    order = next(iter(getattr(table, "full", ())), tuple(range(len(row))))
     for block in table.blocks("all", order):
         lows, highs = block.ranges([np.array([row[place]]) for place in order], 1)
         if highs[0] > lows[0]:
@@ -365,7 +368,7 @@ def _instantiate(part, bound: dict[str, Const]):
     """Return a literal with constants in place of variables, except those local to an aggregate, and `_` for unnamed variables.
     A record of constants is one constant."""
 
-    def known(node):
+    def instantiated(node):
         if isinstance(node, Var):
             return bound.get(node.name, Wild() if node.name.startswith(UNNAMED) else node)
         if isinstance(node, Const):
@@ -375,7 +378,7 @@ def _instantiate(part, bound: dict[str, Const]):
             return ShownConstant(Branch(node.branch, *fields) if node.branch else tuple(fields), Kind.RECORD)
         return node
 
-    return rewrite.transform(part, known)
+    return rewrite.transform(part, instantiated)
 
 
 def _is_trivial(part) -> bool:
@@ -384,4 +387,5 @@ def _is_trivial(part) -> bool:
 
 
 def _rule_place(rule: Rule) -> str:
+    """Return `file:line:column` of a rule; "" for a generated rule."""
     return f"{rule.span.file}:{rule.span.line}:{rule.span.column}" if rule.span is not None else ""

@@ -16,7 +16,7 @@ from bench.fuzz.rounds import random_cases
 from semi_naive import BadInput, Branch, Program, transitive_closure
 from semi_naive.provenance import search
 from semi_naive.provenance.closures import paths_of
-from semi_naive.provenance.instances import closures
+from semi_naive.provenance.instances import equivalence_rules
 from semi_naive.ra import ir
 from semi_naive.running.relations.on_partitions import Remade
 
@@ -97,7 +97,7 @@ def test_every_tuple_has_a_proof_of_least_height(case, random):
     relations = {name: _inlined(each) if name in inlined else each for name, each in program.relations.items()}
     program = replace(program, relations=relations)
     tuples = solve(program, facts)
-    closing = [rule for relation in program.relations.values() if relation.eqrel for rule in closures(relation)]
+    closing = [rule for relation in program.relations.values() if relation.eqrel for rule in equivalence_rules(relation)]
     whole = replace(program, rules=[*program.rules, *closing])
     heights = least_heights(whole, facts, tuples)
     with Program.from_checked(program).run(facts) as result:

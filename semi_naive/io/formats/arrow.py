@@ -11,11 +11,12 @@ from semi_naive.io.values.bits import BUILT_IN, NAME, Mismatch, type_description
 from semi_naive.io.values.fields import arrow_type, bits_of_arrow, bits_of_values, kind_of_arrow, plain_type
 from semi_naive.io.values.record_text import ReadableStyle
 from semi_naive.io.values.records import NIL
-from semi_naive.ra.ir import Kind
+from semi_naive.ra.ir import Kind, Relation, Type
 from semi_naive.ra.text.arrow_arrays import arrow_of, cast
+from semi_naive.ra.values.values import Values
 
 
-def arrow_table(relation, types: dict, columns: np.ndarray, values):
+def arrow_table(relation: Relation, types: dict, columns: np.ndarray, values: Values):
     """Return a pyarrow table with the declared names: number int64, unsigned uint64, float float64, symbol string. A record is
     a struct of its type's fields, with null for nil. A record of a recursive type, and a branch, is its text."""
     import pyarrow as pa
@@ -26,21 +27,23 @@ def arrow_table(relation, types: dict, columns: np.ndarray, values):
     return pa.table(*_arrays(relation, types, columns, values))
 
 
-def record_batch(relation, types: dict, columns: np.ndarray, values, dictionaries: bool = False):
+def record_batch(relation: Relation, types: dict, columns: np.ndarray, values: Values, dictionaries: bool = False):
     """Return a pyarrow record batch of at least one column. dictionaries: columns of strings are dictionary-encoded."""
     import pyarrow as pa
 
     return pa.record_batch(*_arrays(relation, BUILT_IN | types, columns, values, dictionaries))
 
 
-def _arrays(relation, types: dict, columns: np.ndarray, values, dictionaries: bool = False) -> tuple[list, list[str]]:
+def _arrays(
+    relation: Relation, types: dict, columns: np.ndarray, values: Values, dictionaries: bool = False
+) -> tuple[list, list[str]]:
     """Return (arrays, names) of a relation's columns."""
     attributes = list(zip(columns, relation.attributes, strict=True))
     arrays = [column_array(column, type_, types, values, dictionaries) for column, (_, type_) in attributes]
     return arrays, [name for _, (name, _) in attributes]
 
 
-def column_array(column: np.ndarray, type_, types: dict, values, dictionaries: bool = False):
+def column_array(column: np.ndarray, type_: Type, types: dict, values: Values, dictionaries: bool = False):
     """Return a column of 64-bit values as an Arrow array. Repeated values are decoded once."""
     import pyarrow as pa
 
@@ -58,7 +61,7 @@ def column_array(column: np.ndarray, type_, types: dict, values, dictionaries: b
     return _structs(ids, type_, types, values).take(arrow_of(positions))
 
 
-def _structs(ids: np.ndarray, type_, types: dict, values):
+def _structs(ids: np.ndarray, type_: Type, types: dict, values: Values):
     """Return records as a struct array: null for nil."""
     import pyarrow as pa
 
@@ -76,12 +79,12 @@ def _structs(ids: np.ndarray, type_, types: dict, values):
     return pa.StructArray.from_arrays(arrays, names=names, mask=pa.array(nil))
 
 
-def is_recursive(type_, types: dict) -> bool:
+def is_recursive(type_: Type, types: dict) -> bool:
     """True if a record type is or contains a type that contains itself: its values may be of any depth."""
     return any(name in _types_within(types[name], types) for name in {type_.name} | _types_within(type_, types))
 
 
-def _types_within(type_, types: dict) -> set:
+def _types_within(type_: Type, types: dict) -> set:
     """Return the names of all types that occur in a record type, at any depth."""
     found, waiting = set(), [type_]
     while waiting:
@@ -96,7 +99,7 @@ class KeyedArrays:
     pieces. keys: the `Keys` of each column.
     """
 
-    def __init__(self, relation, types: dict, values, keys):
+    def __init__(self, relation: Relation, types: dict, values: Values, keys):
         types = BUILT_IN | types
         self._types = [type_ for _, type_ in relation.attributes]
         self._values_of_keys = [
@@ -117,7 +120,9 @@ class KeyedArrays:
         return pa.record_batch(arrays, self._names)
 
 
-def columns_of_table(table, relation, types: dict, values, file: str, first_row: int | None = 0) -> np.ndarray:
+def columns_of_table(
+    table, relation: Relation, types: dict, values: Values, file: str, first_row: int | None = 0
+) -> np.ndarray:
     """Return the columns (arity, n) of an Arrow table, matched by name or by order (`semi_naive.io.names`). Raises BadInput
     with the column and row of a value that does not fit. first_row: the number of the first row; None: rows have no numbers."""
     if (order := column_places(relation, table.column_names, file)) is not None:
@@ -126,7 +131,7 @@ def columns_of_table(table, relation, types: dict, values, file: str, first_row:
     if not relation.arity:
         return np.zeros((0, min(1, table.num_rows)), np.int64)
 
-    def fault(label: str, type_, row: int, wrong, hint: str = "") -> BadInput:
+    def fault(label: str, type_: Type, row: int, wrong, hint: str = "") -> BadInput:
         place = "" if first_row is None else f", row {first_row + row}"
         hint = hint or getattr(wrong, "hint", "") or f"expected {type_description(type_)}"
         return BadInput(f"{label}{place}: {wrong}", file, hint=hint)
@@ -139,7 +144,7 @@ def columns_of_table(table, relation, types: dict, values, file: str, first_row:
     return columns
 
 
-def _check_type(column, type_, label: str, file: str) -> None:
+def _check_type(column, type_: Type, label: str, file: str) -> None:
     """Raise BadInput if values of an Arrow column's type cannot be of a type. Columns that are empty or all missing pass."""
     if type_.kind != Kind.RECORD and len(column) > column.null_count and not _is_convertible(column.type, type_):
         missing = first_missing(column, type_.kind)
@@ -148,7 +153,7 @@ def _check_type(column, type_, label: str, file: str) -> None:
             raise BadInput(message, file, hint=f"cast it to {arrow_type(type_.kind)}")
 
 
-def _bits(column, type_, types: dict, values, fault) -> np.ndarray:
+def _bits(column, type_: Type, types: dict, values: Values, fault) -> np.ndarray:
     """Return a column of a table as int64. Any type that Arrow converts without loss is accepted. fault(row, wrong, hint):
     returns the error of a value that does not fit."""
     import pyarrow as pa
@@ -223,7 +228,7 @@ def first_missing(column, kind: Kind):
     return None if row < 0 else (row, "NaN" if column[row].is_valid else "null")
 
 
-def _is_convertible(arrow_type, type_) -> bool:
+def _is_convertible(arrow_type, type_: Type) -> bool:
     """True if values of an Arrow type can be values of a type that is no record."""
     kind, whole = kind_of_arrow(arrow_type), (Kind.NUMBER, Kind.UNSIGNED)
     if type_.kind == Kind.SYMBOL:

@@ -9,13 +9,14 @@ import re
 import numpy as np
 
 from semi_naive.io.files import BYTE_ORDER_MARK
+from semi_naive.io.formats.layouts import Format
 from semi_naive.io.values.bits import Mismatch, Vertex
 from semi_naive.ra.ir import Kind
 
 QUOTE, NEWLINE = ord('"'), ord("\n")
 
 
-def unix_lines(data: bytes, form) -> bytes:
+def unix_lines(data: bytes, form: Format) -> bytes:
     """Return the text with newlines as its only line ends. Raises Mismatch for a carriage return that is not part of a line
     end."""
     if b"\r" not in data:
@@ -27,7 +28,7 @@ def unix_lines(data: bytes, form) -> bytes:
     return text
 
 
-def check_agreement(data: bytes, form, wanted: list, width: int) -> None:
+def check_agreement(data: bytes, form: Format, wanted: list, width: int) -> None:
     """Raise Mismatch if Arrow may read other values than Soufflé. wanted: the types of the attributes that are read; width: the
     fields of a line."""
     delimiter = form.delimiter.encode()
@@ -64,7 +65,7 @@ def check_overflow(column: np.ndarray, kind: Kind, data: bytes) -> None:
         raise Mismatch("0xFFFFFFFFFFFFFFFF is not -1")
 
 
-def _check_quotes(data: bytes, form) -> None:
+def _check_quotes(data: bytes, form: Format) -> None:
     """Raise Mismatch unless each quote opens a field, closes one, or is doubled in one. Arrow accepts quotes anywhere."""
     text, quotes = np.frombuffer(data, np.uint8), _positions_of_quotes(data)
     opening = quotes[0::2]
@@ -77,7 +78,7 @@ def _check_quotes(data: bytes, form) -> None:
         raise Mismatch("a line ends in a field")
 
 
-def _ends_field(neighbours: np.ndarray, form) -> np.ndarray:
+def _ends_field(neighbours: np.ndarray, form: Format) -> np.ndarray:
     """Tell for each byte next to a quote if a field may end there: at a delimiter, a line end, or another quote."""
     return (neighbours == ord(form.delimiter)) | (neighbours == NEWLINE) | (neighbours == QUOTE)
 

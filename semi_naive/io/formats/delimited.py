@@ -7,15 +7,20 @@ import numpy as np
 
 from semi_naive.io.files import line_pieces
 from semi_naive.io.formats.csv_differences import check_agreement, check_beginning, check_overflow, unix_lines
+from semi_naive.io.formats.layouts import Format
 from semi_naive.io.formats.lines import read_lines
 from semi_naive.io.formats.plain_text import PARSED_PIECE_BYTES, read_plain
 from semi_naive.io.values.bits import Mismatch
 from semi_naive.io.values.fields import arrow_type, bits_of_arrow
+from semi_naive.ra.ir import Relation
+from semi_naive.ra.values.values import Values
 
 ARROW_PIECE_BYTES = 1 << 20
 
 
-def read_delimited(data: bytes, form, relation, types: dict, values, path: str, line: int = 1, threads=True) -> np.ndarray:
+def read_delimited(
+    data: bytes, form: Format, relation: Relation, types: dict, values: Values, path: str, line: int = 1, threads=True
+) -> np.ndarray:
     """Parse delimited text into columns (arity, n). line: the line of `path` on which the text begins. Text that the fast
     parsers decline is read row by row; BadInput names the line, the column and the value of the first error."""
     if plain := read_plain(line_pieces(io.BytesIO(data), PARSED_PIECE_BYTES), form, relation, threads):
@@ -23,7 +28,9 @@ def read_delimited(data: bytes, form, relation, types: dict, values, path: str, 
     return read_by_rules(data, form, relation, types, values, path, line, threads)
 
 
-def read_by_rules(data: bytes, form, relation, types: dict, values, path: str, line: int = 1, threads=True) -> np.ndarray:
+def read_by_rules(
+    data: bytes, form: Format, relation: Relation, types: dict, values: Values, path: str, line: int = 1, threads=True
+) -> np.ndarray:
     """Return the columns (arity, n) of a text that is not plain.
 
     Arrow reads some 10 M rows/s of numbers. If it refuses the text, or would read it otherwise than Soufflé, the text is read
@@ -47,7 +54,7 @@ def read_by_rules(data: bytes, form, relation, types: dict, values, path: str, l
     return np.concatenate(parts, axis=1)
 
 
-def _by_arrow(data: bytes, form, relation, types: dict, values, threads) -> np.ndarray:
+def _by_arrow(data: bytes, form: Format, relation: Relation, types: dict, values: Values, threads) -> np.ndarray:
     """Return the columns as Arrow reads them. Raises ValueError if it cannot read them, or would read other values."""
     import pyarrow as pa
     from pyarrow import csv
@@ -91,7 +98,7 @@ def _with_dictionary(arrow_type):
     return pa.dictionary(pa.int32(), arrow_type) if arrow_type == pa.string() else arrow_type
 
 
-def _tidied(data: bytes, form) -> tuple[bytes, str]:
+def _tidied(data: bytes, form: Format) -> tuple[bytes, str]:
     """Return (a graph's text without comments and with one delimiter between fields, this delimiter)."""
     marks = [b"%c" % byte for byte in form.comments]
     # `mark in data` only saves time: searching for one byte is faster than for two
@@ -113,7 +120,7 @@ def _single_spaced(data: bytes) -> tuple[bytes, str]:
     return data.strip(delimiter), delimiter.decode()
 
 
-def _width(data: bytes, form, needed: int) -> int:
+def _width(data: bytes, form: Format, needed: int) -> int:
     """Return the number of fields of a line: of the first line, if a directive chooses columns. Raises Mismatch if it is below
     `needed`, or not certain."""
     if form.width or not form.columns:

@@ -9,16 +9,18 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.names import column_places, note_order
 from semi_naive.io.values.bits import Mismatch, OutOfRange, abbreviated, type_description
 from semi_naive.io.values.fields import columns_of_rows
+from semi_naive.ra.ir import Relation
 from semi_naive.ra.values.kinds import MAX_INTEGER_DIGITS
+from semi_naive.ra.values.values import Values
 
 
-def read_json(data: bytes, relation, types: dict, values, path: str) -> np.ndarray:
+def read_json(data: bytes, relation: Relation, types: dict, values: Values, path: str) -> np.ndarray:
     """Return the columns (arity, n) of a JSON text. Raises BadInput with the element (from 0) and attribute of a value that
     does not fit. null is nil."""
     return columns_of_json(json_rows(data, path), relation, types, values, path)
 
 
-def columns_of_json(rows: list, relation, types: dict, values, path: str) -> np.ndarray:
+def columns_of_json(rows: list, relation: Relation, types: dict, values: Values, path: str) -> np.ndarray:
     """Return the columns (arity, n) of the tuples of `json_rows`."""
 
     def fault(attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
@@ -48,16 +50,16 @@ def json_rows(data: bytes, path: str) -> list:
     return rows
 
 
-def _integer(text: str):
+def _integer(text: str) -> int | OutOfRange:
     return int(text) if len(text) <= MAX_INTEGER_DIGITS else OutOfRange(text)
 
 
-def _float(text: str):
+def _float(text: str) -> float | OutOfRange:
     value = float(text)
     return OutOfRange(text) if isinf(value) else value
 
 
-def _row(row, number: int, relation, path: str, known: dict) -> list:
+def _row(row, number: int, relation: Relation, path: str, known: dict) -> list:
     """Return the values of an element in the order of the attributes. known: a cache, for objects: the place of each attribute
     (None: in their order) by the tuple of names."""
     if isinstance(row, dict):

@@ -7,17 +7,21 @@ import numpy as np
 
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import skip_mark
+from semi_naive.io.formats.layouts import Format
 from semi_naive.io.names import with_header
 from semi_naive.io.values.bits import Mismatch, Vertex, bits_of_text, type_description
 from semi_naive.io.values.fields import bits_of_list
 from semi_naive.io.values.record_text import parse_record
 from semi_naive.io.values.records import Records
-from semi_naive.ra.ir import Kind
+from semi_naive.ra.ir import Kind, Relation, Type
+from semi_naive.ra.values.values import Values
 
 HEADER_HINT = "; of a file that begins with a line of names, .input says headers=true, or the command line --header"
 
 
-def read_lines(data: bytes, form, relation, types: dict, values, path: str, line: int = 1) -> np.ndarray:
+def read_lines(
+    data: bytes, form: Format, relation: Relation, types: dict, values: Values, path: str, line: int = 1
+) -> np.ndarray:
     """Return the columns (arity, n) of a text whose first line is number `line` of `path`; takes about 2 µs a field. Raises
     BadInput with the place of the first error."""
     reader = _LineReader(form, relation, types, values, path)
@@ -29,7 +33,7 @@ def read_lines(data: bytes, form, relation, types: dict, values, path: str, line
     return np.array(columns, np.int64).reshape(relation.arity, -1)
 
 
-def _text_lines(data: bytes, form) -> list:
+def _text_lines(data: bytes, form: Format) -> list[bytes]:
     r"""Return the lines of a text. If fields may be quoted and the file is no graph, a quoted field may contain line ends.
 
     >>> from semi_naive.io.formats.layouts import Format
@@ -85,15 +89,16 @@ def _find_before(data: bytes, what: bytes, start: int, stop: int | None = None) 
 
 
 class _LineReader:
-    """Parses lines, and collects a list of values for each attribute."""
+    """Parses lines, and collects a list of values for each attribute in `columns`. wanted: {number of a field: attribute}."""
 
-    def __init__(self, form, relation, types: dict, values, path: str):
+    def __init__(self, form: Format, relation: Relation, types: dict, values: Values, path: str):
         self.form, self.relation, self.types, self.values, self.path = form, relation, types, values, path
         self.wanted = form.wanted(relation.arity)
         self.branches = any(type_.branches for _, type_ in relation.attributes)
         self.columns = [[] for _ in relation.attributes]
 
     def read(self, raw: bytes, line: int) -> None:
+        """Append the values of a row, which begins on a line, to `columns`. Raises BadInput for a value that does not fit."""
         if not self.form.is_data(raw):
             return
         text = _decoded(raw, self.path, line)
@@ -109,7 +114,7 @@ class _LineReader:
                 hint = wrong.hint or f"expected {type_description(type_)}{headed}"
                 raise _error_at(message, self.path, text, line, start, hint) from None
 
-    def _fields(self, text: str, line: int) -> list:
+    def _fields(self, text: str, line: int) -> list[tuple[int, str]]:
         """Return the fields of a line as (start, text). Raises BadInput if their number is wrong."""
         try:
             fields = split_fields(text, self.form, self.branches)
@@ -133,7 +138,7 @@ class _LineReader:
         more = "" if few else ', or choose some with columns="0:1"'
         return f"values are separated {self.form.between()}; .input {relation}(delimiter=…) says otherwise{more}"
 
-    def _value(self, field: str, type_):
+    def _value(self, field: str, type_: Type):
         """Return the value of a field: the bits of a number, the text of a symbol, the nested value of a record. Raises
         Mismatch if it does not fit."""
         if isinstance(type_, Vertex):
@@ -147,7 +152,7 @@ class _LineReader:
         return bits_of_text(field, type_.kind)
 
 
-def located_rows(stream, form, relation, path: str):
+def located_rows(stream, form: Format, relation: Relation, path: str) -> Format:
     """Return the format with the position where its rows begin, after a byte order mark and a header, and with the order of
     their fields."""
     if form.loose:  # `semi_naive.io.formats.sniff` has found the position
@@ -160,7 +165,7 @@ def located_rows(stream, form, relation, path: str):
     return replace(form, offset=stream.tell(), line=line)
 
 
-def _header(stream, form, path: str) -> tuple[list[str], int]:
+def _header(stream, form: Format, path: str) -> tuple[list[str], int]:
     """Read the header at a stream's position. Return (names of the columns, number of the next line)."""
     raw = stream.readline()
     while form.rfc4180 and raw.count(b'"') % 2 and (more := stream.readline()):  # a quoted name may contain line ends
@@ -189,7 +194,7 @@ def _error_at(message: str, path: str, text: str, line: int, position: int, hint
     return BadInput(message, path, line + line_ends, column, hint)
 
 
-def split_fields(text: str, form, branches: bool = False) -> list:
+def split_fields(text: str, form: Format, branches: bool = False) -> list[tuple[int, str]]:
     """Return the fields of a line as (start, text). Raises Mismatch, with the position as its row, if quotes or brackets are
     not closed. branches: True if some fields may be branches, whose brackets are round."""
     if form.spaced:
@@ -199,7 +204,7 @@ def split_fields(text: str, form, branches: bool = False) -> list:
     return _split_bracketed(text, form.delimiter, branches) if "," in form.delimiter else _split(text, form.delimiter)
 
 
-def _split(text: str, delimiter: str) -> list:
+def _split(text: str, delimiter: str) -> list[tuple[int, str]]:
     """Split a line at each delimiter. Return its fields as (start, text)."""
     fields, start = [], 0
     for field in text.split(delimiter):
@@ -208,7 +213,7 @@ def _split(text: str, delimiter: str) -> list:
     return fields
 
 
-def _split_bracketed(text: str, delimiter: str, branches: bool = False) -> list:
+def _split_bracketed(text: str, delimiter: str, branches: bool = False) -> list[tuple[int, str]]:
     """Split a line whose delimiter contains a comma, except inside of the brackets of records and branches.
 
     >>> _split_bracketed("[1,2],3", ","), _split_bracketed("$A(1,2),)", ",", True)
@@ -234,7 +239,7 @@ def _split_bracketed(text: str, delimiter: str, branches: bool = False) -> list:
     return [*fields, (start, text[start:])]
 
 
-def _split_quoted(text: str, delimiter: str) -> list:
+def _split_quoted(text: str, delimiter: str) -> list[tuple[int, str]]:
     """Split a line by RFC 4180: fields may be in double quotes, with quotes inside of them doubled.
 
     >>> _split_quoted('"a""b",c', ",")
@@ -255,7 +260,7 @@ def _split_quoted(text: str, delimiter: str) -> list:
     return fields
 
 
-def _quoted_text(text: str, start: int) -> tuple:
+def _quoted_text(text: str, start: int) -> tuple[str, int]:
     """Return (the quoted field that begins at `start`, its end)."""
     parts, position = [], start + 1
     while True:

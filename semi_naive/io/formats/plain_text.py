@@ -14,7 +14,8 @@ from semi_naive.host.threads import in_threads
 from semi_naive.io.formats.csv_differences import unix_lines
 from semi_naive.io.formats.layouts import Format
 from semi_naive.io.values.bits import Mismatch, Vertex
-from semi_naive.ra.ir import Kind
+from semi_naive.ra.ir import Kind, Relation
+from semi_naive.ra.values.values import Values
 
 PARSED_PIECE_BYTES = 8 << 20  # bytes of text that a thread parses at a time
 
@@ -32,7 +33,7 @@ class PlainText:
     symbols: list[int]
     pieces: list[tuple]
 
-    def columns(self, values) -> np.ndarray:
+    def columns(self, values: Values) -> np.ndarray:
         """Return the columns (arity, n) of the whole text, with symbols numbered by `values`."""
         for columns, strings in self.pieces:
             if self.symbols:
@@ -44,22 +45,22 @@ class PlainText:
         return np.concatenate([np.empty((self.arity, 0), np.int64), *(columns for columns, _ in self.pieces)], axis=1)
 
 
-def read_plain(pieces: Iterator[bytes | bytearray], form, relation, threads: bool = True) -> PlainText | None:
+def read_plain(pieces: Iterator[bytes | bytearray], form: Format, relation: Relation, threads: bool = True) -> PlainText | None:
     """Parse a text that is given in pieces of whole lines. Return None if some part must be read by
     `semi_naive.io.formats.lines`."""
     roles = _roles(form, relation)
     if roles is None:
         return None
-    parse, first = partial(_parse_piece, form, roles, relation.arity), list(islice(pieces, 2))
-    apply = in_threads if threads and len(first) == 2 else map
+    parse, first_two = partial(_parse_piece, form, roles, relation.arity), list(islice(pieces, 2))
+    apply = in_threads if threads and len(first_two) == 2 else map
     try:
-        parsed = list(apply(parse, chain(first, pieces)))
+        parsed = list(apply(parse, chain(first_two, pieces)))
     except (Mismatch, UnicodeDecodeError):
         return None
     return PlainText(relation.arity, [place for place, kind in enumerate(relation.kinds) if kind == Kind.SYMBOL], parsed)
 
 
-def _roles(form, relation) -> list[int] | None:
+def _roles(form: Format, relation: Relation) -> list[int] | None:
     """Return the kernel's role for each field of a line; None if it cannot read one of them."""
     from semi_naive.ra.text.fields import NUMBER, SKIP, STRING, UNSIGNED
 
@@ -85,7 +86,7 @@ def _parse_piece(form: Format, roles: list[int], arity: int, piece: bytes | byte
     if form.delimiter == "," and (b"[" in piece or b"]" in piece):
         raise Mismatch("brackets may hold delimiters")
     if not piece.isascii():
-        piece.decode()
+        piece.decode()  # raises UnicodeDecodeError: the kernel does not check UTF-8
     text, wanted = np.frombuffer(piece, np.uint8), form.wanted(arity)
     lines = np.count_nonzero(text == ord("\n")) + (not piece.endswith(b"\n"))
     columns = np.empty((arity, lines), np.int64)
@@ -94,4 +95,5 @@ def _parse_piece(form: Format, roles: list[int], arity: int, piece: bytes | byte
     if not is_plain:
         raise Mismatch("something is not plain")
     strings = Hashed(text, *places)
+    # `strings` keeps the whole text in memory; a copy of the strings alone is worth while if they are less than half of it
     return columns[:, :rows], strings if 2 * strings.bytes > len(piece) else strings.compacted()

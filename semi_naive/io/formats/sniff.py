@@ -11,7 +11,7 @@ from semi_naive.io.formats.lines import split_fields
 from semi_naive.io.formats.matrix_market import read_banner
 from semi_naive.io.names import edge_relation, with_header
 from semi_naive.io.values.bits import ANY_VERTEX, BUILT_IN, DECIMAL, VERTEX
-from semi_naive.ra.ir import Kind
+from semi_naive.ra.ir import Kind, Relation
 
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?|[-+]?(nan|inf|infinity)|", re.IGNORECASE)
 FORBIDDEN = '\r\n"-0123456789'  # characters that cannot be delimiters
@@ -42,7 +42,7 @@ def edge_format(path: str, header=False, strings=None, any_ids=False, delimiter=
     return form, [BUILT_IN["symbol"] if has_string_vertices(rows, form, path, strings) else integer] * 2
 
 
-def fact_format(path: str, relation, header: bool = False) -> tuple[Format, list]:
+def fact_format(path: str, relation: Relation, header: bool = False) -> tuple[Format, list]:
     """Return (the `Format` of a .txt or .mtx file with the facts of a relation, the types its columns are read with): indices
     of a matrix are within its size. Lines that begin with # are comments unless the first attribute is a symbol."""
     types = [type_ for _, type_ in relation.attributes]
@@ -80,7 +80,7 @@ def has_string_vertices(rows, form: Format, path: str, strings: bool | None) -> 
     text) each. Raises BadInput if the rows do not tell."""
     if strings is not None or not rows:
         return bool(strings)
-    first, second = [*(fields_of(text, form) for _, _, text in rows), []][:2]
+    first, second = [*(fields_of(text, form) for _, _, text in rows), []][:2]  # no fields in place of a missing second row
     wanted = form.wanted(2)
     fields = [field for number, field in enumerate(first) if number in wanted]
     no_integers = [(start, text.strip()) for start, text in fields if not DECIMAL.fullmatch(text)]

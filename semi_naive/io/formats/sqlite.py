@@ -10,12 +10,14 @@ import numpy as np
 
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import check_folder
+from semi_naive.io.formats.layouts import Format
 from semi_naive.io.names import column_places, note_order
 from semi_naive.io.results.sorted_rows import Keys, SortedRows
 from semi_naive.io.values.bits import MASK, Mismatch, bits_of_text, to_value, type_description
 from semi_naive.io.values.fields import columns_of_rows
 from semi_naive.io.values.record_text import ReadableStyle
-from semi_naive.ra.ir import Kind
+from semi_naive.ra.ir import Kind, Relation
+from semi_naive.ra.values.values import Values
 
 SYMBOLS = "__SymbolTable"
 MAX_ROW_BYTES_WITHOUT_IDS = 200  # bytes of a row (9 for each value, and 1) from which a table has row ids, by SQLite's advice
@@ -23,7 +25,7 @@ INSERTED_ROWS = 1 << 18  # rows inserted by one call
 TEXTUAL = (Kind.SYMBOL, Kind.RECORD)
 
 
-def read_sqlite(path: str, form, relation, types: dict, values) -> np.ndarray:
+def read_sqlite(path: str, form: Format, relation: Relation, types: dict, values: Values) -> np.ndarray:
     """Return the columns (arity, n) of the table or view `form.name`. Raises BadInput for NULL, except in a record attribute,
     where it is nil."""
     with _open_database(path) as database:
@@ -105,7 +107,7 @@ def _text(value) -> str:
         raise Mismatch(f"byte {value[error.start]:#04x} is not UTF-8", hint) from None
 
 
-def write_sqlite(path: str, rows, relation, types: dict, values, form) -> None:
+def write_sqlite(path: str, rows, relation: Relation, types: dict, values: Values, form: Format) -> None:
     """Replace the relation's table in the database at `path`, in one transaction; other tables are not changed."""
     ordered = SortedRows(rows, relation, types, values, ReadableStyle(), INSERTED_ROWS) if relation.arity else None
     if not path.startswith(("file:", ":memory:")):
@@ -140,7 +142,7 @@ def _stored_values(database, keys: Keys) -> list | None:
     return [database.execute(find, row).fetchone()[0] for row in rows]
 
 
-def _create(database, relation, name: str) -> None:
+def _create(database, relation: Relation, name: str) -> None:
     """Create the table, the view and the symbol table of a relation, and delete the table's rows."""
     table, arity = _quoted_name("_" + name), max(1, relation.arity)  # SQLite has no tables without columns
     fields = ", ".join(f"'{number}' INTEGER" for number in range(arity))

@@ -8,19 +8,21 @@ from typing import Any
 import numpy as np
 
 from semi_naive.io.values.bits import SIGN
+from semi_naive.io.values.record_text import Style
 from semi_naive.io.values.records import NIL, RecordTexts
-from semi_naive.ra.ir import Kind
+from semi_naive.ra.ir import Kind, Type
 from semi_naive.ra.text.arrow_arrays import arrow_of, numpy_of
 from semi_naive.ra.text.symbols import MAX_DECODED_STRINGS
 from semi_naive.ra.values.kinds import DTYPES, numbers
 from semi_naive.ra.values.kinds import order_of_values as by_size
+from semi_naive.ra.values.values import Values
 
 MIN_ROWS_FOR_ARROW = 5_000  # rows below which loading Arrow takes longer (0.2 s, and 0.3 s more with pandas installed)
 MAX_VALUES_PER_ROW = 4  # entries for each row of an array over all values of a column's range: 36 bytes a row
 FLIP = np.int64(-SIGN)  # the top bit: `unsigned ^ FLIP` orders unsigned numbers as int64
 
 
-def sort_distinct(distinct: np.ndarray, type_, types: dict, values, style) -> tuple[np.ndarray, Any]:
+def sort_distinct(distinct: np.ndarray, type_: Type, types: dict, values: Values, style: Style) -> tuple[np.ndarray, Any]:
     """Sort distinct symbols, floats or records, given as 64 bits. Return (the sorting permutation, the sorted strings, floats,
     or texts of records). Many symbols are a pyarrow array: UTF-8 bytes sort like characters."""
     if type_.kind == Kind.FLOAT:
@@ -38,7 +40,7 @@ def sort_distinct(distinct: np.ndarray, type_, types: dict, values, style) -> tu
     return order, [texts[i] for i in order.tolist()]
 
 
-def order_keys(column: np.ndarray, type_, types: dict, values, style) -> tuple:
+def order_keys(column: np.ndarray, type_: Type, types: dict, values: Values, style: Style) -> tuple:
     """Return (keys that compare like a column's values, the position of each row's key), or (the key of each row, None)."""
     if type_.kind in DTYPES:
         return by_size(column, type_.kind), None
@@ -47,7 +49,7 @@ def order_keys(column: np.ndarray, type_, types: dict, values, style) -> tuple:
     return texts, positions
 
 
-def record_texts(ids: np.ndarray, type_, types: dict, values, style) -> list[str]:
+def record_texts(ids: np.ndarray, type_: Type, types: dict, values: Values, style: Style) -> list[str]:
     """Return each record as text; see `RecordTexts.texts`."""
     return RecordTexts(ids[ids != NIL], type_, types, values, style).texts(ids.tolist(), type_)
 
@@ -83,7 +85,7 @@ def _close_values(column: np.ndarray) -> tuple[np.ndarray, int] | None:
     return present, least
 
 
-def sorted_rows(keys: list) -> list:
+def sorted_rows(keys: list[np.ndarray]) -> list[np.ndarray]:
     """Return columns with their rows in lexicographic order. If a row fits into 63 bits, it is sorted as one word.
 
     >>> [column.tolist() for column in sorted_rows([np.array([2, 1, 2]), np.array([-5, 7, -6])])]

@@ -12,11 +12,12 @@ from typing import NamedTuple
 from semi_naive.host.numbers import quantity
 from semi_naive.io.formats.layouts import Format
 from semi_naive.io.results.order import MIN_ROWS_FOR_ARROW
-from semi_naive.io.results.sorted_rows import SortedRows
+from semi_naive.io.results.sorted_rows import RowSource, SortedRows
 from semi_naive.io.results.writing import lines, write_rows
 from semi_naive.io.values.bits import BUILT_IN, short_float_text
 from semi_naive.io.values.record_text import TableStyle
-from semi_naive.ra.ir import Kind
+from semi_naive.ra.ir import Kind, Relation, Type
+from semi_naive.ra.values.values import Values
 
 MAX_TABLE_ROWS = 20  # rows of a table, at most
 DEFAULT_TABLE_WIDTH = 160  # characters in a line of a table if the output is not a terminal
@@ -25,12 +26,12 @@ FORMATS = ("souffle", "table", "json", "markdown", *PLAIN)
 
 
 class PrintedRelation(NamedTuple):
-    """A relation to print. rows: a source of `io.results.sorted_rows`."""
+    """A relation to print. types: all types by name; values: the symbols and records of the run."""
 
-    relation: object
-    types: dict
-    rows: object
-    values: object
+    relation: Relation
+    types: dict[str, Type]
+    rows: RowSource
+    values: Values
 
 
 def print_relations(relations: list[PrintedRelation], form: str, stream) -> None:

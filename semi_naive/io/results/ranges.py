@@ -16,18 +16,20 @@ import numpy as np
 
 from semi_naive.host import private
 from semi_naive.io.errors import BadInput
+from semi_naive.io.formats.layouts import Format
 from semi_naive.io.results.order import order_keys
 from semi_naive.io.results.sorted_rows import Blocks
 from semi_naive.io.results.writing import write_rows
 from semi_naive.io.values.record_text import ReadableStyle
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.ir import Relation
+from semi_naive.ra.ir import Relation, Type
 from semi_naive.ra.partitions import parcels
 from semi_naive.ra.partitions.partitioned import PartitionedRelation
 from semi_naive.ra.partitions.reading import pieces_of
 from semi_naive.ra.spark.lost import RunsLost
 from semi_naive.ra.storage.checksum import Checksum, checksum_of_file
 from semi_naive.ra.storage.missing import DAMAGED, RunMissing
+from semi_naive.ra.values.values import SharedValues, Values
 
 SAMPLED_KEYS = 1000  # values sampled on a partition
 CHUNK_BYTES = 32 << 20  # bytes sent to the driver at a time
@@ -38,10 +40,10 @@ class Ordering:
     """The order of a relation's tuples by their first attribute; `values` has the text of symbols and records."""
 
     relation: Relation
-    types: dict
-    values: object
+    types: dict[str, Type]
+    values: Values | SharedValues
 
-    def keys(self, column: np.ndarray):
+    def keys(self, column: np.ndarray) -> tuple:
         """Return keys of values of the first attribute; see `order_keys`."""
         return order_keys(column, self.relation.attributes[0][1], self.types, self.values, ReadableStyle())
 
@@ -93,7 +95,7 @@ class WritePiece:
     """
 
     ordering: Ordering
-    form: object
+    form: Format
     folder: str
 
     def __call__(self, partition, records):
@@ -130,7 +132,7 @@ class ReadChunk:
             yield file.read(self.size)
 
 
-def write_ranges(write, spread: PartitionedRelation, ordering: Ordering, form, cluster) -> None:
+def write_ranges(write, spread: PartitionedRelation, ordering: Ordering, form: Format, cluster) -> None:
     """Let the tasks of a `Cluster` write pieces, and call `write(chunk, last)` with their bytes in order.
 
     last: True at the end of a piece. Takes three jobs, one shuffle, and a job for each chunk if there are other hosts.

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 import numpy as np
 
 from semi_naive.io.errors import BadInput
+from semi_naive.io.formats.layouts import Format
 from semi_naive.io.values.bits import Mismatch, to_value
-from semi_naive.ra.ir import Kind
+from semi_naive.ra.ir import Kind, Relation
 from semi_naive.ra.text.arrow_arrays import booleans_of
 
 
-def check_texts(texts: list, pieces: Iterable, relation, form) -> None:
+def check_texts(texts: list, pieces: Iterable, relation: Relation, form: Format) -> None:
     """Raise BadInput, with the tuple, for the first symbol or record that would be read back otherwise.
 
     texts: the distinct texts of each column, None for numbers.
@@ -27,7 +28,7 @@ def check_texts(texts: list, pieces: Iterable, relation, form) -> None:
             raise _refused(list(next(rows)), texts, relation, form, attribute)
 
 
-def _first_unreadable(texts, relation, form, attribute: int) -> int | None:
+def _first_unreadable(texts, relation: Relation, form: Format, attribute: int) -> int | None:
     """Return the position of the first of some texts, a list or a pyarrow array, that would be read back otherwise as this
     attribute; None if there is none."""
     suspect = {"\n", "\r", "\ufeff", form.delimiter[0], *("[]()" if "," in form.delimiter else "")}
@@ -53,7 +54,7 @@ def _suspects(texts, suspect: set[str], pattern: str) -> Iterable[tuple[int, str
     return ((place, texts[place].as_py()) for place in places.tolist())
 
 
-def _is_readable(text: str, form, branches: bool, last: bool) -> bool:
+def _is_readable(text: str, form: Format, branches: bool, last: bool) -> bool:
     """True if a text is read as the same field. last: the end of the line follows it, else a delimiter."""
     if "\n" in text or (last and text.endswith("\r")):
         return False
@@ -66,7 +67,7 @@ def _is_readable(text: str, form, branches: bool, last: bool) -> bool:
     return fields == ([text] if last else [text, ""])
 
 
-def _refused(row: list, texts: list, relation, form, attribute: int) -> BadInput:
+def _refused(row: list, texts: list, relation: Relation, form: Format, attribute: int) -> BadInput:
     """Return the error of a tuple with an unreadable attribute. row: its numbers and positions in `texts`."""
     names = [name for name, _ in relation.attributes]
     values = [_value(*given) for given in zip(row, texts, relation.kinds, strict=True)]

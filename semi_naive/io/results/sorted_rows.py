@@ -10,7 +10,7 @@
 A small result is one piece, which numpy sorts, as loading kernels would take longer.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -27,20 +27,24 @@ from semi_naive.io.results.order import (
     values_in_column,
 )
 from semi_naive.io.values.bits import BUILT_IN
+from semi_naive.io.values.record_text import Style
 from semi_naive.ra.blocks import block as blocks
 from semi_naive.ra.blocks.block import Block, bounds_of, pack_columns
 from semi_naive.ra.blocks.unpacking import ROWS, Part, parts_of
-from semi_naive.ra.ir import Kind
+from semi_naive.ra.ir import Kind, Relation, Type
 from semi_naive.ra.lanes import sort_unique
 from semi_naive.ra.packing import Packing, widen
 from semi_naive.ra.storage.sorted_runs import ChunkRun, SortedRun, WordRun, cuts, merge_sorted_runs
+from semi_naive.ra.values.values import Values
 
 RANK_TABLE_IDS_PER_ROW = 4  # ids for each row up to which ranks are looked up in an array with an entry for every id
 
 
 @dataclass
 class ColumnRows:
-    """A source of rows: columns (arity, n)."""
+    """A source of rows: columns (arity, n). Any source has a `size` in rows, `all()` rows as columns, and `parts()` of up to
+    ROWS rows, each with a `size` and `columns()`.
+    """
 
     columns: np.ndarray
 
@@ -51,7 +55,7 @@ class ColumnRows:
     def all(self) -> np.ndarray:
         return self.columns
 
-    def parts(self) -> list:
+    def parts(self) -> "list[_Slice]":
         return [_Slice(self.columns[:, begin : begin + ROWS]) for begin in range(0, self.size, ROWS)]
 
 
@@ -94,6 +98,9 @@ class Blocks:
             return False
         least = (low for low, _ in self.blocks[0].packing.bounds)
         return all(kind == Kind.NUMBER or (kind == Kind.UNSIGNED and low >= 0) for kind, low in zip(kinds, least, strict=True))
+
+
+RowSource = ColumnRows | Blocks
 
 
 @dataclass
@@ -146,7 +153,7 @@ class Keys:
 class SortedRows:
     """The rows of a source in order, in pieces of about `size` rows.
 
-    style: how records are printed.
+    style: how records are printed, whose texts are sorted.
     threads: None for one a core; 1 in a task of Spark, as other tasks run at the same time.
 
     keys: the `Keys` of each column. few: the sorted keys of a small source, which is one piece. Otherwise the pieces are
@@ -154,15 +161,16 @@ class SortedRows:
     """
 
     def __init__(
-        self, source: ColumnRows | Blocks, relation, types: dict, values, style, size: int, threads: int | None = None
-    ):
+        self, source: RowSource, relation: Relation, types: dict, values: Values, style: Style, size: int,
+        threads: int | None = None,
+    ):  # fmt: skip
         self.relation, self.threads, self.few = relation, threads, None
         types = BUILT_IN | types
         if source.size <= MIN_ROWS_FOR_ARROW:
             pairs = zip(source.all(), relation.attributes, strict=True)
             columns = [keyed_column(column, type_, types, values, style) for column, (_, type_) in pairs]
             self.keys, self.few = [keys for keys, _ in columns], sorted_rows([column for _, column in columns])
-            self.cuts = np.zeros((2, 0), np.int64)
+            self.cuts = np.zeros((2, 0), np.int64)  # two bounds of one piece
             return
         parts = source.parts()
         if isinstance(source, Blocks) and source.in_row_order(relation.kinds):
@@ -177,10 +185,10 @@ class SortedRows:
             self.packing, self.runs = self._sorted(parts)
         self.cuts = cuts(self.runs, size)
 
-    def _sorted(self, parts: list) -> tuple[Packing, list[SortedRun]]:
+    def _sorted(self, parts: list[_Slice] | list[Part]) -> tuple[Packing, list[SortedRun]]:
         """Return (packing, sorted runs) of the keys of all rows."""
 
-        def keys_of_part(part) -> list[np.ndarray]:
+        def keys_of_part(part: _Slice | Part) -> list[np.ndarray]:
             return [keys.of(column) for keys, column in zip(self.keys, part.columns(), strict=True)]
 
         bounds = ((0, 0),) * len(self.keys)
@@ -190,10 +198,11 @@ class SortedRows:
         words = self._in_threads(lambda part: sort_unique(pack_columns(keys_of_part(part), packing, part.size)), parts)
         return packing, [WordRun(part_words) for part_words in words]
 
-    def _in_threads(self, make, given) -> Iterable:
-        return map(make, given) if self.threads == 1 else in_threads(make, given, self.threads)
+    def _in_threads(self, make: Callable, items: Iterable) -> Iterable:
+        """Yield `make(item)` in the order of the items, computed by the `threads`."""
+        return map(make, items) if self.threads == 1 else in_threads(make, items, self.threads)
 
-    def pieces(self, make) -> Iterable:
+    def pieces(self, make: Callable[[np.ndarray], Any]) -> Iterable:
         """Yield `make(piece)` for each piece in order; some pieces are made ahead."""
         return self._in_threads(lambda number: make(self.piece(number)), range(len(self.cuts) - 1))
 
@@ -217,7 +226,7 @@ def block_run(block: Block) -> SortedRun:
     return WordRun(block.words)
 
 
-def column_keys(columns: Iterable[np.ndarray], type_, types: dict, values, style) -> Keys:
+def column_keys(columns: Iterable[np.ndarray], type_: Type, types: dict, values: Values, style: Style) -> Keys:
     """Return the `Keys` of a column, which is given a part at a time."""
     if type_.kind == Kind.NUMBER:
         return Keys(type_.kind)
@@ -230,7 +239,7 @@ def column_keys(columns: Iterable[np.ndarray], type_, types: dict, values, style
     return Keys(type_.kind, distinct[order], texts)
 
 
-def keyed_column(column: np.ndarray, type_, types: dict, values, style) -> tuple[Keys, np.ndarray]:
+def keyed_column(column: np.ndarray, type_: Type, types: dict, values: Values, style: Style) -> tuple[Keys, np.ndarray]:
     """Return (the `Keys` of a whole column, the key of each row)."""
     if type_.kind in (Kind.NUMBER, Kind.UNSIGNED):
         keys = column_keys([column], type_, types, values, style)

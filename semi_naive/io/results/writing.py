@@ -6,8 +6,9 @@ as text, and 2 s as parquet.
 
 import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -16,18 +17,21 @@ from semi_naive.io.files import atomic_stream
 from semi_naive.io.formats.layouts import Format
 from semi_naive.io.results.order import MIN_ROWS_FOR_ARROW
 from semi_naive.io.results.read_back import check_texts
-from semi_naive.io.results.sorted_rows import Blocks, ColumnRows, Keys, SortedRows
+from semi_naive.io.results.sorted_rows import ColumnRows, Keys, RowSource, SortedRows
 from semi_naive.io.values.bits import BUILT_IN, float_text, short_float_text
-from semi_naive.io.values.record_text import JsonStyle, ReadableStyle, TableStyle
+from semi_naive.io.values.record_text import JsonStyle, ReadableStyle, Style, TableStyle
 from semi_naive.ra.ir import Kind, Relation
 from semi_naive.ra.text.rows import SIGNED, UNSIGNED, RowFormat
 from semi_naive.ra.text.strings import concatenate_texts
+from semi_naive.ra.values.values import Values
 
 FORMATTED_ROWS = 1 << 18  # rows formatted as text at a time
 ROW_GROUP_ROWS = 1 << 20  # rows in a row group of parquet
 
 
-def write(directive, relation, types: dict, rows, folder: str, values, options: Options = DEFAULT) -> str | None:
+def write(
+    directive, relation: Relation, types: dict, rows, folder: str, values: Values, options: Options = DEFAULT
+) -> str | None:
     """Write the tuples of `relation` as a directive says; return the path of the file, or None for standard output.
 
     rows: a source of `sorted_rows`, or columns (arity, n), in any order, without duplicates.
@@ -53,7 +57,7 @@ def write(directive, relation, types: dict, rows, folder: str, values, options: 
     return None
 
 
-def write_file(path: str, rows, relation, types: dict, values, form) -> None:
+def write_file(path: str, rows, relation: Relation, types: dict, values: Values, form: Format) -> None:
     """Write the tuples of `relation` to a file in the format that `form` describes."""
     if form.io == "sqlite":
         from semi_naive.io.formats.sqlite import write_sqlite
@@ -65,13 +69,14 @@ def write_file(path: str, rows, relation, types: dict, values, form) -> None:
             write_rows(file, rows, relation, types, values, form)
 
 
-def write_heading(file, form) -> None:
+def write_heading(file, form: Format) -> None:
+    """Write the line of names to a binary stream, if the format is delimited text with one."""
     if form.headers and form.io == "file":
         file.write(f"{form.header}\n".encode())
 
 
 def write_rows(
-    file, rows: ColumnRows | Blocks, relation: Relation, types: dict, values, form: Format, threads: int | None = None
+    file, rows: RowSource, relation: Relation, types: dict, values: Values, form: Format, threads: int | None = None
 ) -> None:
     """Write the tuples of a relation to a binary stream, in the order of their values, the first column first. types: those
     of all columns, by name; values: the run's symbols and records. Pieces are made on all cores, or by `threads` threads."""
@@ -82,7 +87,7 @@ def write_rows(
         file.write(piece)
 
 
-def _write_parquet(file, rows, relation, types: dict, values, threads: int | None) -> None:
+def _write_parquet(file, rows: RowSource, relation: Relation, types: dict, values: Values, threads: int | None) -> None:
     """Write rows in order as parquet to a binary stream."""
     from semi_naive.io.formats.arrow import KeyedArrays, arrow_table
     from semi_naive.io.results.outputs import parquet_writer
@@ -99,7 +104,7 @@ def _write_parquet(file, rows, relation, types: dict, values, threads: int | Non
             writer.write_batch(batch)
 
 
-def _table(rows, relation, types: dict, values, form, threads: int | None = None) -> Iterator:
+def _table(rows, relation: Relation, types: dict, values: Values, form: Format, threads: int | None = None) -> Iterator:
     """Yield the lines of delimited text, in pieces. Raises BadInput before the first piece if a file would be read back
     otherwise; standard output is not checked, as in Soufflé."""
     if not relation.arity:
@@ -113,8 +118,9 @@ def _table(rows, relation, types: dict, values, form, threads: int | None = None
 
 
 def lines(
-    rows, relation, types: dict, values, style, show, seams, threads: int | None = None, plain: bool = False, check=None
-) -> Iterator:
+    rows: RowSource, relation: Relation, types: dict, values: Values, style: Style, show: Callable[[Kind, Any], str],
+    seams: list[str], threads: int | None = None, plain: bool = False, check: Callable | None = None,
+) -> Iterator[bytes]:  # fmt: skip
     """Yield the text of all rows, in order, in pieces of bytes.
 
     show(kind, value): returns the text of a symbol, a float, or a record in the style `style`.
@@ -133,7 +139,7 @@ def lines(
     yield "".join(first + "".join(chain(*zip(line, others, strict=True))) for line in zip(*columns, strict=True)).encode()
 
 
-def _field(kind: Kind, value, form) -> str:
+def _field(kind: Kind, value, form: Format) -> str:
     """Return the text of a value in a delimited file."""
     if kind == Kind.FLOAT:
         return float_text(value)
@@ -143,7 +149,7 @@ def _field(kind: Kind, value, form) -> str:
     return value
 
 
-def _json(rows, relation, types: dict, values, form, threads: int | None = None) -> Iterator:
+def _json(rows, relation: Relation, types: dict, values: Values, form: Format, threads: int | None = None) -> Iterator:
     """Yield a JSON array with one tuple a line, in pieces."""
     if not relation.arity:
         yield b"[null\n]\n" if rows.size else b"[]\n"
@@ -159,12 +165,13 @@ def _json(rows, relation, types: dict, values, form, threads: int | None = None)
 
 
 def _json_value(kind: Kind, value) -> str:
+    """Return a symbol, a float or a record's text as JSON."""
     if kind == Kind.SYMBOL:
         return json.dumps(value, ensure_ascii=False)
     return short_float_text(value) if kind == Kind.FLOAT else value
 
 
-def _texts_of_column(keys: Keys, column: np.ndarray, show) -> Iterator[str]:
+def _texts_of_column(keys: Keys, column: np.ndarray, show: Callable[[Kind, Any], str]) -> Iterator[str]:
     """Yield the texts of a short column of a piece."""
     if keys.bits is None:
         return map(str, keys.listed(column))
@@ -172,7 +179,7 @@ def _texts_of_column(keys: Keys, column: np.ndarray, show) -> Iterator[str]:
     return (distinct[key] for key in column.tolist())
 
 
-def _texts_of_keys(keys: Keys, show, plain: bool):
+def _texts_of_keys(keys: Keys, show: Callable[[Kind, Any], str], plain: bool):
     """Return the field of `RowFormat` for a column: the kind of whole numbers, or the text of each key. show, plain: see
     `lines`."""
     if keys.bits is None:

@@ -7,9 +7,10 @@ import numpy as np
 from semi_naive.io.values.bits import Mismatch, Vertex, bits_or_string
 from semi_naive.io.values.record_text import parse_record
 from semi_naive.io.values.records import Records
-from semi_naive.ra.ir import Kind, Type
+from semi_naive.ra.ir import Kind, Relation, Type
 from semi_naive.ra.text.arrow_arrays import numpy_of
 from semi_naive.ra.values.kinds import as_bits
+from semi_naive.ra.values.values import Values
 
 
 def checked_vertices(type_: Type, column: np.ndarray) -> np.ndarray:
@@ -44,7 +45,7 @@ def kind_of_arrow(arrow_type) -> Kind | None:
     return Kind.NUMBER if is_.is_integer(arrow_type) else Kind.FLOAT if is_.is_floating(arrow_type) else None
 
 
-def bits_of_arrow(column, type_, types: dict, values) -> np.ndarray:
+def bits_of_arrow(column, type_: Type, types: dict, values: Values) -> np.ndarray:
     """Convert an Arrow column of the type `arrow_type(type_.kind)`, texts dictionary-encoded, to int64: the bits of numbers,
     the ids of symbols and records."""
     if type_.kind not in (Kind.SYMBOL, Kind.RECORD):
@@ -57,13 +58,13 @@ def bits_of_arrow(column, type_, types: dict, values) -> np.ndarray:
     return record_ids([parse_record(text, type_, types) for text in texts.to_pylist()], type_, types, values)[positions]
 
 
-def record_ids(nested: list, type_, types: dict, values) -> np.ndarray:
+def record_ids(nested: list, type_: Type, types: dict, values: Values) -> np.ndarray:
     """Return the ids of nested values, in order. Raises Mismatch for a value that does not fit; see `Records.add`."""
     records = Records(types, values)
     return records.ids([records.add(value, type_) for value in nested])
 
 
-def bits_of_list(column: list, type_, types: dict, values) -> np.ndarray:
+def bits_of_list(column: list, type_: Type, types: dict, values: Values) -> np.ndarray:
     """Return a list of results of `bits_or_string`, or of nested records, as int64 (n,)."""
     if type_.kind == Kind.RECORD:
         return record_ids(column, type_, types, values)
@@ -72,7 +73,7 @@ def bits_of_list(column: list, type_, types: dict, values) -> np.ndarray:
     return np.array(column, np.int64)
 
 
-def columns_of_rows(rows: list, relation, types: dict, values, fault, convert=None) -> np.ndarray:
+def columns_of_rows(rows: list, relation: Relation, types: dict, values: Values, fault, convert=None) -> np.ndarray:
     """Return the columns (arity, n) of rows of Python values, each of the relation's arity; takes some 0.5 µs a value.
 
     fault(attribute, row, wrong): returns the error of a value that does not fit.
@@ -87,7 +88,7 @@ def columns_of_rows(rows: list, relation, types: dict, values, fault, convert=No
     return columns
 
 
-def bits_of_values(column: list, type_, types: dict, values, fault, convert=None) -> np.ndarray:
+def bits_of_values(column: list, type_: Type, types: dict, values: Values, fault, convert=None) -> np.ndarray:
     """Return Python values as int64 (n,). Integers are converted by numpy; records may be nested values or text. fault(row,
     wrong): returns the error of a value that does not fit the type; convert: see `columns_of_rows`."""
     if type_.kind == Kind.NUMBER and not convert and set(map(type, column)) <= {int}:

@@ -6,17 +6,16 @@ from typing import NamedTuple
 
 from semi_naive.branch import Branch, readable
 from semi_naive.io.values.bits import Mismatch, abbreviated, bits_of_text, float_text, short_float_text, to_value
-from semi_naive.ra.ir import Kind
-
-# A style is a class that RecordTexts uses: nil is its text of nil, scalar(value, kind) that of another value; pieces(names)
-# returns the text before, between and after the fields of a record, branch(name, names) those of a branch.
+from semi_naive.ra.ir import Kind, Type
 
 SPACE = " \t\n\v\f\r"
 NAME = re.compile(r"[?\w.]*")  # the name of a branch, possibly qualified
 
 
 class TableStyle:
-    """The style of .csv files. rfc4180: the text is inside a quoted field, so quotes are doubled."""
+    """The style of .csv files: how `RecordTexts` prints records. nil: the text of nil. rfc4180: the text is inside a quoted
+    field, so quotes are doubled.
+    """
 
     nil = "nil"
 
@@ -24,14 +23,17 @@ class TableStyle:
         self.rfc4180 = rfc4180
 
     def scalar(self, value, kind: Kind) -> str:
+        """Return the text of a value that is no record."""
         if kind == Kind.SYMBOL:
             return readable(value, always=True).replace('"', '""') if self.rfc4180 else value
         return float_text(value) if kind == Kind.FLOAT else str(value)
 
     def pieces(self, names: list) -> list[str]:
+        """Return the texts before, between and after the fields of a record. names: of the fields."""
         return ["[", *[", "] * (len(names) - 1), "]"] if names else ["[]"]
 
     def branch(self, name: str, names: list) -> list[str]:
+        """Return the same for the fields of a branch with a name."""
         return [f"${name}(", *[", "] * (len(names) - 1), ")"] if names else [f"${name}"]
 
 
@@ -72,6 +74,9 @@ class JsonStyle:
         return [f"[{json.dumps(name)}" + ", " * bool(names), *[", "] * (len(names) - 1), "]"] if names else [f'["{name}"]']
 
 
+Style = TableStyle | JsonStyle
+
+
 class _Unfinished(NamedTuple):
     """An unfinished record or branch: the (name, type name) of its fields, its closing bracket, and its parsed fields."""
 
@@ -80,11 +85,11 @@ class _Unfinished(NamedTuple):
     values: list
     branch: str = ""
 
-    def value(self):
+    def value(self) -> Branch | list:
         return Branch(self.branch, *self.values) if self.branch else self.values
 
 
-def parse_record(text: str, type_, types: dict):
+def parse_record(text: str, type_: Type, types: dict):
     """Return the nested value of a record's text: lists for records, `Branch` for branches, None for nil. Raises Mismatch for a
     text that is no value of the type.
 
@@ -115,7 +120,7 @@ def parse_record(text: str, type_, types: dict):
     return top[0]
 
 
-def _begin_value(text: str, position: int, type_, end: str) -> tuple:
+def _begin_value(text: str, position: int, type_: Type, end: str) -> tuple:
     """Parse the beginning of a value at a position. Return (a scalar or nil, its end), or (`_Unfinished`, the position of its
     first field). end: the closing bracket around the value."""
     if type_.kind == Kind.SYMBOL:
@@ -129,7 +134,7 @@ def _begin_value(text: str, position: int, type_, end: str) -> tuple:
     return _Unfinished(type_.fields, "]", []), _expect(text, position, "[")
 
 
-def _begin_branch(text: str, position: int, type_) -> tuple:
+def _begin_branch(text: str, position: int, type_: Type) -> tuple:
     """Parse the beginning of a branch at a position. Return (an unfinished branch, the position of its first field), or (a
     branch without fields, its end). `$Nil` may have brackets, as in a program."""
     position = _skip_space(text, _expect(text, position, "$"))
@@ -144,12 +149,13 @@ def _begin_branch(text: str, position: int, type_) -> tuple:
     return Branch(name), _expect(text, closed, ")") if closed >= 0 else position
 
 
-def branch_list(type_) -> str:
+def branch_list(type_: Type) -> str:
     """Return the branches of a type, as a program writes them."""
     return ", ".join(f"${each.name}" for each in type_.branches)
 
 
 def _number(text: str, position: int, kind: Kind, close: str) -> tuple:
+    """Parse a number at a position, up to the next comma or closing bracket `close`. Return (number, end)."""
     end = _end_of_field(text, position, close)
     return to_value(bits_of_text(text[position:end], kind), kind), end
 

@@ -12,9 +12,10 @@ import numpy as np
 
 from semi_naive.branch import Branch
 from semi_naive.io.values.bits import Mismatch, abbreviated, bits_or_string, to_value
-from semi_naive.io.values.record_text import branch_list
-from semi_naive.ra.ir import Kind
+from semi_naive.io.values.record_text import Style, branch_list
+from semi_naive.ra.ir import Kind, Type
 from semi_naive.ra.values import branches
+from semi_naive.ra.values.values import Values
 
 NIL = 0
 NOT_YET = object()  # the tag of a value whose fields have not been visited
@@ -23,12 +24,13 @@ NOT_YET = object()  # the tag of a value whose fields have not been visited
 class Records:
     """The records of one reading, as nodes: `add` numbers them; `ids` returns their record ids after all have been added."""
 
-    def __init__(self, types: dict, values):
+    def __init__(self, types: dict, values: Values):
         self.types, self.values = types, values
-        self.nodes = []  # (type name, tag, fields): bits, strings, and numbers of earlier nodes
+        # (type name, tag of the branch or None, fields): a field is 64 bits, a string, or the number of an earlier node
+        self.nodes = []
         self.heights = []  # of each node: 0 if no field is a record
 
-    def add(self, value, type_) -> int | None:
+    def add(self, value, type_: Type) -> int | None:
         """Add a nested value, and return the number of its node; None for nil.
 
         A record is a tuple, a list, or a dict by field names. A branch is a `Branch`, or (name, field, …), or {name: fields}.
@@ -54,7 +56,7 @@ class Records:
                 waiting += [(field, type_of, NOT_YET) for field, type_of in typed if type_of.kind == Kind.RECORD]
         return finished.pop()
 
-    def _node(self, fields, type_, tag, finished: list) -> int:
+    def _node(self, fields, type_: Type, tag, finished: list) -> int:
         """Append the node of a record, and return its number. finished: ends with the nodes of its fields that are records, the
         first field's last; they are removed."""
         row, height = [], 0
@@ -73,7 +75,7 @@ class Records:
     def ids(self, numbers: list) -> np.ndarray:
         """Return the record ids of nodes, given by number; None is nil."""
         found = np.zeros(len(self.nodes) + 1, np.int64)  # the last one is nil
-        groups = defaultdict(list)
+        groups = defaultdict(list)  # numbers of nodes by (height, type name, tag); -1: no branch, as None cannot be sorted
         for number, (name, tag, _) in enumerate(self.nodes):
             groups[self.heights[number], name, -1 if tag is None else tag].append(number)
         for (_, name, tag), members in sorted(groups.items()):
@@ -81,7 +83,7 @@ class Records:
             found[members] = self._pack(self.types[name], None if tag < 0 else tag, rows, found)
         return found[[len(self.nodes) if number is None else number for number in numbers]]
 
-    def _pack(self, type_, tag: int | None, rows: list, found: np.ndarray) -> np.ndarray:
+    def _pack(self, type_: Type, tag: int | None, rows: list, found: np.ndarray) -> np.ndarray:
         """Return the record ids of nodes of one type and branch. rows: the fields of each; found: the record ids of the nodes
         packed so far."""
         fields = fields_of_tag(type_, tag)
@@ -89,13 +91,13 @@ class Records:
         for place, (_, name) in enumerate(fields):
             column, kind = [row[place] for row in rows], self.types[name].kind
             if kind == Kind.RECORD:
-                columns[place] = found[[-1 if child is None else child for child in column]]
+                columns[place] = found[[-1 if child is None else child for child in column]]  # -1: the last one, nil
             else:
                 columns[place] = self.values.intern(column) if kind == Kind.SYMBOL else column
         return self.values.pack(columns) if tag is None else branches.branch_ids(tag, columns, self.values)
 
 
-def fields_of_tag(type_, tag: int | None) -> tuple:
+def fields_of_tag(type_: Type, tag: int | None) -> tuple:
     """Return the (name, type name) of each field of a record type, or of the branch with a tag."""
     return type_.fields if tag is None else type_.branches[tag].fields
 
@@ -115,7 +117,7 @@ def _fields(value, fields: tuple, what: str) -> list:
     return list(value)
 
 
-def _branch(value, type_) -> tuple[int, list]:
+def _branch(value, type_: Type) -> tuple[int, list]:
     """Return (tag, fields) of a branch value. Raises Mismatch if it is none of the type."""
     if isinstance(value, dict) and len(value) == 1:
         ((name, fields),) = value.items()
@@ -138,7 +140,7 @@ class Unpacked:
     converted: the Python value of each record that `value` has visited, by (type name, id).
     """
 
-    def __init__(self, ids: np.ndarray, type_, types: dict, values):
+    def __init__(self, ids: np.ndarray, type_: Type, types: dict, values: Values):
         self.types, self.fields, self.converted = types, {}, {}
         frontier = {type_.name: set(ids.tolist()) - {NIL}}
         while frontier:
@@ -148,7 +150,7 @@ class Unpacked:
             unknown = ((name, {i for i in ids if (name, i) not in self.fields}) for name, ids in pending.items())
             frontier = {name: ids_of_type for name, ids_of_type in unknown if ids_of_type}
 
-    def _load(self, type_, record_ids: list, values, pending: dict) -> None:
+    def _load(self, type_: Type, record_ids: list, values: Values, pending: dict) -> None:
         """Load the fields of the records of one type, and add the ids of records in them to `pending`, by type name."""
         ids = np.array(record_ids, np.int64)
         if not type_.branches:
@@ -159,7 +161,7 @@ class Unpacked:
             raw = branches.fields(payloads[tags == tag], len(type_.branches[tag].fields), values)
             self._store(type_, tag, ids[tags == tag], raw, values, pending)
 
-    def _store(self, type_, tag: int | None, ids: np.ndarray, raw: np.ndarray, values, pending: dict) -> None:
+    def _store(self, type_: Type, tag: int | None, ids: np.ndarray, raw: np.ndarray, values: Values, pending: dict) -> None:
         """Store the fields of records of one type or branch as Python values."""
         columns = []
         for column, (_, name) in zip(raw, fields_of_tag(type_, tag), strict=True):
@@ -174,11 +176,12 @@ class Unpacked:
                 pending[name].update(set(column.tolist()) - {NIL})
         self._keep(type_, tag, ids.tolist(), columns)
 
-    def _keep(self, type_, tag: int | None, ids: list[int], columns: list[list]) -> None:
+    def _keep(self, type_: Type, tag: int | None, ids: list[int], columns: list[list]) -> None:
+        """Add records of one type and branch to `fields`. columns: the Python values of each field; ids of records inside."""
         rows = zip(*columns, strict=True) if columns else [()] * len(ids)
         self.fields.update(((type_.name, i), (tag, row)) for i, row in zip(ids, rows, strict=True))
 
-    def value(self, top: int, type_):
+    def value(self, top: int, type_: Type):
         """Return one record as nested tuples, nil as None, a branch as a `Branch`. Shared records are converted once."""
         waiting = [(top, type_, False)]  # with True once the records inside have been converted
         while waiting:
@@ -197,7 +200,7 @@ class Unpacked:
                 waiting += [(value, field_type, False) for value, field_type in inner if field_type.kind == Kind.RECORD]
         return self._python_value(top, type_)
 
-    def _python_value(self, value, type_):
+    def _python_value(self, value, type_: Type):
         """Return the Python object of a field, or of a record that has been converted."""
         if type_.kind != Kind.RECORD:
             return value
@@ -207,16 +210,16 @@ class Unpacked:
 class RecordTexts(Unpacked):
     """Records as text, made column by column: 0.5 µs a field.
 
-    style: as the classes of `record_text`.
     fields: for each (type name, id): the text, cut into strings and the keys of the records inside, last part first.
     """
 
-    def __init__(self, ids: np.ndarray, type_, types: dict, values, style):
+    def __init__(self, ids: np.ndarray, type_: Type, types: dict, values: Values, style: Style):
         self.style = style
         super().__init__(ids, type_, types, values)
         self.fields.update(((name, NIL), (style.nil,)) for name in types)
 
-    def _keep(self, type_, tag: int | None, ids: list[int], columns: list[list]) -> None:
+    def _keep(self, type_: Type, tag: int | None, ids: list[int], columns: list[list]) -> None:
+        """Add the cut texts of records of one type and branch to `fields`."""
         fields = fields_of_tag(type_, tag)
         names = [name for name, _ in fields]
         before, *after = self.style.pieces(names) if tag is None else self.style.branch(type_.branches[tag].name, names)
@@ -234,11 +237,12 @@ class RecordTexts(Unpacked):
         cuts = zip(*reversed([*parts, texts]), strict=True)
         self.fields.update(((type_.name, i), cut) for i, cut in zip(ids, cuts, strict=True))
 
-    def texts(self, ids: Iterable[int], type_) -> list[str]:
+    def texts(self, ids: Iterable[int], type_: Type) -> list[str]:
         """Return records as text: 0.5 µs for each record inside. The text of one is reused in later ones that contain it."""
         return [self._text((type_.name, top)) for top in ids]
 
     def _text(self, top: tuple[str, int]) -> str:
+        """Return the text of the record (type name, id), which replaces its parts in `fields`."""
         parts, waiting = [], [*self.fields[top]]
         while waiting:
             item = waiting.pop()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from itertools import groupby
+from typing import Any
 
 from semi_naive.host.account import as_sum
 from semi_naive.host.numbers import quantity
@@ -10,10 +11,9 @@ from semi_naive.planning.explain.strata import Explanation, all_versions
 from semi_naive.planning.spoken import spoken_name
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.ir import Order, Rule
-from semi_naive.running.run import ProgramRun
 
 
-def explain_run(run: ProgramRun, trace: dict) -> str:
+def explain_run(run: Any, trace: dict) -> str:
     """Return the text of `Result.explain`. The expected numbers of bindings are those of a rule's last planning.
     trace: of the run."""
     return _RunExplanation(run, trace).text()
@@ -22,7 +22,7 @@ def explain_run(run: ProgramRun, trace: dict) -> str:
 class _RunExplanation(Explanation):
     """The explanation of a finished run. entries: the strata of its trace, by number."""
 
-    def __init__(self, run: ProgramRun, trace: dict):
+    def __init__(self, run: Any, trace: dict):
         super().__init__(run)
         self.strata = run.strata  # without the static joins that were left out
         self.trace, self.entries = trace, {entry["number"]: entry for entry in trace["strata"]}

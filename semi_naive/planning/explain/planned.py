@@ -5,7 +5,7 @@ from the facts, those of a recursive relation from its first iteration."""
 
 from collections.abc import Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import Any
 
 from semi_naive.config import Config
 from semi_naive.planning.explain.bodies import enumerated, estimated
@@ -20,15 +20,10 @@ from semi_naive.running.choose_plan import PlanChoice, choose_plan
 from semi_naive.running.relations.cardinality import ASSUMED_TUPLES, Cardinality
 from semi_naive.running.run import ProgramRun
 
-if TYPE_CHECKING:
-    from semi_naive.program import Program
-
 Bodies = dict[tuple[int, int], PlannedBody]  # by (id of the rule, number of its version)
 
 
-def explained(
-    program: "Program", facts=None, only_outputs: bool = False, config: Config | None = None, plan: str = "auto"
-) -> str:
+def explained(program: Any, facts=None, only_outputs: bool = False, config: Config | None = None, plan: str = "auto") -> str:
     """Return the text of `Program.explain`. The facts are loaded, but no rule is evaluated."""
     config = config or Config()
     run = ProgramRun(program, program.compile(facts, only_outputs, config.max_iterations is not None), config, plan=plan)

@@ -8,7 +8,7 @@ becomes: scan delta sg → join edge on a → keep x and b, once each → join e
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol
 
 from semi_naive.planning.joins.fanout import Sizes
 from semi_naive.planning.joins.multiway import CyclicCore, pushed
@@ -25,9 +25,6 @@ from semi_naive.ra.rules.exists import Without
 from semi_naive.ra.rules.folding import Streamed
 from semi_naive.ra.rules.gathering import Gather, Hold
 from semi_naive.ra.rules.weighing import Weigh, extreme_only
-
-if TYPE_CHECKING:
-    from semi_naive.planning.joins.order import Greedy
 
 Binds = tuple[tuple[int, str], ...]  # (place in the order of an index, variable) of the columns that bind a variable
 REPLAN_RATIO = 8  # change of a size since the last planning, larger or smaller, at which a body is planned again
@@ -116,7 +113,7 @@ class Compiler:
     that are not applied yet, and `bound` the names of the bound variables."""
 
     def __init__(
-        self, rule: Rule, choose: "Greedy", order_for: Callable[[str, frozenset[int]], Order], parts: dict[int, str],
+        self, rule: Rule, choose: Any, order_for: Callable[[str, frozenset[int]], Order], parts: dict[int, str],
         every: bool = False, placing: Placing = NOWHERE, deal: bool = False, whole: bool = False,
         sizes: DriverDatabase | None = None,
     ):  # fmt: skip

@@ -6,13 +6,10 @@ columns by which they are searched, and bindings are sent there by the intra-buc
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 from semi_naive.ra.ir import Order, Var
 from semi_naive.ra.rules.steps import Exchange, Join
-
-if TYPE_CHECKING:
-    from semi_naive.planning.joins.body import PlannedBody
 
 Index = tuple[str, Order]
 
@@ -92,7 +89,7 @@ def exchanges(steps: Iterable) -> list[Exchange]:
     return [step for group in alternatives for step in group if isinstance(step, Exchange)]
 
 
-def keyed(bodies: Iterable["PlannedBody"]) -> dict[str, dict[Order, int]]:
+def keyed(bodies: Iterable[Any]) -> dict[str, dict[Order, int]]:
     """Return the partitioned indexes to which bindings are sent: {relation: {order: number of leading columns that determine
     the bucket}}. Each search of the index has at least so many keys, unless it has none."""
     found: dict[str, dict[Order, int]] = {}
@@ -108,7 +105,7 @@ def keyed(bodies: Iterable["PlannedBody"]) -> dict[str, dict[Order, int]]:
     }
 
 
-def colocated_index(body: "PlannedBody", wanted: dict[str, dict[Order, int]]) -> tuple[str, Order, int] | None:
+def colocated_index(body: Any, wanted: dict[str, dict[Order, int]]) -> tuple[str, Order, int] | None:
     """Return (relation, order, number of bucket columns) of an index that has the first atom's tuples in the buckets of their
     first join partners, so that no binding is sent; None if there is none. wanted: the partitioned indexes, as from `keyed`."""
     exchange = next((step for step in body.derivation.steps if isinstance(step, Exchange)), None)
