@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from semi_naive.host.numbers import quantity
 from semi_naive.planning.explain.bodies import attribute_names, describe_body, enumerated
@@ -15,7 +15,6 @@ from semi_naive.planning.rewriting.whole_bodies import is_partial
 from semi_naive.planning.spoken import spoken, spoken_name
 from semi_naive.planning.strata import Stratum, is_fact
 from semi_naive.ra.ir import Const, Order, Program, Rule, Steps
-from semi_naive.running.run import ProgramRun
 
 
 class RuleVersion(NamedTuple):
@@ -35,7 +34,7 @@ class Explanation:
     written: (head, body) of the rules of the program; given: relations without rules; carried: for relations that a component
     in steps carries from step to step, 1.0 if they have one tuple, else 0.0; inputs: relations with an .input."""
 
-    def __init__(self, run: ProgramRun):
+    def __init__(self, run: Any):
         self.run, self.program = run, run.program
         self.written = {(rule.head, rule.body) for rule in run.asked.checked.rules}
         self.strata = [replace(s, rules=[rule for rule in s.rules if not is_fact(rule)]) for s in run.compiled.strata]
