@@ -114,7 +114,8 @@ def _scope_problems(literals: Sequence[syntax.Node], given: set[str], injected: 
 
 
 def _use(term: syntax.Node) -> syntax.Constraint:
-    """Return a literal that reads a term without binding variables in it."""
+    """Return `term != nil`, a literal that reads a term without binding its variables. Only groundedness is examined in it, so
+    the type of the term does not matter."""
     return syntax.Constraint("!=", (term, syntax.Nil()), span=term.span)
 
 

@@ -21,8 +21,9 @@ Names = dict[int, set[str]]  # names of variables, by the id of an aggregate
 class Scoped:
     """A clause whose variable names are unique.
 
-    injected: for each aggregate, by id, the outer variables that it reads.
-    refused: the names of witnesses of aggregates that have none, which are among the problems."""
+    injected: for each aggregate of the new clause, by id, the outer variables that it reads.
+    problems: a variable that would be a witness of a count, sum or mean, which have none.
+    refused: the names of these variables, which are not to be reported as ungrounded, too."""
 
     single: Single
     injected: dict[int, set[str]]
@@ -31,22 +32,24 @@ class Scoped:
 
 
 def resolve_scopes(single: Single) -> Scoped:
-    """Return the clause with the local variables of aggregates renamed apart, and with witnesses as explicit literals."""
+    """Return the clause with the local variables of aggregates renamed apart, with witnesses as explicit literals, and with the
+    problems of witnesses (see `Scoped`)."""
     aggregates = [node for node in walk_all(single.literals) if isinstance(node, syntax.Aggregate)]
     if not aggregates:
-        return Scoped(single, {}, [], set())
+        return Scoped(single, injected={}, problems=[], refused=set())
     injected = {id(node): _injected(single, node, _enclosing(node, aggregates)) for node in aggregates}
     witnesses = {id(node): _witnesses(single, node) - injected[id(node)] for node in aggregates}
     nested: dict[int, set[str]] = {}
-    for node in aggregates:
+    for node in aggregates:  # outer ones first: the inner ones still have the witnesses that they share with deeper ones
         nested[id(node)] = _witnesses_of_nested(node, injected, witnesses)
         witnesses[id(node)] -= nested[id(node)]
     problems = [problem for node in aggregates for problem in _witness_problems(node, witnesses[id(node)])]
     renaming = _Renaming(injected, witnesses, nested)
-    head, *body = renaming.literals(single.literals)
-    literals = (*body, *(literal for group in renaming.exported for literal in group))
+    negated_head, *body = renaming.literals(single.literals)  # the first of `Single.literals` is the head, as a negation
+    body += [literal for group in renaming.exported for literal in group]
     refused = set().union(*(witnesses[id(node)] for node in aggregates if node.op not in ("min", "max")))
-    return Scoped(replace(single, head=head.body, body=literals), renaming.injected, problems, refused)
+    resolved = replace(single, head=negated_head.body, body=tuple(body))
+    return Scoped(resolved, injected=renaming.injected, problems=problems, refused=refused)
 
 
 def _enclosing(aggregate: syntax.Aggregate, aggregates: list[syntax.Aggregate]) -> set[int]:

@@ -281,33 +281,39 @@ class Why:
 
     # -- failing rules, literal by literal
 
-    def variables(self, name: str, number: int) -> list[Var]:
-        """Return the variables whose values a user may choose: of the atoms in the body of a relation's rule with a number, and
-        not in the head, without records and results of aggregates and ranges."""
-        rule = self.rules(name)[number - 1].expanded
+    def variables(self, name: str, rule_number: int) -> list[Var]:
+        """Return the variables of a relation's rule whose values a user may choose: those of the atoms in its body that are not
+        in its head, without records and results of aggregates and ranges. rule_number: from 1 on, as in `rules`."""
+        rule = self.rules(name)[rule_number - 1].expanded
         results = {part.result.name for part in rule.body if isinstance(part, Range | Aggregate)}
         fixed = names_of_variables(rule.head) | results
         found = [term for part in rule.body if isinstance(part, Atom) for term in rewrite.walk(part) if isinstance(term, Var)]
         named = [term for term in dict.fromkeys(found) if not term.name.startswith(UNNAMED)]
         return [term for term in named if term.name not in fixed and term.kind != Kind.RECORD]
 
-    def examined(self, name: str, row, number: int, given: dict[str, Any]) -> list[tuple[str, bool]]:
-        """Return (literal as text, True if it holds) for each literal of a relation's rule with a number, for a tuple and the
-        given values of variables. Other variables get values from a walk along the rule. Raises ValueError if the head does not
-        match."""
-        bits = self._bits(name, row)
-        rule = self.rules(name)[number - 1].expanded
+    def examined(self, name: str, row, rule_number: int, chosen: dict[str, Any]) -> list[tuple[str, bool]]:
+        """Return (literal as text, True if it holds) for each literal of a relation's rule, in its order, if the rule is to
+        derive a tuple of Python values. Raises ValueError if the head does not match.
+
+        rule_number: from 1 on, as in `rules`. chosen: Python values of some of the `variables`. The others get values that
+        satisfy the literals up to the first that fails.
+        """
+        head_bits = self._bits(name, row)
+        rule = self.rules(name)[rule_number - 1].expanded
         walk = BodyWalk(rule, self.instances.database, self._paths)
-        if (start := walk.start(bits)) is None:
+        if (bound_at_start := walk.start(head_bits)) is None:
             raise ValueError(f"the rule's head is {rule.head}, which is not {atom(name, tuple(row))}")
+        # The walk takes values as bits; the text has the user's own values, as a symbol that no tuple has cannot be decoded.
         known, from_user = Known(self.values), _constants_of_head(rule.head, tuple(row))
-        for variable in self.variables(name, number):
-            if variable.name in given:
+        for variable in self.variables(name, rule_number):
+            if variable.name in chosen:
                 attribute = variable.name, BUILT_IN[variable.kind.value]
-                start[variable.name] = bits_of_value(given[variable.name], attribute, name, self.types, known)
-                from_user[variable.name] = ShownConstant(given[variable.name], variable.kind)
+                bound_at_start[variable.name] = bits_of_value(chosen[variable.name], attribute, name, self.types, known)
+                from_user[variable.name] = ShownConstant(chosen[variable.name], variable.kind)
+        # The first walk takes literals as their inputs get bound, and finds values; the second tests all literals as written.
+        bound_until_failure = walk.up_to_failure(bound_at_start).bound
         examined = []
-        for literal, holds, bound in walk.each_literal(walk.up_to_failure(start).bound):
+        for literal, holds, bound in walk.each_literal(bound_until_failure):
             part = _instantiate(literal, self._constants(rule, bound, from_user))
             examined.append((str(as_written(part, self.program.relations)), holds))
         return examined

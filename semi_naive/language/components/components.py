@@ -179,7 +179,8 @@ def _qualified(content: Content, instance: str) -> Content:
 
 
 def _renamed(node: syntax.Node, relations: Names, types: Names, declared: Names | None = None) -> syntax.Node:
-    """Return a statement with relations and types renamed. declared: new names for the type that it declares."""
+    """Return a statement with relations, types and branches renamed. types: new names of types, and of branches by `$name`;
+    declared: the same for the type that the statement declares, and its branches."""
     match node:
         case syntax.SubtypeDecl():
             return replace(node, name=_new_name(node.name, declared), base=_new_name(node.base, types))
@@ -189,9 +190,10 @@ def _renamed(node: syntax.Node, relations: Names, types: Names, declared: Names 
         case syntax.RecordDecl():
             return replace(node, name=_new_name(node.name, declared), fields=_typed(node.fields, types))
         case syntax.SumDecl():
-            names = [_new_name(f"${branch.name}", declared).removeprefix("$") for branch in node.branches]
-            pairs = zip(node.branches, names, strict=True)
-            branches = tuple(replace(branch, name=name, fields=_typed(branch.fields, types)) for branch, name in pairs)
+            branches = tuple(
+                replace(branch, name=_new_branch_name(branch.name, declared), fields=_typed(branch.fields, types))
+                for branch in node.branches
+            )
             return replace(node, name=_new_name(node.name, declared), branches=branches)
         case syntax.RelationDecl():
             name, born_of = _new_name(node.name, relations), _new_name(node.born_of, relations)
@@ -206,6 +208,11 @@ def _renamed(node: syntax.Node, relations: Names, types: Names, declared: Names 
 
 def _new_name(name: str, names: Names | None) -> str:
     return names.get(name, name) if names else name
+
+
+def _new_branch_name(name: str, types: Names | None) -> str:
+    """Return the new name of a branch. `types` has it under `$name`, as a branch may be called as a type is."""
+    return types.get(f"${name}", name) if types else name
 
 
 def _typed(attributes: Attributes, types: Names) -> Attributes:
@@ -228,5 +235,5 @@ def _rename_clause(node: Any, relations: Names, types: Names) -> Any:
     elif isinstance(node, syntax.As):
         changes["type"] = types.get(node.type, node.type)
     elif isinstance(node, syntax.BranchInit):
-        changes["name"] = types.get(f"${node.name}", node.name)
+        changes["name"] = _new_branch_name(node.name, types)
     return replace(node, **changes) if changes else node

@@ -122,10 +122,6 @@ class Parser:
             stack.append(states[stack[-1]][rule.symbol])
         return False
 
-    def name(self, terminal: str) -> str:
-        """Return a terminal's name in messages."""
-        return self.tables.terminals[terminal][0].removesuffix(r"(?=\s)").replace("\\", "")
-
 
 @cache
 def _parser() -> tuple[Tables, ParseState, list[tuple]]:
@@ -162,6 +158,17 @@ def _spread(parts: list) -> list:
     return spread
 
 
+def shown_terminal(terminal: str) -> str:
+    r"""Return a terminal of the grammar as a message shows it: its text, or its pattern without lookahead and escapes. The
+    pattern of a directive is `\.decl(?=\s)`.
+
+    >>> shown_terminal("LPAR"), shown_terminal("DECL")
+    ('(', '.decl')
+    """
+    text_or_pattern, _ = tables().terminals[terminal]
+    return text_or_pattern.removesuffix(r"(?=\s)").replace("\\", "")
+
+
 def lexed(text: str) -> list[Token]:
     """Return the tokens of a text."""
     made = tables()
@@ -194,7 +201,7 @@ def _parse_statements(text: Text) -> tuple[list, list[Problem]]:
                 problems.append(Problem("syntax error in brackets that are nested too deep", span, hint))
                 break
             parser.stack, parser.values = stack, values  # undo the reductions that preceded the wrong token
-            problems.append(syntax_problem(tokens, position, parser.accepts(), parser.values, parser.name, text.span))
+            problems.append(syntax_problem(tokens, position, parser.accepts(), parser.values, shown_terminal, text.span))
             parser.state.drop_statement()
             errors = sum(problem.severity == "Error" for problem in problems)
             position = _recovered(parser, tokens, position) if errors < MAX_SYNTAX_ERRORS else len(tokens)

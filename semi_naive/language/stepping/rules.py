@@ -152,7 +152,13 @@ def _connected_literals(literals: list[syntax.Node], names: set[str]) -> list:
 
 
 def _reading_facts(component: StepComponent, name: str, rule: StepRule) -> Iterator[Single]:
-    """Yield the clauses that read the facts of a relation, at their steps."""
+    """Yield the clauses that take the facts of a relation into its steps: for the facts of `rank`, with the step first,
+
+        rank@this(x1, x2) :- rank@given(step, x1, x2), rank@step(step).
+        rank@begin(step) :- rank@given(step, _, _).
+
+    rule: one of the facts, which gives the clauses their arity and their place in the program's text.
+    """
     column, arity, span = component.columns[name], len(rule.single.head.args), rule.single.head.span
     step = syntax.Variable(STEP, span=span)
     args = [syntax.Variable(f"x{place}.", span=span) for place in range(arity)]
