@@ -236,7 +236,7 @@ class Occupied:
 def busy(spark) -> None:
     """Another job keeps a host busy between two iterations, until its partition has been computed on the other host, which
     lacks its runs: what the host has is sent there once the host is free."""
-    sc, held, ship = spark.sparkContext, [], PartitionedJobs._ship
+    sc, held, ship = spark.sparkContext, [], PartitionedJobs._add_shipment
 
     def tell(stratum, number, of, iteration, delta, tuples):
         if iteration >= 1 and not sent.called:
@@ -253,7 +253,7 @@ def busy(spark) -> None:
 
     sc._conf.set("spark.locality.wait", "0")  # of a session whose user has set it so
     try:
-        with mock.patch.object(PartitionedJobs, "_ship", autospec=True, side_effect=after) as sent:
+        with mock.patch.object(PartitionedJobs, "_add_shipment", autospec=True, side_effect=after) as sent:
             program("a busy host", SAME_GENERATION, {"parent": tree(5)}, spark, progress=tell, run_ahead=0)
     finally:
         give_up()

@@ -210,11 +210,12 @@ def _course(name: str, course: StratumCourse) -> str:
     return paragraph(f"{course.sentence()}.", "quiet") + f'\n<div class="figures">\n{_drawings(drawn)}\n</div>'
 
 
-def _comparison(traces: list[dict], names, run_labels: list[str]) -> str:
-    """Return every panel, with all runs side by side, as HTML. run_labels: the label of each run."""
+def _comparison(traces: list[dict], names: list[str] | None, run_labels: list[str]) -> str:
+    """Return every panel, with all runs side by side, as HTML. names: those that the user gave to the runs, which `comparison`
+    makes labels of; run_labels: these labels, for the captions."""
     drawn, parts = comparison(traces, names, only=[*PANELS, "strata", "rules"]), []
     for name, figure in drawn.items():
-        stratum, _, panel = name.rpartition("-")
+        stratum, _, panel = name.rpartition("-")  # "path-heat"; "heat" of closures, "strata" of programs: the stratum is ""
         pairs = zip(traces, run_labels, strict=True) if panel in PANELS else ()
         parts.append(_figure(panel, f"c-{name}", figure, [_labelled_run(trace, stratum, label) for trace, label in pairs]))
     return '<div class="figures single">\n' + "\n".join(parts) + "\n</div>"

@@ -156,7 +156,7 @@ class Shelf:
             parts = list(self.run_by_tasks(sc, list(boxes), keep) if sc else self.run_here(boxes, keep, threads, sink, most))
         except Exception as error:  # an error of Spark contains that of a task as text
             if missing := RunMissing.parse(str(error)):
-                raise RunsLost(f"{missing[0]}: {missing[1]} on {missing[2]}: ask again") from None
+                raise RunsLost(f"{missing.what}: {missing.path} on {missing.host}: ask again") from None
             raise
         return self.result(budget, keep, parts, time.perf_counter() - begun, sink)
 

@@ -72,19 +72,29 @@ class SendToIndexes:
 
 @dataclass
 class StoreIndexes:
-    """A task that stores the tuples sent by `SendToIndexes`, one block for each index, and yields a `Born` for each."""
+    """A task that stores the tuples sent by `SendToIndexes`, one block for each index, and yields a `Born` for each. indexes:
+    the new indexes of each relation; label: for the names of the runs; root: the directory of the runs on each host."""
 
     indexes: dict[str, list[PartitionedIndex]]
     label: str
     root: str
 
-    def __call__(self, partition, records):
+    def __call__(self, partition: int, records: list) -> Iterator[Born]:
         for name, indexes in self.indexes.items():
             for number, index in enumerate(indexes):
                 if (arrived := parcels.received_block(records, f"{name}/{number}")) is not None:
                     full = store(os.path.join(self.root, str(partition), f"{name}-{number}-{self.label}"), arrived)
-                    report = Report("insert", partition, arrived.size)
-                    yield Born(name, number, partition, full, [], count_by_slot(arrived, index)[0], arrived.size, report)
+                    slot_sizes, _ = count_by_slot(arrived, index)
+                    yield Born(
+                        relation=name,
+                        index=number,
+                        partition=partition,
+                        full=full,
+                        new=[],  # only the index is new: the relation has had these tuples before, so no delta gets them
+                        sizes=slot_sizes,
+                        count=arrived.size,
+                        report=Report("insert", partition, arrived.size),
+                    )
 
 
 @dataclass

@@ -58,8 +58,8 @@ class Context(Protocol):
 
 
 def run_steps(steps: list, batch: Batch, context: Context):
-    """Yield all batches that the last step makes, depth first: at most one batch for each step is in memory. Checks the
-    limits of the evaluation between two batches."""
+    """Yield all batches that the last step makes, depth first: at most one batch for each step is in memory. Between two
+    batches, check the limits of the evaluation, and count the bindings that a step has visited (`limits.visit`)."""
     if not steps:
         yield batch
         return

@@ -23,6 +23,7 @@ import threading
 from collections.abc import Callable
 from itertools import zip_longest
 from pickle import PicklingError
+from typing import Any
 
 from semi_naive.host import limits, memory, memory_limits
 from semi_naive.ra.spark import shipping
@@ -30,7 +31,7 @@ from semi_naive.ra.spark.executors import spark_call
 from semi_naive.ra.spark.failures import WorkerLost, job_failure
 from semi_naive.ra.spark.lost import RunsLost
 from semi_naive.ra.spark.masters import on_this_host
-from semi_naive.ra.storage.missing import RunMissing
+from semi_naive.ra.storage.missing import MissingRun, RunMissing
 from semi_naive.ra.storage.runs import RemoveStore, Store, unlink
 
 log = logging.getLogger("semi_naive")
@@ -99,7 +100,7 @@ class PartitionedJobs:
                 raise error.__context__ if isinstance(error.__context__, ValueError) else error from None
             except Exception as error:  # py4j's own classes differ between Spark versions
                 if missing := RunMissing.parse(str(error)):
-                    self._ship(missing, shipments)
+                    self._add_shipment(missing, shipments)
                     continue
                 lost, failed = lost + 1, job_failure(error, self.sc)
                 if lost == MAX_JOB_ATTEMPTS or not isinstance(failed, WorkerLost):
@@ -113,14 +114,18 @@ class PartitionedJobs:
         with progress_reported(self.sc, len(pieces), tell) if tell else contextlib.nullcontext():
             return self.job(task, source=self.sc.parallelize(pieces, len(pieces)))
 
-    def _ship(self, missing: tuple, shipments: dict) -> None:
-        """Add a shipment of the folder of a missing run to the shipments of a job. Raises RunsLost if no host has the run.
-        missing: see `RunMissing.parse`; shipments: (RDD, number of attempts) by (partition, folder)."""
+    def _add_shipment(self, missing: MissingRun, shipments: dict[tuple[int, str], tuple[Any, int]]) -> None:
+        """Add the RDD that sends the folder of a missing run to the task that lacks it, for the next attempt of a job. Raises
+        RunsLost if no other host has the run, or too many attempts have failed. shipments: those of the job, changed here:
+        (RDD, number of attempts) by (partition, folder)."""
         what, path, host, partition = missing
         key = partition, os.path.dirname(path)
         _, earlier_attempts = shipments.get(key, (None, 0))
+        # A task without a partition reads a source: it has no shuffle that could bring the files.
         if not self.local and partition is not None and earlier_attempts < MAX_JOB_ATTEMPTS:
-            rdd = shipping.shipment(self, partition, path, None if earlier_attempts else host)
+            # At first the files that this host has are not sent; if that failed, the task may be on any host, and all are sent.
+            lacking = None if earlier_attempts else host
+            rdd = shipping.shipment(self, partition, path, lacking)
             if rdd is not None:
                 log.warning("partition %d ran on %s, away from its runs: they are sent there", partition, host)
                 shipments[key] = rdd.partitionBy(self.partitions, partitioner), earlier_attempts + 1

@@ -3,8 +3,19 @@ evaluations import it, and few have runs.
 """
 
 import re
+from typing import NamedTuple
 
 MISSING, DAMAGED = "a run is missing", "a run is damaged or cut short"
+
+
+class MissingRun(NamedTuple):
+    """What the text of a `RunMissing` says. what: MISSING or DAMAGED; path: of the run; host: of the task that reads it;
+    partition: that of the task, None for a task that belongs to no partition."""
+
+    what: str
+    path: str
+    host: str
+    partition: int | None
 
 
 class RunMissing(Exception):
@@ -19,11 +30,12 @@ class RunMissing(Exception):
         self.path, self.what = path, what
 
     @classmethod
-    def parse(cls, text: str) -> tuple[str, str, str, int | None] | None:
-        """Parse the text of an error: return (`what`, path, host, partition) if it contains that of a RunMissing, else None.
+    def parse(cls, text: str) -> MissingRun | None:
+        """Parse the text of an error: return the missing run if it contains that of a RunMissing, else None.
 
-        >>> RunMissing.parse(f"Error: {RunMissing('/tmp/a b/7', 3)}")[::3]
-        ('a run is missing', 3)
+        >>> missing = RunMissing.parse(f"Error: {RunMissing('/tmp/a b/7', 3)}")
+        >>> missing.what, missing.path, missing.partition
+        ('a run is missing', '/tmp/a b/7', 3)
         """
         found = re.search(rf"({MISSING}|{DAMAGED}): (.*) on (.*), read by partition (\w+)", text)
-        return found and (found[1], found[2], found[3], int(found[4]) if found[4].isdigit() else None)
+        return found and MissingRun(found[1], found[2], found[3], int(found[4]) if found[4].isdigit() else None)

@@ -15,7 +15,7 @@ from semi_naive.ra.ir import Order
 from semi_naive.ra.rules.ages import TicksRef
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.tuple_at_a_time import layout as at
-from semi_naive.ra.tuple_at_a_time.assembler import Assembler, Unknown
+from semi_naive.ra.tuple_at_a_time.assembler import Access, Assembler, Unknown
 from semi_naive.ra.tuple_at_a_time.rows import sort_of
 
 Versions = list[tuple[Derivation, str]]  # rule versions, each with the relation whose delta it reads
@@ -89,7 +89,7 @@ class Assembled:
 
     def _assemble(self, slow: set[int]) -> None:
         """Assemble each version that the machine can run, and collect the places of the others."""
-        assembler, entries = Assembler(self._access, lambda ticks, name: self._list(Dated(ticks, name)), self.values), []
+        assembler, entries = Assembler(self._add_search, self._add_head, self._add_ages, self.values), []
         self.unknown = Unknown("slow versions only")
         for place, (derivation, delta) in enumerate(self.versions):
             if place in slow:
@@ -113,19 +113,30 @@ class Assembled:
         self.entries = np.zeros((len(entries), at.VERSION_SIZE), np.int64)
         self.entries[:, [at.ENTRY, at.DELTA_RELATION, at.SPLITS]] = np.array(entries, np.int64).reshape(-1, 3)
 
-    def _access(self, relation: str, order: Order, keys: int, part: str | None = None) -> tuple[int, int, int]:
-        """Return (number of the list of blocks, position of the relation, position of the index) for a search by the first
-        `keys` columns of an order; -1 where there is none. part: None for a head's comparison with known tuples, by its key."""
-        shape = self.shapes.get(relation)
-        if shape is None:
-            return self._list(Searched(relation, order, keys, part or "all")), -1, -1
-        keys = len(shape.key) if part is None else keys
-        blocks, index = self._list(Searched(relation, order, keys, part)), -1
-        if keys and part is not None:
+    def _add_search(self, relation: str, order: Order, keys: int, part: str) -> Access:
+        """Return the access of a search in a part of a relation by the first `keys` columns of an order. Its list of blocks is
+        added, and for a relation of the stratum the hash index by these columns."""
+        blocks = self._list(Searched(relation, order, keys, part))
+        if relation not in self.shapes:
+            return Access(blocks)
+        shape, index = self.shapes[relation], -1
+        if keys:
             number = self._index(shape, order[:keys])
-            shape.skipped |= {number} if part == "full" else set()
+            if part == "full":
+                shape.skipped.add(number)
             index = number * at.INDEX_SIZE
-        return blocks, shape.number * at.RELATION_SIZE, index
+        return Access(blocks, shape.number * at.RELATION_SIZE, index)
+
+    def _add_head(self, relation: str, order: Order) -> Access:
+        """Return the access of the known tuples with which heads of a relation of the stratum are compared, by its key. Their
+        list of blocks is added; the index by the key has been there since `__init__`."""
+        shape = self.shapes[relation]
+        blocks = self._list(Searched(relation, order, len(shape.key), part=None))
+        return Access(blocks, shape.number * at.RELATION_SIZE)
+
+    def _add_ages(self, ticks: TicksRef, relation: str) -> int:
+        """Return the number of the list of a relation's blocks with the ticks of their tuples, which is added if it is new."""
+        return self._list(Dated(ticks, relation))
 
     def _list(self, wanted: Searched | Dated) -> int:
         """Return the number of a list, which is added if it is new."""

@@ -9,6 +9,7 @@ register. Terms are also referred to by registers, by number.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial, reduce
+from typing import NamedTuple
 
 from semi_naive.ra.by_variable.multiway import Multiway
 from semi_naive.ra.expressions.terms import evaluate
@@ -60,17 +61,30 @@ class Unknown(Exception):
     """Raised for a step that the machine cannot run: it makes strings or records, or aggregates tuples."""
 
 
+class Access(NamedTuple):
+    """The operands by which an instruction refers to what it searches; -1 where there is none.
+
+    blocks: the number of a list of blocks.
+    relation, index: the positions of a relation of the stratum, and of its hash index by the key.
+    """
+
+    blocks: int
+    relation: int = -1
+    index: int = -1
+
+
 @dataclass
 class Assembler:
     """A builder of the instructions for all versions of a stratum's rules.
 
-    access: function (relation, order, number of keys, part) → (number of the list of blocks to search, position of the
-    relation, position of its index); -1 where there is none.
+    add_search: function (relation, order, number of keys, part) → the access of a search; its list and index are added.
+    add_head: function (relation, order) → the access of the known tuples with which a head is compared; their list is added.
     ages: function (ticks, relation) → number of the list of blocks with ticks.
     values: the content of ids (`ra.values.values`).
     """
 
-    access: Callable[..., tuple[int, int, int]]
+    add_search: Callable[[str, Order, int, str], Access]
+    add_head: Callable[[str, Order], Access]
     ages: Callable[[TicksRef, str], int]
     values: object
     code: list[int] = field(default_factory=list)
@@ -118,9 +132,9 @@ class Assembler:
 
     def _head(self, relation: str, order: Order, values: list[int]) -> None:
         """Emit the insertion of a head. order: the relation's home order; values: the head's registers, in its own order."""
-        access, number, _ = self.access(relation, order, len(order))
+        known = self.add_head(relation, order)
         self.list_operands.append(len(self.code) + at.HEAD_ACCESS)
-        self._emit(at.HEAD, number, access, *values, *(values[column] for column in order))
+        self._emit(at.HEAD, known.relation, known.blocks, *values, *(values[column] for column in order))
 
     def _emit(self, operation: int, *operands: int) -> None:
         """Append an instruction that continues at `back` if it fails."""
@@ -166,29 +180,29 @@ class Assembler:
         """Emit a search by a step's keys: a JOIN, EXISTS or LACKS. binds: (place in the order, variable) for each new
         variable."""
         keys = [self._register(term) for term in step.keys]
-        access, relation, index = self.access(step.relation, step.order, len(keys), part)
+        blocks, relation, index = self.add_search(step.relation, step.order, len(keys), part)
         for _, name in binds:
             self.variables[name] = self._new()
         columns = step.order[: len(keys)]
         bound = [(place, step.order[place], self.variables[name]) for place, name in binds]
         begin = len(self.code)
-        self._add_to_sieve(operation, step, access, relation)
+        self._add_to_sieve(operation, step, blocks, relation)
         if self.back == -1 and operation == at.JOIN and part == "delta" and not keys:
             self.splits = True
             self.delta_columns = {name: column for (_, name), (_, column, _) in zip(binds, bound, strict=True)}
         cursor = self._cursor() if operation == at.JOIN else 0
         self.list_operands.append(begin + at.ACCESS)
-        self._emit(operation, cursor, relation, index, PARTS[part], access, len(keys), len(bound), -1, *keys, *columns)
+        self._emit(operation, cursor, relation, index, PARTS[part], blocks, len(keys), len(bound), -1, *keys, *columns)
         self.code += [number for triple in bound for number in triple]
         self.back = begin if operation == at.JOIN else self.back
 
-    def _add_to_sieve(self, operation: int, step: steps.Join | steps.AntiJoin, access: int, relation: int) -> None:
+    def _add_to_sieve(self, operation: int, step: steps.Join | steps.AntiJoin, blocks: int, relation: int) -> None:
         """Add to the version's sieve a semijoin of the delta's rows with a joined relation that is not of the stratum. None is
         added after the first computed term, as a row on which that fails must raise its error."""
         key = step.keys[0] if step.keys else None
         in_delta = self.delta_columns and isinstance(key, Var) and key.name in self.delta_columns
         if in_delta and operation != at.LACKS and relation < 0:
-            self.sieve.append((self.delta_columns[key.name], access))
+            self.sieve.append((self.delta_columns[key.name], blocks))
 
     def _cursor(self) -> int:
         """Return the position of a new cursor."""

@@ -12,7 +12,7 @@ from semi_naive.ra.blocks.thinned import Thinned
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.sharing import address_of
 
-BYTES = 8  # bytes of a number
+WORD_BYTES = 8  # bytes of an int64, the unit in which a list refers to the descriptions of its blocks
 MAX_SCANNED_TUPLES = 16  # tuples of a block that is searched without a directory: making one would take longer
 ADMITS_ALL = np.array([0b11], np.uint64)  # a presence bitmap of two bits that admits every value
 
@@ -25,12 +25,12 @@ class Described:
     """The description of a block, in `words` (`layout.WORDS` and those after it).
 
     arrays: the arrays whose addresses are in it, which it keeps alive.
-    place: the address of `words` divided by 8.
+    word_address: the address of `words`, divided by WORD_BYTES.
     """
 
     words: np.ndarray
     arrays: tuple
-    place: int
+    word_address: int
 
 
 class BlockLists:
@@ -44,19 +44,19 @@ class BlockLists:
         self.begins: list[int] = []
         self.kept_alive: list[Any] = []
         words: list[int] = []
-        places: list[int] = []  # the positions of places in `words`, which are made relative to the array
+        address_positions: list[int] = []  # where `words` has the address of a description, which is made relative to `words`
         for blocks, further in lists:
             self.begins.append(len(words))
             words.append(len(blocks))
             for block, keys, ticks in blocks:
                 described = describe_block(block, keys)
-                places.append(len(words))
-                words.append(described.place)
+                address_positions.append(len(words))
+                words.append(described.word_address)
                 words += [] if ticks is None else [address_of(ticks)]
                 self.kept_alive += described, ticks
             words += further
         self.words = np.array([*words, 0], np.int64)
-        self.words[places] -= address_of(self.words) // BYTES
+        self.words[address_positions] -= address_of(self.words) // WORD_BYTES
 
 
 def describe_block(block: Block, keys: int) -> Described:
@@ -102,9 +102,10 @@ def _describe_thinned(block: Thinned, keys: int) -> Described:
     return _with_address(words, whole, gone)
 
 
-def _with_address(words: np.ndarray, *arrays) -> Described:
-    """Return a description in `words`, which keeps the arrays alive."""
-    return Described(words, arrays, address_of(words) // BYTES)
+def _with_address(words: np.ndarray, *arrays: Any) -> Described:
+    """Return a description given as `words` (int64), with the address of `words` divided by WORD_BYTES. arrays: the arrays, or
+    the description of another block, to whose memory `words` refers."""
+    return Described(words, arrays, address_of(words) // WORD_BYTES)
 
 
 def signed(word: int) -> int:

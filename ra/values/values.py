@@ -4,9 +4,10 @@ A *column* is an int64 numpy array: numbers as they are, unsigned and float valu
 which are equal if the content is equal. Ids are assigned in three phases:
 
 1. In the driver ids are dense, in order of first appearance: symbols in the run's table (`ra.text.symbols`), records for each
-   arity from 1 (0 is nil).
-2. The first `share` freezes this: from then on, in the driver and in workers, content that is not in the snapshot gets its hash
-   as id, which is always negative. So no process has to ask another, and equal content has equal ids everywhere.
+   arity from 1 (0 is nil) in a *lexicon*, a `Dictionary`.
+2. The first `share` moves the symbols to a lexicon, too, and freezes all: from then on, in the driver and in workers, content
+   that is not in the snapshot gets its hash as id, which is always negative. So no process has to ask another, and equal
+   content has equal ids everywhere.
 3. A worker opens the snapshot from files, and returns the content that it added (`made`); the driver learns it, and the next
    snapshot brings it to all workers.
 """
@@ -237,7 +238,9 @@ class Values(Lookups):
             lexicon.frozen = True
 
     def _move_symbols_to_lexicon(self) -> None:
-        """Move the symbols from the table into a lexicon, with the same ids."""
+        """Move the symbols from the table into a lexicon, with the same ids, before the first snapshot or hashed id: only a
+        lexicon has segments that are saved in files, and ids that are hashes. Until then symbols are in the table, which shares
+        the common symbols of the process. Later calls do nothing."""
         if self._symbols is not None:
             return
         self._symbols = Dictionary(Strings, 0, dense=len(self.table))

@@ -132,7 +132,7 @@ def lines(
     if check:
         check([keys.texts for keys in ordered.keys], map(ordered.piece, range(len(ordered.cuts) - 1)))
     if rows.size > MIN_ROWS_FOR_ARROW:
-        yield from ordered.pieces(RowFormat(seams, [_texts_of_keys(keys, show, plain) for keys in ordered.keys]).bytes)
+        yield from ordered.pieces(RowFormat(seams, [_field_of_keys(keys, show, plain) for keys in ordered.keys]).bytes)
         return
     columns = [_texts_of_column(keys, column, show) for keys, column in zip(ordered.keys, ordered.piece(0), strict=True)]
     first, *others = seams
@@ -179,14 +179,21 @@ def _texts_of_column(keys: Keys, column: np.ndarray, show: Callable[[Kind, Any],
     return (distinct[key] for key in column.tolist())
 
 
-def _texts_of_keys(keys: Keys, show: Callable[[Kind, Any], str], plain: bool):
-    """Return the field of `RowFormat` for a column: the kind of whole numbers, or the text of each key. show, plain: see
-    `lines`."""
+def _field_of_keys(keys: Keys, show: Callable[[Kind, Any], str], plain: bool) -> int | tuple[np.ndarray, np.ndarray]:
+    """Return the field of `RowFormat` for a column: SIGNED or UNSIGNED for whole numbers, else the texts of all keys as (bytes,
+    starts). show, plain: see `lines`."""
     if keys.bits is None:
         return SIGNED if keys.kind == Kind.NUMBER else UNSIGNED
     listed = isinstance(keys.texts, list)  # otherwise a pyarrow array
     if plain and not listed:
-        _, starts, content = keys.texts.buffers()
-        return np.frombuffer(content, np.uint8), np.frombuffer(starts, np.int64, len(keys.texts) + 1, 8 * keys.texts.offset)
+        return _bytes_and_starts(keys.texts)
     texts = keys.texts if listed else keys.texts.to_pylist()
     return concatenate_texts([show(keys.kind, text).encode() for text in texts])
+
+
+def _bytes_and_starts(large_strings) -> tuple[np.ndarray, np.ndarray]:
+    """Return the strings of a pyarrow array of `large_string`, whose starts are int64, as `concatenate_texts` would. The memory
+    is shared."""
+    _, starts, content = large_strings.buffers()
+    first_byte = large_strings.offset * np.dtype(np.int64).itemsize  # the array may be a slice of a longer one
+    return np.frombuffer(content, np.uint8), np.frombuffer(starts, np.int64, len(large_strings) + 1, first_byte)

@@ -38,8 +38,8 @@ class Fixpoint:
     def _go_on(self) -> dict:
         """Iterate until the stratum has ended, or the delta is small enough for the driver to finish."""
         stratum, run_ahead = self.stratum, RunAhead.of(self.stratum)
-        while stratum.delta() and not stratum.local.is_last(stratum.iteration, stratum.count):
-            delta_before = stratum.delta()
+        while stratum.delta_size() and not stratum.local.is_last(stratum.iteration, stratum.count):
+            delta_before = stratum.delta_size()
             limit = stratum.local.max_iterations
             if not run_ahead(sys.maxsize if limit is None else limit - stratum.iteration):
                 stratum.iterate(stratum.versions())
@@ -56,13 +56,13 @@ class Fixpoint:
         """True if the driver should finish the stratum: its host has the runs, and the delta is small and has shrunk."""
         stratum = self.stratum
         allowed = stratum.config.local_tuples and stratum.cluster.local and stratum.local.returns < MAX_RETURNS_TO_DRIVER
-        return bool(allowed) and 0 < stratum.delta() < min(MAX_DRIVER_DELTA_TUPLES, delta_before)
+        return bool(allowed) and 0 < stratum.delta_size() < min(MAX_DRIVER_DELTA_TUPLES, delta_before)
 
     def _finish_in_driver(self) -> dict:
         """Finish the stratum in the driver, because a job with few tuples costs 100 ms. The driver maps the runs, which are on
         its host. If the delta grows again, the stratum returns to the partitions."""
         stratum, database, local = self.stratum, self.stratum.database, self.stratum.local
-        stratum.trace.event("to driver", stratum.iteration, delta=stratum.delta())
+        stratum.trace.event("to driver", stratum.iteration, delta=stratum.delta_size())
         for name, relation in stratum.relations.items():
             database.tables[name] = as_table(relation)
         for name in stratum.stratum.reads:

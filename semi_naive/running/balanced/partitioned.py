@@ -84,7 +84,7 @@ class Partitioned:
 
     def rebalance_if_due(self) -> None:
         """Rebalance the partitions, if that is due after this iteration."""
-        if self.iteration % self.config.check_interval == 0 and self.delta() and self.local.again and self.partitions > 1:
+        if self.iteration % self.config.check_interval == 0 and self.delta_size() and self.local.again and self.partitions > 1:
             versions = self.compiled_delta_versions() if self.statics.partitioned else []
             self.rebalance(self.relations, joined_only(versions, self.statics.partitioned), self.iteration)
 
@@ -234,7 +234,7 @@ class Partitioned:
 
     def iterate(self, rule_versions: list[RuleVersion]) -> None:
         """Run an outer iteration: inner iterations until no evaluation has bindings left."""
-        begun, delta = time.perf_counter(), self.delta()
+        begun, delta = time.perf_counter(), self.delta_size()
         compiled = [self.compiled(number, *version) for number, version in enumerate(rule_versions)]
         world, first_joins = self.world(), self._first_joins()
         rounds: list[list] = []
@@ -257,7 +257,7 @@ class Partitioned:
             reports = [r for r in results if isinstance(r, Report)] + [r.report for r in arrived]
             inserted_at_home = [r.report for r in arrived if r.index == 0]
             phases += phases_of(inner, reports, inserted_at_home, self.partitions)
-        self.record_job(delta, [self.delta()], phases, begun)
+        self.record_job(delta, [self.delta_size()], phases, begun)
 
     def end_iteration(self, rounds: list[list]) -> None:
         """End an outer iteration: its tuples become the delta, and are weighed. rounds: the results of inner iterations."""
@@ -340,13 +340,13 @@ class Partitioned:
     def count(self, relation: str) -> int:
         return self.relations[relation].count
 
-    def delta(self) -> int:
+    def delta_size(self) -> int:
         """Return the number of tuples in the deltas of all relations."""
         return sum(relation.home.delta_size() for relation in self.relations.values())
 
     def settle(self) -> None:
         """Place the finished relations in the database with their home index only."""
-        while self.delta():
+        while self.delta_size():
             self._advance()
         for name, relation in self.relations.items():
             relation.indexes = relation.indexes[:1]

@@ -171,8 +171,9 @@ class Rebalance:
 
 
 def by_bucket(amounts: np.ndarray, placement: BucketMap) -> np.ndarray:
-    """Return the sum over each bucket's subbuckets (buckets,) of amounts that are given for all subbuckets."""
-    first_slots, _ = placement.tables()
+    """Return the sum of each bucket's amounts, shape (buckets,). amounts: (slots,), for each subbucket of each bucket in order
+    (see `BucketMap.tables`)."""
+    first_slots, _ = placement.tables()  # with the number of all slots at the end
     return np.add.reduceat(amounts, first_slots[:-1])
 
 

@@ -83,7 +83,7 @@ class RunAhead:
     def _run(self, tasks: Tasks, versions: list[Version]) -> None:
         """Run jobs until every partition has taken its steps, and record them as one iteration of many steps. One job suffices
         if the heads do not reach the roll-over threshold. versions: the rules to be charged, if any."""
-        distributed, begun, delta = self.distributed, time.perf_counter(), self.distributed.delta()
+        distributed, begun, delta = self.distributed, time.perf_counter(), self.distributed.delta_size()
         cursors: list[int | None] = [0] * distributed.partitions
         rounds: list[list] = []
         while any(cursor is not None for cursor in cursors):
@@ -110,7 +110,7 @@ class RunAhead:
         if versions:
             mostly_new = 2 * sum(total) > self._charge(versions, _ahead(rounds[0]))
             self.budget = max(FIRST_BUDGET_TUPLES, self.budget * 4 if mostly_new else self.budget // 4)
-            if not distributed.delta():  # the step that found no tuple counts, too
+            if not distributed.delta_size():  # the step that found no tuple counts, too
                 total.append(0)
         distributed.record_job(delta, total, phases, begun)
 
@@ -124,7 +124,7 @@ class RunAhead:
         max_delta = min(distributed.config.run_ahead, self._budget() * distributed.partitions / made_in_three_steps)
         return (
             iterations_left > 1
-            and distributed.delta() <= max_delta
+            and distributed.delta_size() <= max_delta
             and all(version.part == "delta" for version in distributed.compiled_delta_versions())
             and not distributed.statics.partitioned
         )

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from semi_naive.planning.joins.body import names_of_variables
+from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Atom, Call, Pack, Rule, Var
 
 log = logging.getLogger("semi_naive")
@@ -45,8 +46,8 @@ class Growing:
         return time.monotonic() > self.next
 
     def look(self, tables: Mapping[str, Any]) -> None:
-        """Examine the newest delta of each relation, and warn if the recursion creates only new values. tables: tables of this
-        process, or relations on the partitions."""
+        """Examine the newest delta of each relation, and warn if the recursion creates only new values. tables: a `Table` of
+        this process, or a `PartitionedRelation`, by relation."""
         computing_rules = {rule.head.relation: rule for rule in self.rules if computed_places(rule, self.own)}
         for name, rule in computing_rules.items():
             table = tables.get(name)
@@ -63,19 +64,28 @@ class Growing:
         self.next = time.monotonic() + self.wait
 
     def _only_adds_values(self, name: str, table: Any, computed: set[int]) -> bool:
-        """True if the tuples of the delta differ from older ones only in the columns that a rule computes (`computed`). If a
-        relation has one best value for each key: True if no key was added since the last look."""
-        if getattr(table, "reduction", None):
+        """True if the tuples of the delta seem to differ from older ones only in the columns that a rule computes (`computed`).
+
+        A relation with a reduction, as to the best value of each key: True if its number of tuples has not changed since the
+        last look, so that no key was added. There is nothing to compare at the first look: True, and a second one confirms it.
+
+        Another relation: True if it has only computed columns, or if in the others a sample of the delta agrees with older
+        tuples. The tuples of a `PartitionedRelation` are not in this process: False.
+        """
+        if table.reduction:
             return self.counts.get(name, table.count) == table.count
         others = [place for place in range(table.arity) if place not in computed]
-        return not others or hasattr(table, "delta_size") and _has_older_tuples(table, others)
+        if not others:
+            return True
+        return isinstance(table, Table) and _has_older_tuples(table, others)
 
 
 def _delta_size(table: Any) -> int:
-    return table.delta_size if hasattr(table, "delta_size") else table.home.delta_size()
+    """Return the number of tuples in the delta of a `Table` or a `PartitionedRelation`."""
+    return table.delta_size if isinstance(table, Table) else table.home.delta_size()
 
 
-def _has_older_tuples(table: Any, others: list[int]) -> bool:
+def _has_older_tuples(table: Table, others: list[int]) -> bool:
     """True if each sampled tuple of the delta agrees with an older tuple in the columns `others`. Without an index that begins
     with these columns, only the first tuples of each block are searched."""
     home = table.home

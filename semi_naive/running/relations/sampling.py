@@ -17,6 +17,7 @@ MIN_TRIAL_TUPLES, TRIAL_SHARE = 1 << 12, 1 / 64  # a sample for a trial of joins
 
 
 def _table_size(table) -> int:
+    """Return the number of tuples in a table's blocks, without those of the current iteration."""
     return sum(block.size for block in table.blocks("all", table.home))
 
 

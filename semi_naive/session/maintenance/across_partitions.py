@@ -91,7 +91,7 @@ class ContinuedStratum(Partitioned):
 
     def settle(self) -> None:
         """Store the relations in the database, with all their indexes."""
-        while self.delta():
+        while self.delta_size():
             self._advance()
         for name, relation in self.relations.items():
             self.database.place(name, relation, self.cluster)
