@@ -23,6 +23,8 @@ FORCED = {"local_tuples": 0, "partitions": 2, "run_ahead": 0}
 def jobs_of(spark):
     """Return a function: for a job group, the descriptions of its jobs in order."""
     context = spark.sparkContext
+    for name in ("spark.jobGroup.id", "spark.job.description"):  # what tests before this one may have set
+        context.setLocalProperty(name, None)
 
     def jobs(group: str) -> list[str]:
         store = context._jsc.sc().statusStore()
