@@ -156,6 +156,9 @@ def programs() -> None:
         call("Result.close", result.close)
     with call("Program.session", program.session, {"edge": EDGES}) as session:
         assert session.insert("edge", [(3, 4)]).changes["path"].count() == 3
+        Path("edges.tsv").write_text("4\t5\n")
+        with call("Session.follow", session.follow, "edge", "edges.tsv", seconds=0.01) as follower:
+            assert follower.catch_up() and session["edge"].count() == len(EDGES) + 2
     for facts in (
         pa.table({"x": [1, 2, 1], "y": [2, 3, 3]}),
         transitive_closure(EDGES).to_numpy(),

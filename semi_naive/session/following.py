@@ -2,7 +2,7 @@
 
 The session stores how far it has read, in the record of the same transaction: the number of bytes of a file, the names of the
 files of a folder. So with a directory each row counts exactly once, also if the process ends in between. A socket has no
-position: rows that arrive while nobody listens are lost.
+position: rows that are sent while no follower is connected are lost.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.files import io_errors
 from semi_naive.io.formats.delimited import read_delimited
 from semi_naive.io.formats.layouts import Format
+from semi_naive.io.parallel import with_line_in_file
 from semi_naive.io.reading import source_of_path
 from semi_naive.io.sources import TextFile
 from semi_naive.io.unread import Given
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.session.facts import last_occurrences
-from semi_naive.session.served.streams import DELETES, INSERTS
+from semi_naive.session.served.streams import DELETES, INSERTS, check_operations
 
 if TYPE_CHECKING:
     from semi_naive.ra.ir import Relation
@@ -38,6 +39,7 @@ log = logging.getLogger("semi_naive")
 MAX_BATCH_BYTES = 64 << 20  # of text that one transaction reads
 SOCKET = "tcp://"
 UNFINISHED = (".partial", ".tmp", ".crc", "~")  # ends of the names of files that are not there for readers
+INSERTED, DELETED = INSERTS | {"+"}, DELETES | {"-"}  # the values of the column of operations
 Parse = Callable[[Any], np.ndarray]  # gives the columns (arity, n) of a batch, for the session's symbols and records
 
 
@@ -54,12 +56,12 @@ class Follower:
         if not seconds > 0:
             raise ValueError(f"seconds is {seconds!r}: expected a time between two looks that is greater than 0")
         self.session, self.relation, self.op, self.key, self.seconds = session, relation, op, key, seconds
-        self.source, self.name = source, name or f"{relation} < {source if SOCKET in source else os.path.abspath(source)}"
+        self.source, self.name = source, name or f"{relation} < {_address(source)}"
         self.error: BaseException | None = None
         self._declared = session.upkeep.program.relations[relation]
         self._batches = _reader(source, self._with_op(), session.upkeep.program.types, header)
         self._stopped, self._looked = threading.Event(), threading.Condition()
-        self._idle_looks = 0  # that found nothing new
+        self._idle_looks, self._ended = 0, False  # the looks since the last one that found something
         self._thread = threading.Thread(target=self._follow, name=f"semi-naive-follow-{relation}", daemon=True)
         self._thread.start()
 
@@ -75,7 +77,7 @@ class Follower:
             while not self._stopped.is_set() and not self.session.closed:
                 found = self._commit_new()
                 with self._looked:
-                    self._idle_looks = 0 if found else self._idle_looks + 1
+                    self._idle_looks = 0 if found or self._batches.unsettled else self._idle_looks + 1
                     self._looked.notify_all()
                 if not found and (self._batches.ended or self._stopped.wait(self.seconds)):
                     break
@@ -86,7 +88,7 @@ class Follower:
         finally:
             self._batches.close()
             with self._looked:
-                self._idle_looks = 2
+                self._ended = True
                 self._looked.notify_all()
 
     def _commit_new(self) -> bool:
@@ -108,11 +110,8 @@ class Follower:
             return
         ops, columns = columns[0], np.ascontiguousarray(columns[1:])
         names = dict(zip(found := np.unique(ops), self.session.upkeep.values.strings(found), strict=True))
-        for name in names.values():
-            if name not in INSERTS | DELETES | {"+", "-"}:
-                known = ", ".join(sorted(INSERTS | DELETES | {"+", "-"}))
-                raise BadInput(f"a row has {self.op} = {name!r}", self.source, hint=f"expected one of {known}")
-        inserts = np.isin(ops, [number for number, name in names.items() if name in INSERTS | {"+"}])
+        check_operations(names.values(), INSERTED | DELETED, self.op, self.source)
+        inserts = np.isin(ops, [number for number, name in names.items() if name in INSERTED])
         if self.key is None:
             last = last_occurrences(columns)
             self._delete(transaction, columns[:, last & ~inserts])
@@ -144,17 +143,15 @@ class Follower:
         """Wait until all rows that are in the source now have been committed, or the follower has ended. Return False after
         `timeout` seconds. Raises the error that has ended it."""
         with self._looked:
-            self._idle_looks = 0  # a file of a folder is taken once two looks have found it unchanged
-            done = self._looked.wait_for(lambda: self._idle_looks >= 2, timeout)
+            self._idle_looks = 0  # a look that is under way may have begun before a row arrived, so two must find nothing
+            done = self._looked.wait_for(lambda: self._ended or self._idle_looks >= 2, timeout)
         if self.error is not None:
             raise self.error
         return done
 
     def stop(self) -> None:
         """Stop following, after the transaction that is being committed. Raises the error that has ended it, if one has."""
-        self.end()
-        if self.error is not None:
-            raise self.error
+        self.__exit__(None)
 
     def end(self) -> None:
         """Stop the thread; wait for it unless this thread has a transaction open, for which it may be waiting."""
@@ -165,14 +162,19 @@ class Follower:
     def __enter__(self) -> Follower:
         return self
 
-    def __exit__(self, kind, error, trace) -> None:
+    def __exit__(self, kind, *_) -> None:
         self.end()
-        if error is None and self.error is not None:
+        if kind is None and self.error is not None:
             raise self.error
 
     def __repr__(self) -> str:
         state = "following" if self.is_alive else "ended"
         return f"<Follower of {self.source} for {self.relation}, {state}>"
+
+
+def _address(source: str) -> str:
+    """Return a source such that it is the same from every working directory."""
+    return source if source.startswith(SOCKET) else os.path.abspath(source)
 
 
 def _reader(source: str, relation: Relation, types: dict, header: bool) -> _GrowingFile | _Folder | _Socket:
@@ -184,79 +186,85 @@ def _reader(source: str, relation: Relation, types: dict, header: bool) -> _Grow
     return _GrowingFile(source, relation, types, header)
 
 
-class _GrowingFile:
+class _Reader:
+    """The rows of a source for a relation. A subclass yields the new ones by `new`.
+
+    ended: no more can come; unsettled: some have arrived that a later look takes.
+    """
+
+    ended = unsettled = False
+
+    def __init__(self, source: str, relation: Relation, types: dict):
+        self.source, self.relation, self.types = _address(source), relation, types
+
+    def close(self) -> None:
+        """Release what is held between two looks: nothing, for files."""
+
+
+class _GrowingFile(_Reader):
     """The rows that are appended to a text file. Its position is the number of bytes read."""
 
-    ended = False
-
     def __init__(self, path: str, relation: Relation, types: dict, header: bool):
-        self.path, self.relation, self.types = os.path.abspath(path), relation, types
-        source = source_of_path(self.path, relation, types, header)
-        if not isinstance(source, TextFile) or path.endswith(".gz"):
+        super().__init__(path, relation, types)
+        file = source_of_path(self.source, relation, types, header)
+        if not isinstance(file, TextFile) or file.matrix or path.endswith(".gz"):  # a matrix says how many entries it has
             hint = "follow text with one tuple a line, such as .tsv or .csv, or a folder that files of any format arrive in"
             raise BadInput("a file of this format cannot be followed", path, hint=hint)
-        self.form = source.layout
-        self.lines = (self.form.offset, self.form.line)  # a position in bytes, and its line
+        self.file, self.form = file, file.layout
 
     def new(self, batches: dict[str, int], name: str) -> Iterator[tuple[tuple[str, int], Parse]]:
         """Yield ((name, position after the batch), its parser) for each batch of whole lines. batches: the last positions."""
         position = max(batches.get(name, 0), self.form.offset)
-        with io_errors(self.path), open(self.path, "rb") as file:
-            if os.fstat(file.fileno()).st_size < position:
+        with io_errors(self.source), open(self.source, "rb") as stream:
+            if os.fstat(stream.fileno()).st_size < position:
                 hint = "a file that is followed only grows; to start anew, follow it under another name"
-                raise BadInput(f"it has fewer bytes than the {position:,} that were read of it", self.path, hint=hint)
-            if position > self.lines[0]:
-                file.seek(self.lines[0])
-                self.lines = position, self.lines[1] + file.read(position - self.lines[0]).count(b"\n")
-            file.seek(position)
-            while rows := _whole_rows(file.read(MAX_BATCH_BYTES), self.form.rfc4180):
-                position += len(rows)
-                yield (name, position), partial(self._parse, rows, self.lines[1])
-                self.lines = position, self.lines[1] + rows.count(b"\n")
-                file.seek(position)
+                raise BadInput(f"it has fewer bytes than the {position:,} that were read of it", self.source, hint=hint)
+            stream.seek(position)
+            while rows := _whole_rows(stream.read(MAX_BATCH_BYTES), self.form.rfc4180):
+                begin, position = position, position + len(rows)
+                yield (name, position), partial(self._parse, rows, begin)
+                stream.seek(position)
 
-    def _parse(self, rows: bytes, line: int, values) -> np.ndarray:
-        return read_delimited(rows, self.form, self.relation, self.types, values, self.path, line)
-
-    def close(self) -> None:
-        """Do nothing: no file is open between two looks."""
+    def _parse(self, rows: bytes, begin: int, values) -> np.ndarray:
+        """Parse the rows that begin at a position. The lines before them are counted only for an error."""
+        try:
+            return read_delimited(rows, self.form, self.relation, self.types, values, self.source)
+        except BadInput as fault:
+            raise with_line_in_file(self.file, (begin, None), fault) from None
 
 
-class _Folder:
+class _Folder(_Reader):
     """The files that arrive in a folder, each read whole once. Its position has an entry for each file that was read."""
 
-    ended = False
-
     def __init__(self, path: str, relation: Relation, types: dict, header: bool):
-        self.path, self.relation, self.types, self.header = os.path.abspath(path), relation, types, header
+        super().__init__(path, relation, types)
+        self.header = header
         self.seen: dict[str, tuple[int, int]] = {}  # for each file at the last look, its size and time of change
 
     def new(self, batches: dict[str, int], name: str) -> Iterator[tuple[tuple[str, int], Parse]]:
         """Yield ((its entry, 0), its parser) for each file, by name, that is new and has not changed since the last look."""
         seen = {}
-        with io_errors(self.path):
-            for entry in sorted(os.scandir(self.path), key=lambda each: each.name):
+        with io_errors(self.source):
+            for entry in sorted(os.scandir(self.source), key=lambda each: each.name):
                 hidden = entry.name.startswith((".", "_")) or entry.name.endswith(UNFINISHED)
                 if not hidden and entry.is_file() and f"{name}/{entry.name}" not in batches:
                     found = entry.stat()
                     seen[entry.name] = found.st_size, found.st_mtime_ns
         before, self.seen = self.seen, seen
+        self.unsettled = bool(seen)
         for file, state in seen.items():
             if before.get(file) == state:
-                yield (f"{name}/{file}", 0), partial(self._parse, os.path.join(self.path, file))
+                yield (f"{name}/{file}", 0), partial(self._parse, os.path.join(self.source, file))
 
     def _parse(self, path: str, values) -> np.ndarray:
         return source_of_path(path, self.relation, self.types, self.header).columns(values)
 
-    def close(self) -> None:
-        """Do nothing: no file is open between two looks."""
 
-
-class _Socket:
+class _Socket(_Reader):
     """Lines of text, with tabs between fields, from a connection `tcp://host:port`."""
 
     def __init__(self, address: str, relation: Relation, types: dict):
-        self.address, self.relation, self.types, self.ended = address, relation, types, False
+        super().__init__(address, relation, types)
         host, _, port = address.removeprefix(SOCKET).rpartition(":")
         if not host or not port.isdigit():
             raise BadInput("an address without host or port", address, hint=f"expected {SOCKET}HOST:PORT")
@@ -286,7 +294,7 @@ class _Socket:
 
     def _parse(self, rows: bytes, line: int, values) -> np.ndarray:
         form = Format("file", self.relation.name, "\t")
-        return read_delimited(rows, form, self.relation, self.types, values, self.address, line)
+        return read_delimited(rows, form, self.relation, self.types, values, self.source, line)
 
     def close(self) -> None:
         """Close the connection."""

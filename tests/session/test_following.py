@@ -134,6 +134,7 @@ def test_a_wrong_line_ends_the_follower_and_is_told_with_its_number(session, tmp
         ("edge", "nothing.tsv", {}, "no such file"),
         ("path", ".", {}, "has no .input"),
         ("edge", "whole.parquet", {}, "cannot be followed"),
+        ("edge", "graph.mtx", {}, "cannot be followed"),
         ("edge", "tcp://nowhere", {}, "expected tcp://HOST:PORT"),
         ("edge", "tcp://127.0.0.1:1", {}, "no connection"),
         ("edge", ".", {"seconds": 0}, "greater than 0"),
@@ -143,6 +144,7 @@ def test_a_wrong_line_ends_the_follower_and_is_told_with_its_number(session, tmp
 def test_what_cannot_be_followed(session, tmp_path, monkeypatch, relation, source, options, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "whole.parquet").write_bytes(b"PAR1")
+    (tmp_path / "graph.mtx").write_text("%%MatrixMarket matrix coordinate pattern symmetric\n2 2 1\n2 1\n")
     with pytest.raises((BadInput, ValueError), match=message):
         session.follow(relation, source, **options)
 
@@ -156,8 +158,14 @@ def test_a_file_that_shrinks_and_an_unknown_operation(session, tmp_path):
     with pytest.raises(BadInput, match="a file that is followed only grows"):
         follower.catch_up(60)
     append(path, "perhaps\ta\tb\n")
-    with pytest.raises(BadInput, match="a row has op = 'perhaps'"):
+    with pytest.raises(BadInput, match="a row of a batch has op = 'perhaps'"):
         session.follow("edge", path, op="op", name="another", **QUICK).catch_up(60)
+
+
+def test_catching_up_with_a_follower_that_has_ended(session, tmp_path):
+    with session.follow("edge", tmp_path, **QUICK) as follower:
+        pass
+    assert follower.catch_up(), "it returns, without a timeout"
 
 
 def test_closing_a_session_ends_its_followers(tmp_path):

@@ -5,6 +5,7 @@ Spark delivers a batch again if it does not know whether it was committed. A ses
 stream; with a directory, the log record of the batch's transaction contains it. So each batch is committed exactly once.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from semi_naive.io.errors import BadInput
@@ -62,8 +63,13 @@ class StreamSink:
             raise BadInput(f"a batch has no column {self.op}", self.relation, hint=f"it has {', '.join(table.column_names)}")
         ops = table.column(self.op).cast(pa.string())
         rows = table.select(attributes) if has_names else table.drop_columns([self.op])
-        for value in pc.unique(ops).to_pylist():
-            if value not in INSERTS | DELETES:
-                known = ", ".join(sorted(INSERTS | DELETES))
-                raise BadInput(f"a row of a batch has {self.op} = {value!r}", self.relation, hint=f"expected one of {known}")
+        check_operations(pc.unique(ops).to_pylist(), INSERTS | DELETES, self.op, self.relation)
         return tuple(rows.filter(pc.is_in(ops, pa.array(sorted(values)))) for values in (DELETES, INSERTS))
+
+
+def check_operations(found: Iterable[str], known: set[str], op: str, place: str) -> None:
+    """Raise BadInput for an unknown value in the column of operations. op: its name; place: the relation or the source."""
+    for value in found:
+        if value not in known:
+            hint = f"expected one of {', '.join(sorted(known))}"
+            raise BadInput(f"a row of a batch has {op} = {value!r}", place, hint=hint)
