@@ -63,7 +63,7 @@ class Move:
 
 @dataclass
 class WaitingBindings:
-    """How bindings wait at the beginning of a segment for the result of their group, which is known at segment `until`. names:
+    """The waiting of bindings at the beginning of a segment for the result of their group, known at segment `until`. names:
     their variables; outer: the variables of the group, whose distinct bindings enter the segment."""
 
     names: tuple[str, ...]

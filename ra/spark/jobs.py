@@ -31,7 +31,7 @@ from semi_naive.ra.spark.executors import spark_call
 from semi_naive.ra.spark.failures import WorkerLost, job_failure
 from semi_naive.ra.spark.lost import RunsLost
 from semi_naive.ra.spark.masters import on_this_host
-from semi_naive.ra.storage.missing import MissingRun, RunMissing
+from semi_naive.ra.storage.missing import RunMissing, RunMissingParts
 from semi_naive.ra.storage.runs import RemoveStore, Store, unlink
 
 log = logging.getLogger("semi_naive")
@@ -114,7 +114,7 @@ class PartitionedJobs:
         with progress_reported(self.sc, len(pieces), tell) if tell else contextlib.nullcontext():
             return self.job(task, source=self.sc.parallelize(pieces, len(pieces)))
 
-    def _add_shipment(self, missing: MissingRun, shipments: dict[tuple[int, str], tuple[Any, int]]) -> None:
+    def _add_shipment(self, missing: RunMissingParts, shipments: dict[tuple[int, str], tuple[Any, int]]) -> None:
         """Add the RDD that sends the folder of a missing run to the task that lacks it, for the next attempt of a job. Raises
         RunsLost if no other host has the run, or too many attempts have failed. shipments: those of the job, changed here:
         (RDD, number of attempts) by (partition, folder)."""

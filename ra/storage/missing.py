@@ -8,8 +8,8 @@ from typing import NamedTuple
 MISSING, DAMAGED = "a run is missing", "a run is damaged or cut short"
 
 
-class MissingRun(NamedTuple):
-    """What the text of a `RunMissing` says. what: MISSING or DAMAGED; path: of the run; host: of the task that reads it;
+class RunMissingParts(NamedTuple):
+    """The parts of the text of a `RunMissing`. what: MISSING or DAMAGED; path: of the run; host: of the task that reads it;
     partition: that of the task, None for a task that belongs to no partition."""
 
     what: str
@@ -30,7 +30,7 @@ class RunMissing(Exception):
         self.path, self.what = path, what
 
     @classmethod
-    def parse(cls, text: str) -> MissingRun | None:
+    def parse(cls, text: str) -> RunMissingParts | None:
         """Parse the text of an error: return the missing run if it contains that of a RunMissing, else None.
 
         >>> missing = RunMissing.parse(f"Error: {RunMissing('/tmp/a b/7', 3)}")
@@ -38,4 +38,4 @@ class RunMissing(Exception):
         ('a run is missing', '/tmp/a b/7', 3)
         """
         found = re.search(rf"({MISSING}|{DAMAGED}): (.*) on (.*), read by partition (\w+)", text)
-        return found and MissingRun(found[1], found[2], found[3], int(found[4]) if found[4].isdigit() else None)
+        return found and RunMissingParts(found[1], found[2], found[3], int(found[4]) if found[4].isdigit() else None)

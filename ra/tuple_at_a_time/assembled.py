@@ -44,9 +44,12 @@ MEMBERS: dict[int, list[Order]] = {at.EQUIVALENCE: [(0,)], at.CLASSES: [(1,)]}  
 
 @dataclass
 class RelationLayout:
-    """How instructions refer to a relation of the stratum. number: its number among the relations; home: its home order; sort:
-    its reduction (`layout.PLAIN` and those after it); indexes: the number of each hash index among all indexes of the stratum,
-    by its columns; skipped: the numbers of the indexes whose searches skip the delta."""
+    """The references of instructions to a relation of the stratum.
+
+    number: its number among the relations; home: its home order; sort: its reduction (`layout.PLAIN` and those after it).
+    indexes: the number of each hash index among all indexes of the stratum, by its columns.
+    skipped: the numbers of the indexes whose searches skip the delta.
+    """
 
     number: int
     arity: int

@@ -1,8 +1,8 @@
 """Read object files of ELF for x86-64, so that `host.native` can load them without LLVM.
 
 Numba compiles for the large code model of LLVM: code refers to everything by 64-bit absolute addresses (`R_X86_64_64`). Linking
-is to copy sections into memory and to add addresses: 0.1 ms for a kernel. An object with any other relocation has no `Layout`,
-and is left to LLVM.
+is to copy sections into memory and to add addresses: 0.1 ms for a kernel. An object with any other relocation has no
+`ObjectLayout`, and is left to LLVM.
 """
 
 import mmap
@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from semi_naive.host.native import Layout
+from semi_naive.host.native import ObjectLayout
 
 HEADER, SECTION, SYMBOL, RELOCATION = map(struct.Struct, ("<16sHHIQQQIHHHHHH", "<IIQQQQIIQQ", "<IBBHQQ", "<QQq"))
 IDENTITY = b"\x7fELF\x02\x01\x01"  # 64 bits, little-endian, version 1
@@ -45,7 +45,7 @@ class _Symbol(NamedTuple):
     size: int
 
 
-def layout(code: bytes) -> Layout | None:
+def layout(code: bytes) -> ObjectLayout | None:
     """Lay out an object file; None if it is none that can be loaded here. Unwinding tables are left out."""
     header = HEADER.unpack_from(code.ljust(HEADER.size))
     if header[:3] != RELOCATABLE_X86_64:
@@ -79,7 +79,7 @@ def layout(code: bytes) -> Layout | None:
             inner.append((offset, place + addend))
     parts = [(section.offset, section.size, offsets[number]) for number, section in loaded.items()]
     named = {each.name: place for each, place in zip(symbols, places, strict=True) if place is not None and each.name}
-    return Layout(end, variables, parts, named, inner, outer)
+    return ObjectLayout(end, variables, parts, named, inner, outer)
 
 
 def _symbols(code: bytes, sections: list[_Section], table: _Section) -> Iterator[_Symbol]:

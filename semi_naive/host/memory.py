@@ -62,8 +62,8 @@ def give_back() -> None:
 
 
 def keep_less_freed_memory() -> None:
-    """Have the C library return freed arrays to the system, in a process of our own. By default it keeps up to 64 MB, and
-    arrays of up to 32 MB in a heap that a single small object above them holds."""
+    """Make the C library return freed arrays to the system; only for processes of the package. By default it keeps up to 64 MB,
+    and arrays of up to 32 MB in a heap that a single small object above them holds."""
     import ctypes
 
     with contextlib.suppress(AttributeError, OSError):

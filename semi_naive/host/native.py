@@ -33,14 +33,14 @@ from semi_naive.host import private
 log = logging.getLogger("semi_naive")
 
 OURS = __name__.split(".")[0]
-FORMAT = 3  # of the files
+FORMAT = 4  # of the files
 OPTIMIZATION = 3  # of LLVM's target, as numba has it; nothing is compiled here
 # Of Linux's description of a processor: its kind and its instructions, on x86 and on ARM.
 PROCESSOR_FIELDS = ("vendor_id", "cpu family", "model", "flags", "CPU implementer", "CPU architecture", "CPU part", "Features")
 SERIALIZE, HASH_BYTES = "numba.core.serialize", 20  # where numba unpickles, and the size of a hash there
 
 
-class Layout(NamedTuple):
+class ObjectLayout(NamedTuple):
     """The places in memory of an object file's parts. All offsets are from the start of a mapping of `size` bytes.
 
     sections: (position in the file, bytes, offset); variables: the offset of what is written to, at a page's start.
@@ -69,7 +69,7 @@ class ObjectCode(NamedTuple):
     entry: str
     environments: list[tuple[str, str, list]]
     externals: list[str]
-    layout: Layout | None
+    layout: ObjectLayout | None
 
 
 def load(kernel) -> list[Callable] | None:
@@ -156,7 +156,7 @@ def _link(function: FunctionType, object_code: ObjectCode) -> Callable:
     return make_function(module_of_function, function.__name__, function.__doc__ or "", entry, environments[0], ())
 
 
-def _address_in_layout(code: bytes, layout: Layout) -> Callable[[str], int]:
+def _address_in_layout(code: bytes, layout: ObjectLayout) -> Callable[[str], int]:
     """Load an object file that is laid out. Return a function for the address of a symbol in it, 0 if it has none."""
     memory, base = _load_code(code, layout, _address)
     _Linker.kept.append(memory)
@@ -164,7 +164,7 @@ def _address_in_layout(code: bytes, layout: Layout) -> Callable[[str], int]:
     return lambda symbol: base + symbols[symbol] if symbol in symbols else 0
 
 
-def _load_code(code: bytes, layout: Layout, address_of: Callable[[str], int]) -> tuple[mmap.mmap, int]:
+def _load_code(code: bytes, layout: ObjectLayout, address_of: Callable[[str], int]) -> tuple[mmap.mmap, int]:
     """Load an object file. Return its memory, which must be kept as long as the code may run, and its address.
 
     address_of: the address of a symbol elsewhere. Raises OSError if the system forbids memory that is executed.
@@ -289,7 +289,8 @@ def _processor() -> list[str]:
     """Return what names a processor and its instructions."""
     with contextlib.suppress(OSError), open("/proc/cpuinfo") as file:
         first_core = itertools.takewhile(str.strip, file)  # up to a blank line; the other cores are alike
-        return [line for line in first_core if line.startswith(PROCESSOR_FIELDS)]
+        if found := [line for line in first_core if line.startswith(PROCESSOR_FIELDS)]:
+            return found  # other processors have other fields
     from llvmlite import binding
 
     return [binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()]

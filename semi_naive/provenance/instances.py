@@ -118,7 +118,7 @@ class Instances:
             entry = replace(entry, written=written.get(id(rule), rule), atoms=atoms, implicit=number >= len(expansions))
             rules.append(entry)
             relations[entry.rule.head.relation] = relation_of_terms(entry.rule.head.relation, [*entry.rule.head.args])
-        for name in self.rules:  # `name:` holds the tuples whose instances are derived: a plain set, whatever `name` is
+        for name in self.rules:  # `name:` holds the tuples whose instances are derived: a plain set
             bare = replace(relations[name], lattice=None, choice=(), joins=(), qualifiers=frozenset())
             relations[f"{name}:"] = replace(bare, name=f"{name}:")
         self.database = Database(replace(program, relations=relations), values)

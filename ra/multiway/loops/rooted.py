@@ -229,7 +229,7 @@ def count_roots(index, neighbours, parent, near, low, high, found):
         if parent[v] >= 0:
             leaf[parent[v]] = False
     for v in range(trees):
-        if leaf[v] and not near[v]:  # a leaf that may be mapped to any vertex, whatever the root
+        if leaf[v] and not near[v]:  # a leaf that may be mapped to any vertex for every root
             reach[v] = np.arange(graph)
             ways[v] = 1
             length[v] = graph

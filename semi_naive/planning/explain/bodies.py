@@ -190,8 +190,8 @@ class _Words:
         return f", by {enumerated(names[: len(step.keys)])} in index ({', '.join(names)})"
 
     def _atom(self, step, binds: Iterable[tuple[int, str]]) -> Atom:
-        """Return the atom that a join was made from, as it is shown. binds: (place in the order, variable) of the columns whose
-        variables are shown."""
+        """Return the atom from which a join was made, with the shown names. binds: (place in the order, variable) of the
+        columns whose variables are shown."""
         args: list[ir.Term] = [Wild()] * len(step.order)
         for place, term in enumerate(step.keys):
             args[step.order[place]] = self._renamed(term)

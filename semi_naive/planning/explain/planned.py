@@ -9,9 +9,9 @@ from typing import Any
 
 from semi_naive.config import Config
 from semi_naive.planning.explain.bodies import enumerated, estimated
-from semi_naive.planning.explain.strata import Explanation, RuleVersion, all_versions, rule_text
+from semi_naive.planning.explain.strata import Explanation, all_versions, rule_text
 from semi_naive.planning.joins.body import PlannedBody
-from semi_naive.planning.joins.order import plan_all, plan_body
+from semi_naive.planning.joins.order import RuleVersion, plan_all, plan_body
 from semi_naive.planning.joins.placing import Placing
 from semi_naive.planning.rewriting.static_joins import bound_of, is_static
 from semi_naive.planning.spoken import spoken_name

@@ -3,28 +3,18 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from semi_naive.host.numbers import quantity
 from semi_naive.planning.explain.bodies import attribute_names, describe_body, enumerated
 from semi_naive.planning.joins.body import PlannedBody
-from semi_naive.planning.joins.order import versions
+from semi_naive.planning.joins.order import RuleVersion, versions
 from semi_naive.planning.rewrite import rules_by_head
 from semi_naive.planning.rewriting.classes import CLASS
 from semi_naive.planning.rewriting.whole_bodies import is_partial
 from semi_naive.planning.spoken import spoken, spoken_name
 from semi_naive.planning.strata import Stratum, is_fact
 from semi_naive.ra.ir import Const, Order, Program, Rule, Steps
-
-
-class RuleVersion(NamedTuple):
-    """A rule, or a delta version of it. delta: the place of the atom that reads the delta; parts: by place of an atom, the part
-    of its relation that it reads; number: of the version."""
-
-    rule: Rule
-    delta: int | None
-    parts: dict[int, str]
-    number: int
 
 
 class Explanation:
@@ -127,7 +117,7 @@ class Explanation:
             yield f"  {note}"
         for version, body in bodies:
             number = f", version {version.number}" * (len(bodies) > 1)
-            yield "  once" if version.delta is None else f"  from what is new in {spoken(rule.body[version.delta])}{number}"
+            yield "  once" if version.place is None else f"  from what is new in {spoken(rule.body[version.place])}{number}"
             yield from (f"    {line}" for line in (describe_body(body, self.program) if body else ["nothing was new"]))
 
     def indexes(self, bodies: Iterable[PlannedBody], placed: Callable[[str, Order], str] | None = None) -> Iterator[str]:

@@ -6,6 +6,7 @@ of its bound columns, at the start of the stratum, or when these turn out to hav
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, NamedTuple, cast
 
 from semi_naive.host.account import part
 from semi_naive.planning.joins.body import ChosenAtom, Compiler, DriverDatabase, PlannedBody, names_of_variables
@@ -290,6 +291,19 @@ def plan_all(plan, rule_versions: Sequence[tuple], bodies: dict, indexes: Indexe
         if not placing.decide(set().union(*(body.searched for body in planned))):
             return planned
         bodies.clear()
+
+
+class RuleVersion(NamedTuple):
+    """A version of a rule in semi-naive evaluation."""
+
+    rule: Rule
+    place: Any  # the place in the body of the atom that reads the delta; None for a nonrecursive rule
+    parts: dict[int, str]  # the part of its relation that the atom at a place reads: "full", "delta" or "all" (the default)
+    number: int  # the number of the version among those of the rule
+
+    @property
+    def delta_relation(self) -> str:
+        return cast(Atom, self.rule.body[self.place]).relation
 
 
 def versions(rule: Rule, recursive: set[str]) -> list[tuple[int, dict[int, str]]]:

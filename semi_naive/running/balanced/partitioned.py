@@ -17,7 +17,7 @@ from semi_naive.host import limits
 from semi_naive.planning.detect_walk import walk_of
 from semi_naive.planning.joins.body import PlannedBody
 from semi_naive.planning.joins.fanout import alone
-from semi_naive.planning.joins.order import plan_all, plan_body
+from semi_naive.planning.joins.order import RuleVersion, plan_all, plan_body
 from semi_naive.planning.joins.placing import Placing, colocated_index, keyed
 from semi_naive.ra.blocks.block import merged_as
 from semi_naive.ra.expressions.arithmetic import EvaluationError, located
@@ -33,7 +33,7 @@ from semi_naive.ra.spark.reports import Report
 from semi_naive.running.balanced.exchange_segments import cut_into_segments
 from semi_naive.running.balanced.rebalance import Rebalance, joined_only
 from semi_naive.running.balanced.rounds import evaluate_in_rounds, evaluations
-from semi_naive.running.driver.local import Local, RuleVersion
+from semi_naive.running.driver.local import Local
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
 from semi_naive.running.relations.dealing import deal_tuples
@@ -225,7 +225,7 @@ class Partitioned:
 
     def compiled(self, number: int, rule: Rule, place: int | None, parts: dict[int, str], version: int) -> Version:
         """Return a rule version cut into segments, and place the indexes of other strata that it reads. number: among the
-        versions of the job; rule, place, parts, version: see `local.RuleVersion`."""
+        versions of the job; rule, place, parts, version: see `RuleVersion`."""
         body = self._plan(rule, place, parts, version)
         self.statics.prepare(body, self.iteration)
         return cut_into_segments(number, rule, body, self.relations | self.statics.partitioned, self.statics.map)

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import chain, groupby, islice
 from operator import attrgetter
 from threading import Event, Lock
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from semi_naive.balance.course import Course
 from semi_naive.host import limits, memory
@@ -22,12 +22,12 @@ from semi_naive.host.numbers import quantity
 from semi_naive.host.threads import in_threads
 from semi_naive.planning.joins.body import PlannedBody
 from semi_naive.planning.joins.indexes import Indexes
-from semi_naive.planning.joins.order import plan_body, share_indexes, versions
+from semi_naive.planning.joins.order import RuleVersion, plan_body, share_indexes, versions
 from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra.blocks.block import Chunked
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.expressions.arithmetic import EvaluationError, located
-from semi_naive.ra.ir import Atom, Order, Rule
+from semi_naive.ra.ir import Order, Rule
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.derive import Derivation, Sink, derivation_slices, is_sliceable
 from semi_naive.ra.tuple_at_a_time.ready import machine_is_ready
@@ -51,19 +51,6 @@ RAISE = "a larger memory lets it go on here; without that setting it may have wh
 
 class TooLarge(Exception):
     """A stratum has made more tuples than one process should hold. The message, if any, says which data is too large."""
-
-
-class RuleVersion(NamedTuple):
-    """A version of a rule in semi-naive evaluation."""
-
-    rule: Rule
-    place: Any  # the place in the body of the atom that reads the delta; None for a nonrecursive rule
-    parts: dict[int, str]  # the part of its relation that the atom at a place reads: "full", "delta" or "all" (the default)
-    number: int  # the number of the version among those of the rule
-
-    @property
-    def delta_relation(self) -> str:
-        return cast(Atom, self.rule.body[self.place]).relation
 
 
 @dataclass

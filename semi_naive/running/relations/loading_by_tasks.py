@@ -65,7 +65,7 @@ class TaskLoader:
         return [column for column, kind in enumerate(self.program.relations[name].kinds) if kind == Kind.SYMBOL]
 
     def _deal(self, name: str, source: Source, records, read) -> None:
-        """Have tasks read a source, and send the tuples to the relation's buckets: one job, or two if it has symbols. records:
+        """Read a source by tasks, which send the tuples to the relation's buckets: one job, or two if it has symbols. records:
         an RDD of the parts of the source; read: a function that reads a part, or None if the records are tuples already."""
         symbols, values = self._symbol_columns(name), None
         if symbols:

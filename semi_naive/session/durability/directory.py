@@ -72,7 +72,7 @@ class StateUnusable(ValueError):
 
 
 @dataclass
-class Snapshot:
+class WrittenSnapshot:
     """A snapshot that has been or is being written: the log that follows it, and the files of its contents."""
 
     log: Log
@@ -103,9 +103,9 @@ class Directory:
         self.identity = uuid.uuid4().hex
         self.log: Log | None = None
         self.lexicon_sizes: dict[str, int] = {}  # the numbers of symbols and records in the snapshot and in the log
-        self.lexicon_files: dict[str, list[dict]] = {}  # see `Snapshot`, also for the next line
+        self.lexicon_files: dict[str, list[dict]] = {}  # see `WrittenSnapshot`, also for the next line
         self.blocks: WrittenBlocks = {}
-        self.unfinished: Snapshot | None = None  # the snapshot being written; the manifest may name it already
+        self.unfinished: WrittenSnapshot | None = None  # the snapshot being written; the manifest may name it already
         self.snapshot_bytes = 0
         self.repeated_bytes = 0  # bytes of the log that repeat transactions of the log before
         self.batches: dict[str, int] = {}  # the number of the last committed batch of each stream
@@ -183,8 +183,8 @@ class Directory:
             lexicon_files = self._write_lexicons(upkeep.values)
             identity = Identity(self.identity, uuid.uuid4().hex)
             path = self.path / f"log-{first.number}-{identity.snapshot[:8]}"
-            self.unfinished = Snapshot(Log.new(path, identity, self.sync_seconds), blocks, lexicon_files, upkeep.values.sizes())
-            log = self.unfinished.log
+            log = Log.new(path, identity, self.sync_seconds)
+            self.unfinished = WrittenSnapshot(log, blocks, lexicon_files, upkeep.values.sizes())
             for transaction in self._transactions_after(first.number):
                 log.append(transaction.epoch, _transaction_as_arrays(transaction), sync=False)
             log.sync()
@@ -230,7 +230,7 @@ class Directory:
             self._remove_old_logs()
             self.unfinished = None
 
-    def _use_snapshot(self, snapshot: Snapshot) -> None:
+    def _use_snapshot(self, snapshot: WrittenSnapshot) -> None:
         """Make a snapshot and its log the current ones."""
         if self.log is not None and self.log is not snapshot.log:
             self.log.close()
@@ -313,7 +313,7 @@ class Directory:
         if epochs != list(range(manifest["epoch"] + 1, manifest["epoch"] + 1 + len(epochs))):
             raise self.files.unusable_error(f"{path} has other epochs than those after {manifest['epoch']}")
         log = Log(path, identity, end, self.sync_seconds)
-        self._use_snapshot(Snapshot(log, self.blocks, self.lexicon_files, self.lexicon_sizes))
+        self._use_snapshot(WrittenSnapshot(log, self.blocks, self.lexicon_files, self.lexicon_sizes))
         self._remove_old_logs()
         transactions = [_transaction_of_record(epoch, arrays, upkeep.relations.facts.given) for epoch, arrays in changes]
         first = transactions[summed - 1] if summed else LoggedTransaction(manifest["epoch"], manifest.get("time"), {})

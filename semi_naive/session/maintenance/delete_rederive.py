@@ -22,6 +22,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 
 from semi_naive.planning.joins.body import PlannedBody, names_of_variables
+from semi_naive.planning.joins.order import RuleVersion
 from semi_naive.planning.maintaining import Maintained
 from semi_naive.planning.maintaining.counted import CountedAggregate, GroupSize, counting
 from semi_naive.planning.maintaining.flips import AGGREGATED
@@ -53,7 +54,7 @@ from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Aggregate, Atom, Const, Not, Order, Range, Rule, Var, Wild
 from semi_naive.ra.rules.ages import Ticks
 from semi_naive.ra.tuple_at_a_time.ready import machine_is_ready
-from semi_naive.running.driver.local import Local, RuleVersion
+from semi_naive.running.driver.local import Local
 from semi_naive.session.maintenance.closed_tables import has_reduction, suspected
 from semi_naive.session.maintenance.counting import Counts
 from semi_naive.session.maintenance.guard import Guard, GuardRules
