@@ -25,7 +25,8 @@ from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Relation
 from semi_naive.ra.values.values import Values
 from semi_naive.session.contents import Changes, Epoch
-from semi_naive.session.durability.directory import Directory, LoggedTransaction
+from semi_naive.session.durability.directory import Directory
+from semi_naive.session.durability.log_records import LoggedTransaction
 from semi_naive.session.maintenance.spread import AllChanges
 from semi_naive.session.maintenance.upkeep import Structure, Upkeep
 from semi_naive.session.registered.registry import Registry, Uses

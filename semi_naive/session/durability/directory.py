@@ -17,11 +17,10 @@ only their explicit facts.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import threading
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -30,27 +29,32 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sortedcontainers import SortedDict
 
-import semi_naive
 from semi_naive.host.exclusive import exclusive
 from semi_naive.host.interrupts import afterwards, deferred, locked
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import is_uri
-from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.ra.blocks import durable
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import Change, own_order, union_of_blocks
 from semi_naive.ra.blocks.stored import store
 from semi_naive.ra.blocks.table import Table
-from semi_naive.ra.ir import Kind, Relation
-from semi_naive.ra.text.arrow_arrays import strings_of
-from semi_naive.ra.text.strings import places_of, string_arrays
 from semi_naive.ra.values.dictionary import Rows, Strings
 from semi_naive.ra.values.values import Values
 from semi_naive.running.progress.manifest import DurableFiles
 from semi_naive.session.contents import BEFORE_ALL, Epoch
+from semi_naive.session.durability.fingerprints import VERSION, fingerprints, tuple_type, unusable_reason
 from semi_naive.session.durability.log import Identity, Log, LogDamaged, records
+from semi_naive.session.durability.log_records import (
+    LoggedTransaction,
+    batch_of_record,
+    changed_relations,
+    lexicon_as_arrays,
+    lexicons_of_record,
+    net_changes,
+    transaction_as_arrays,
+    transaction_of_record,
+)
 from semi_naive.session.durability.registrations import Arrays, Registrations, changes_as_arrays, event_as_arrays, is_event
-from semi_naive.session.facts import PendingChange, block_of, columns_of
 from semi_naive.session.maintenance.implied import Implied
 from semi_naive.session.maintenance.recomputation import Budget
 from semi_naive.session.registered.subscriptions import History
@@ -58,7 +62,6 @@ from semi_naive.session.registered.subscriptions import History
 if TYPE_CHECKING:
     from semi_naive.session.maintenance.upkeep import Upkeep
 
-VERSION = "session 2"  # the version of the directory's format
 MIN_LOG_BYTES = 4 << 20  # a snapshot is due when the log exceeds this and half of the last snapshot
 Batch = tuple[str, int]  # (stream, number)
 WrittenBlocks = dict[int, tuple[Block, list[dict]]]  # by the block's `id`: the block, and the manifest's records of its runs
@@ -79,15 +82,6 @@ class WrittenSnapshot:
     blocks: WrittenBlocks
     lexicon_files: dict[str, list[dict]]  # the files of symbols and records, as in the manifest
     lexicon_sizes: dict[str, int]  # the numbers of symbols and records in the snapshot and in its log
-
-
-@dataclass(frozen=True)
-class LoggedTransaction:
-    """A transaction in the log. time: None in logs of earlier versions; net: the changes of explicit facts, by relation."""
-
-    epoch: int
-    time: float | None
-    net: dict[str, Change]
 
 
 class Directory:
@@ -133,7 +127,7 @@ class Directory:
         """Append a transaction to the log. Raises OSError if it cannot be written.
         values: the symbols and records of the session. batch: the (stream, number) that the transaction commits. changes: those
         to store for named subscriptions, by name. add_undo: is called with a step that removes the record."""
-        arrays = _transaction_as_arrays(transaction) | changes_as_arrays(changes)
+        arrays = transaction_as_arrays(transaction) | changes_as_arrays(changes)
         if batch:
             stream, number = batch
             arrays |= {"query": np.frombuffer(stream.encode(), np.uint8), "batch": np.array([number])}
@@ -154,7 +148,7 @@ class Directory:
             if values is not None:
                 new_sizes = values.sizes()
                 for name, (dense, content) in values.since(self.lexicon_sizes).items():
-                    arrays |= _lexicon_as_arrays(name, dense, content)
+                    arrays |= lexicon_as_arrays(name, dense, content)
             add_undo(partial(self._truncate_log, self.log.size, self.lexicon_sizes))
             self.log.append(epoch, arrays, sync)
             self.lexicon_sizes = new_sizes
@@ -186,7 +180,7 @@ class Directory:
             log = Log.new(path, identity, self.sync_seconds)
             self.unfinished = WrittenSnapshot(log, blocks, lexicon_files, upkeep.values.sizes())
             for transaction in self._transactions_after(first.number):
-                log.append(transaction.epoch, _transaction_as_arrays(transaction), sync=False)
+                log.append(transaction.epoch, transaction_as_arrays(transaction), sync=False)
             log.sync()
             budgets = upkeep.recomputation.budgets.items()
             self.files.publish({
@@ -216,7 +210,7 @@ class Directory:
         """Read the transactions after an epoch from the log."""
         logged = records(self.log.path, self.log.identity)[0] if self.log is not None else []
         later = [(number, arrays) for number, arrays in logged if number > epoch and not is_event(arrays)]
-        return [_transaction_of_record(number, arrays, _changed_relations(arrays)) for number, arrays in later]
+        return [transaction_of_record(number, arrays, changed_relations(arrays)) for number, arrays in later]
 
     def _finish_snapshot(self) -> None:
         """Finish an unfinished snapshot: make its log the current one if the manifest names it, otherwise discard it."""
@@ -307,7 +301,7 @@ class Directory:
             summed = max(0, len(changes) - retain)  # the number of transactions that are not retained
             net = self._read_facts(manifest["relations"], [arrays for _, arrays in changes], summed, upkeep, changeable)
             tables = self._read_tables(manifest, upkeep)
-            self.batches = manifest["batches"] | dict(_batch_of_record(arrays) for _, arrays in logged if "batch" in arrays)
+            self.batches = manifest["batches"] | dict(batch_of_record(arrays) for _, arrays in logged if "batch" in arrays)
             self._read_registrations(manifest)
             epochs = [epoch for epoch, arrays in logged if not self.registrations.apply_record(epoch, arrays)]
         if epochs != list(range(manifest["epoch"] + 1, manifest["epoch"] + 1 + len(epochs))):
@@ -315,7 +309,7 @@ class Directory:
         log = Log(path, identity, end, self.sync_seconds)
         self._use_snapshot(WrittenSnapshot(log, self.blocks, self.lexicon_files, self.lexicon_sizes))
         self._remove_old_logs()
-        transactions = [_transaction_of_record(epoch, arrays, upkeep.relations.facts.given) for epoch, arrays in changes]
+        transactions = [transaction_of_record(epoch, arrays, upkeep.relations.facts.given) for epoch, arrays in changes]
         first = transactions[summed - 1] if summed else LoggedTransaction(manifest["epoch"], manifest.get("time"), {})
         return [replace(first, net=net), *transactions[summed:]], tables
 
@@ -328,7 +322,7 @@ class Directory:
             pieces = [storage.load(self.files.path(file).removesuffix(storage.suffix)) for file in files]
             lexicons[name] = files[-1]["dense"], pieces
         for arrays in logged:
-            for name, dense, more_pieces in _lexicons_of_record(arrays):
+            for name, dense, more_pieces in lexicons_of_record(arrays):
                 _, pieces = lexicons.get(name, (0, []))
                 lexicons[name] = dense, [*pieces, *more_pieces]
         values.restore(lexicons)
@@ -340,10 +334,10 @@ class Directory:
         type. saved: the manifest's entries of relations. logged: the arrays of the transactions in the log."""
         facts = upkeep.relations.facts
         given = {name: self._read_table(entry["given"], entry["arity"]) for name, entry in saved.items() if "given" in entry}
-        net = _net_changes(logged, given)
+        net = net_changes(logged, given)
         for name, table in given.items():
             saved_type = saved[name]["form"]
-            if reason := _unusable_reason(name, saved_type, upkeep, changeable):
+            if reason := unusable_reason(name, saved_type, upkeep, changeable):
                 change = net.pop(name, None)
                 if table.count + (change.born.size - change.lost.size if change else 0):
                     hint = "declare it as it was, or clear it with the program that has written the directory"
@@ -353,7 +347,7 @@ class Directory:
         for name in changeable - facts.given.keys():
             facts.given[name] = Table(upkeep.program.relations[name].arity)
         if summed < len(logged):
-            net = {name: change for name, change in _net_changes(logged[:summed], given).items() if name in facts.given}
+            net = {name: change for name, change in net_changes(logged[:summed], given).items() if name in facts.given}
         return net
 
     def _read_tables(self, manifest: dict, upkeep: Upkeep) -> dict[str, Table]:
@@ -405,116 +399,3 @@ class Directory:
                 self.log.close()
         finally:
             self._file_lock.close()
-
-
-def fingerprints(upkeep: Upkeep) -> dict[str, str]:
-    """Return for each relation a hash of everything that its tuples depend on, except for explicit facts: the versions, the
-    types, the rules, the names of its inputs, and the hashes of the relations that the rules read."""
-    relations = upkeep.program.relations
-    hashes: dict[str, str] = {}
-    for stratum in upkeep.run.compiled.strata:
-        tuple_types = {name: tuple_type(relations[name], upkeep.program.types) for name in sorted(stratum.relations)}
-        below = {name: hashes[name] for name in sorted(stratum.reads - set(stratum.relations))}
-        changeable = sorted(upkeep.relations.facts.given.keys() & tuple_types.keys())
-        parts = semi_naive.__version__, VERSION, tuple_types, changeable, sorted(map(str, stratum.rules)), below
-        hashes |= dict.fromkeys(stratum.relations, hashlib.sha256(repr(parts).encode()).hexdigest())
-    return hashes
-
-
-def tuple_type(relation: Relation, types: dict) -> str:
-    """Return the type of a relation's tuples as text: the kinds of attributes, the reduction of the relation, and the fields of
-    records and branches at any depth."""
-    fields: dict[str, str] = {}
-    types, waiting = BUILT_IN | types, [type_ for _, type_ in relation.attributes]
-    while waiting:
-        type_ = waiting.pop()
-        if type_.kind == Kind.RECORD and type_.name not in fields:
-            fields[type_.name] = f"[{_field_types(type_.fields, types)}]"
-            if type_.branches:
-                branches = (f"{each.name} {{{_field_types(each.fields, types)}}}" for each in type_.branches)
-                fields[type_.name] = " | ".join(branches)
-            waiting += [types[each] for each in type_.field_types]
-    attributes = ", ".join(_type_name(type_) for _, type_ in relation.attributes)
-    reduction = f" {relation.lattice or ''}{' eqrel' * relation.eqrel}".rstrip()
-    reduction += f"{relation.choice or ''}{' subsumed' * relation.dominated}"
-    reduction += "".join(f" @{join.name}" for join in relation.joins)
-    return f"({attributes}){reduction}" + "".join(f", {name} = {inner}" for name, inner in sorted(fields.items()))
-
-
-def _field_types(fields: tuple, types: dict) -> str:
-    """Return the types of fields as text. fields: (name, type) of each; types: by name."""
-    return ", ".join(_type_name(types[each]) for _, each in fields)
-
-
-def _type_name(type_) -> str:
-    return type_.name if type_.kind == Kind.RECORD else type_.kind.value
-
-
-def _unusable_reason(name: str, saved_type: str, upkeep: Upkeep, changeable: set[str]) -> str:
-    """Return the reason why a program cannot have the saved facts of a relation, as the end of a sentence; "" if it can.
-    saved_type: see `tuple_type`."""
-    relation = upkeep.program.relations.get(name)
-    if relation is None or name not in changeable:
-        return f"and {name} is no input of {upkeep.run.asked.name}"
-    declared = tuple_type(relation, upkeep.program.types)
-    return "" if declared == saved_type else f"and {upkeep.run.asked.name} declares {declared}"
-
-
-def _changed_relations(arrays: Arrays) -> list[str]:
-    """Return the names of the relations whose changes a record of the log contains."""
-    return [key.removeprefix("+") for key in arrays if key.startswith("+")]
-
-
-def _net_changes(logged: list[Arrays], given: dict[str, Table]) -> dict[str, Change]:
-    """Return the net changes of explicit facts by all transactions of a log. given: the facts at the snapshot."""
-    pending = {}
-    for arrays in logged:
-        for name in _changed_relations(arrays):
-            if name not in pending:
-                pending[name] = PendingChange(given[name])
-            pending[name].add(False, arrays[f"-{name}"])
-            pending[name].add(True, arrays[f"+{name}"])
-    changes = {name: each.net()[0] for name, each in pending.items()}
-    return {name: change for name, change in changes.items() if change.size}
-
-
-def _transaction_as_arrays(transaction: LoggedTransaction) -> Arrays:
-    """Return the arrays of a transaction's record in the log: the time; inserted (+) and deleted (-) facts as columns."""
-    arrays = {} if transaction.time is None else {"time": np.array([transaction.time])}
-    for name, change in transaction.net.items():
-        arrays[f"+{name}"], arrays[f"-{name}"] = columns_of(change.born), columns_of(change.lost)
-    return arrays
-
-
-def _transaction_of_record(epoch: int, arrays: Arrays, names: Collection[str]) -> LoggedTransaction:
-    """Return the transaction of a record in the log, with the changes of the relations `names` only."""
-    changed = [name for name in names if f"+{name}" in arrays]
-    net = {name: Change(block_of(arrays[f"+{name}"]), block_of(arrays[f"-{name}"])) for name in changed}
-    return LoggedTransaction(epoch, arrays["time"][0].item() if "time" in arrays else None, net)
-
-
-def _batch_of_record(arrays: Arrays) -> tuple[str, int]:
-    """Return the (stream, number) of the batch that a record of the log has committed."""
-    return arrays["query"].tobytes().decode(), int(arrays["batch"][0])
-
-
-def _lexicon_as_arrays(name: str, dense: int, content) -> Arrays:
-    """Return new symbols or records as arrays of the log, the inverse of `_lexicons_of_record`. dense: the number of dense ids;
-    content: records, or Arrow strings."""
-    arrays = {f"{name}.dense": np.array([dense])}
-    if isinstance(content, np.ndarray):
-        return arrays | {f"{name}.rows": content}
-    data, begins, ends = places_of(content)
-    return arrays | {f"{name}.bytes": data[begins[0] : ends[-1]], f"{name}.lengths": ends - begins}
-
-
-def _lexicons_of_record(arrays: Arrays) -> Iterator[tuple[str, int, list[Any]]]:
-    """Yield (name, number of dense ids, pieces) of the symbols and records in a record of the log."""
-    for key in (key for key in arrays if key.endswith(".dense")):
-        name, dense = key.removesuffix(".dense"), int(arrays[key][0])
-        if f"{name}.rows" in arrays:
-            yield name, dense, [arrays[f"{name}.rows"]]
-        else:
-            ends = np.cumsum(arrays[f"{name}.lengths"])
-            strings = string_arrays(arrays[f"{name}.bytes"], ends - arrays[f"{name}.lengths"], ends)
-            yield name, dense, list(strings) or [strings_of([])]  # at least one piece, which may be empty
