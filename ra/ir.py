@@ -29,6 +29,19 @@ class Kind(StrEnum):
     FLOAT = "float"
     SYMBOL = "symbol"
     RECORD = "record"
+    # Written otherwise than numbers (`ra.values.encoded`), and numbers to the engine: see `stored`.
+    BOOL = "bool"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+    DURATION = "duration"
+
+    @property
+    def stored(self) -> "Kind":
+        """The kind as which the engine computes values: NUMBER for truth values, dates, timestamps and durations."""
+        return Kind.NUMBER if self in ENCODED else self
+
+
+ENCODED = frozenset({Kind.BOOL, Kind.DATE, Kind.TIMESTAMP, Kind.DURATION})
 
 
 @node
@@ -84,15 +97,19 @@ class Wild:
 
 @node
 class Const:
-    """A constant. value: an int in the range of the kind, a float, or a str; nil is Const(None, Kind.RECORD)."""
+    """A constant. value: an int in the range of the kind, a float, or a str; nil is Const(None, Kind.RECORD). written: the text
+    of a date, say, whose value is a number."""
 
     value: int | float | str | None
     kind: Kind
+    written: str = field(default="", compare=False, repr=False)
 
     def __str__(self):
         """As written in a program."""
         if self.value is None:
             return "nil"
+        if self.written:
+            return f'"{self.written}"'
         return f'"{self.value}"' if self.kind == Kind.SYMBOL else str(self.value)
 
 
@@ -322,7 +339,8 @@ class Relation:
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        return tuple(type_.kind for _, type_ in self.attributes)
+        """The kind of each attribute's values to the engine."""
+        return tuple(type_.kind.stored for _, type_ in self.attributes)
 
     @property
     def eqrel(self) -> bool:

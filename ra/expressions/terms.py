@@ -14,7 +14,7 @@ import numpy as np
 
 from semi_naive.ra import ir
 from semi_naive.ra.blocks.kernels import kernel_ready
-from semi_naive.ra.expressions import arithmetic, text
+from semi_naive.ra.expressions import arithmetic, calendar, text
 from semi_naive.ra.expressions.arithmetic import EvaluationError
 from semi_naive.ra.ir import Autoinc, Call, Compare, Const, Kind, Literal, Pack, Term, Truth, Var
 from semi_naive.ra.values import branches
@@ -98,8 +98,9 @@ def _call(term: Call, args: list[np.ndarray], size: int, values) -> np.ndarray:
         return as_bits(numbers(args[0], kind)) if kind == Kind.FLOAT != term.args[0].kind else args[0]
     if op.startswith("to_"):
         return _convert(op, term.args[0].kind, kind, args[0], values)
-    if op in text.FUNCTIONS:
-        return text.FUNCTIONS[op](args, values)
+    for functors in (text.FUNCTIONS, calendar.FUNCTIONS):
+        if op in functors:
+            return functors[op](args, values)
     if kind == Kind.SYMBOL:  # min or max
         return _extreme_symbol(op, args, values)
     typed = [numbers(arg, kind) for arg in args]

@@ -249,7 +249,9 @@ class Shell:
                 f"{name}({names}) has {quantity(relation.arity, 'attribute')}, found {quantity(len(fields), 'field')}",
                 hint=hint,
             )
-        return name, [tuple(map(_python_value, fields, relation.kinds))]
+        return name, [
+            tuple(_python_value(field, type_.kind) for field, (_, type_) in zip(fields, relation.attributes, strict=True))
+        ]
 
     def _relation_and_path(self, text: str, command: str) -> tuple[str, str]:
         """Parse `R FILE`, the arguments of a command. Raises BadInput if the file does not exist."""

@@ -11,7 +11,7 @@ from semi_naive.io.python_data import to_arrow_table as arrow_table_of
 from semi_naive.io.unread import schema_of
 from semi_naive.io.values.fields import kind_of_arrow
 from semi_naive.ra.blocks.table import Table
-from semi_naive.ra.ir import Kind, Relation
+from semi_naive.ra.ir import ENCODED, Kind, Relation
 from semi_naive.ra.text.symbols import keep, process_symbols
 from semi_naive.ra.values.values import Values
 from semi_naive.schema import Schema
@@ -75,8 +75,9 @@ def _kinds(names, types: list, type_names, where: str = "") -> list[Kind]:
     kinds = []
     for name, arrow_type, type_name in zip(names, types, type_names, strict=True):
         kind = Kind.NUMBER if pa.types.is_null(arrow_type) else kind_of_arrow(arrow_type)
-        if kind is None:
-            raise BadInput(f"{where}column {name!r} has type {type_name}: {EXPECTED}", hint="cast it, or drop it")
+        if kind is None or kind in ENCODED:
+            hint = "cast it, or drop it" if kind is None else f"a program has them: .decl r({name}: {kind})"
+            raise BadInput(f"{where}column {name!r} has type {type_name}: {EXPECTED}", hint=hint)
         kinds.append(kind)
     return kinds
 

@@ -6,6 +6,7 @@ Spark's tasks read its parts.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -125,4 +126,5 @@ def schema_of(frame):
     """Return the Arrow schema of a Spark DataFrame."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    return to_arrow_schema(frame.schema)
+    zone = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}  # some versions require it
+    return to_arrow_schema(frame.schema, **zone)

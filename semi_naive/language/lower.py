@@ -20,10 +20,12 @@ from semi_naive.language.reductions.recursive_sums import RecursiveSums
 from semi_naive.language.reductions.user_lattices import lubs
 from semi_naive.language.single import Single
 from semi_naive.language.trees import variable_names, variable_occurrences, walk
-from semi_naive.language.types.inference import Typing
+from semi_naive.language.types.inference import Typing, encoded_cast
 from semi_naive.language.types.types import PREDEFINED, TypeEnvironment
+from semi_naive.language.types.units import OF_DATES, chosen_functor
 from semi_naive.planning.spoken import spoken
 from semi_naive.ra import ir
+from semi_naive.ra.values.encoded import bits_of_encoded_text
 
 if TYPE_CHECKING:
     from semi_naive.functors import UserFunctor
@@ -46,7 +48,7 @@ def lowered(
     sum in recursion that depend on values."""
     lattices, summed = aggregated
     lines = {file: text.split("\n") for file, text in source.texts.items()}
-    types = {name: env.resolved(name) for name in [*PREDEFINED, *env.declared]}
+    types = {name: env.resolved(name) for name in [*PREDEFINED, *sorted(env.encoded_types), *env.declared]}
     calls = _functions(env, types, functors)
     joins = {name: calls.get(lub) for name, lub in lubs(source).items()}
     declared = {name: _relation(node, types, lattices.get(name), joins) for name, node in relations.items()}
@@ -257,7 +259,7 @@ class Lowering:
             kind = self.kind(node)
             return ir.Const(float(node.value) + 0.0 if kind == ir.Kind.FLOAT else int(node.value), kind)  # 0.0 for -0.0
         if isinstance(node, syntax.String):
-            return ir.Const(node.value, ir.Kind.SYMBOL)
+            return self._string(node)
         if isinstance(node, syntax.Nil):
             return ir.Const(None, ir.Kind.RECORD)
         if isinstance(node, syntax.RecordInit):
@@ -271,8 +273,18 @@ class Lowering:
             return self._cast(node, before)
         return self._aggregate(node, before) if isinstance(node, syntax.Aggregate) else self._functor(node, before)
 
+    def _string(self, node: syntax.String) -> ir.Const:
+        """Return a string as a symbol, or as the number that it denotes where a date, say, is required."""
+        types = self.typing.types(node) or frozenset()
+        encoded = self.typing.env.encoded_as(*types) if len(types) == 1 else None
+        if encoded is None:
+            return ir.Const(node.value, ir.Kind.SYMBOL)
+        return _encoded_constant(node.value, encoded)
+
     def _cast(self, node: syntax.As, before: list) -> ir.Term:
         """Return a cast as a term. A value of an enumeration is a record: (number of its branch, 0)."""
+        if encoded := encoded_cast(node, self.typing.env):
+            return _encoded_constant(node.value.value, encoded)
         value, kind = self.term(node.value, before), self.typing.env.kind(node.type)
         if value.kind == kind:
             return value
@@ -310,6 +322,10 @@ class Lowering:
             return ir.Call("cat", args, ir.Kind.SYMBOL)
         if node.name == "ord":
             args = (self._branch_number(args[0], node.args[0], before),)
+        if node.name in OF_DATES:
+            name, cut = chosen_functor(self.typing, node)
+            args = (ir.Call("date", args, ir.Kind.NUMBER),) if cut else args
+            return args[0] if name == "as" else ir.Call(name, args, self.kind(node))
         if node.name != "range":
             return ir.Call(node.name, args, self.kind(node), self.calls.get(node.name))
         result = self.fresh("range", self.kind(node))
@@ -382,3 +398,8 @@ class Projections:
         rule = ir.Rule(ir.Atom(name, tuple(terms[column] for column in columns)), (body,), span=relation.span)
         self.relations[name] = ir.Relation(name, attributes, span=relation.span)
         self.rules.append(replace(rule, text=str(spoken(rule))))
+
+
+def _encoded_constant(text: str, kind: ir.Kind) -> ir.Const:
+    """Return the number that a text denotes, such as the day of a date."""
+    return ir.Const(bits_of_encoded_text(text, kind), ir.Kind.NUMBER, text)

@@ -22,6 +22,7 @@ from semi_naive.host.interrupts import afterwards
 from semi_naive.host.numbers import quantity
 from semi_naive.host.similar import unknown
 from semi_naive.io.errors import BadInput
+from semi_naive.io.values.bits import to_value
 from semi_naive.planning.rewrite import has_autoinc
 from semi_naive.ra.ir import FileDirective, Kind, Relation
 from semi_naive.ra.text.symbols import SymbolTable
@@ -216,7 +217,8 @@ class Session(Committing, Relations):
         tables: dict[str, Any] = {each: self._now.contents(each) for each in rules.reads & self._now.tables.keys()}
         if rules.parameters:
             kinds = [type_.kind for _, type_ in rules.relation.attributes[: len(rules.parameters)]]
-            tables[rules.parameter_relation] = [tuple(EXAMPLES.get(kind, 0) for kind in kinds)]  # one tuple of parameter values
+            example = tuple(EXAMPLES[kind] if kind in EXAMPLES else to_value(0, kind) for kind in kinds)
+            tables[rules.parameter_relation] = [example]  # one tuple of parameter values
         wanted = replace(rules.checked, directives=[FileDirective("output", name)])
         return type(self.program).from_checked(wanted, name).explain(tables)
 

@@ -91,8 +91,9 @@ def test_brackets_left_open_are_shown():
 def test_the_caret_stands_under_the_token():
     with pytest.raises(ProgramError) as caught:
         parse("A(x) :-\n  B(x) C(x).\n", "p.dl")
+    expected = "expecting a comparison, an operator, ',', '.' or ';'"
     assert str(caught.value).split("\n")[:3] == [
-        "Error: syntax error, unexpected identifier C, expecting ',', '.' or ';' in file p.dl at line 2, column 8",
+        f"Error: syntax error, unexpected identifier C, {expected} in file p.dl at line 2, column 8",
         "  B(x) C(x).",
         "-------^----",
     ]

@@ -11,14 +11,16 @@ from semi_naive.io.values.bits import BUILT_IN, NAME, Mismatch, type_description
 from semi_naive.io.values.fields import arrow_type, bits_of_arrow, bits_of_values, kind_of_arrow, plain_type
 from semi_naive.io.values.record_text import ReadableStyle
 from semi_naive.io.values.records import NIL
-from semi_naive.ra.ir import Kind, Relation, Type
+from semi_naive.ra.ir import ENCODED, Kind, Relation, Type
 from semi_naive.ra.text.arrow_arrays import arrow_of, cast
+from semi_naive.ra.values.encoded import arrow_of_numbers
 from semi_naive.ra.values.values import Values
 
 
 def arrow_table(relation: Relation, types: dict, columns: np.ndarray, values: Values):
-    """Return a pyarrow table with the declared names: number int64, unsigned uint64, float float64, symbol string. A record is
-    a struct of its type's fields, with null for nil. A record of a recursive type, and a branch, is its text."""
+    """Return a pyarrow table with the declared names: number int64, unsigned uint64, float float64, symbol string, bool, date
+    date32, timestamp in microseconds of UTC, duration in microseconds. A record is a struct of its type's fields, with null for
+    nil. A record of a recursive type, and a branch, is its text."""
     import pyarrow as pa
 
     types = BUILT_IN | types
@@ -47,6 +49,8 @@ def column_array(column: np.ndarray, type_: Type, types: dict, values: Values, d
     """Return a column of 64-bit values as an Arrow array. Repeated values are decoded once."""
     import pyarrow as pa
 
+    if type_.kind in ENCODED:
+        return arrow_of_numbers(column, type_.kind)
     if type_.kind in (Kind.NUMBER, Kind.UNSIGNED, Kind.FLOAT):
         views = {Kind.NUMBER: np.int64, Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}
         return arrow_of(np.ascontiguousarray(column).view(views[type_.kind]))
@@ -166,8 +170,10 @@ def _bits(column, type_: Type, types: dict, values: Values, fault) -> np.ndarray
     if missing := first_missing(column, type_.kind):
         raise fault(missing[0], f"the value is {missing[1]}", "drop the rows with missing values")
     try:
-        symbols = type_.kind == Kind.SYMBOL
-        plain = _texts(column) if symbols else cast(cast(column, plain_type(column.type)), arrow_type(type_.kind))
+        if type_.kind == Kind.SYMBOL or type_.kind in ENCODED and kind_of_arrow(column.type) == Kind.SYMBOL:
+            return bits_of_arrow(_texts(column), type_, types, values)
+        plain = cast(column, plain_type(column.type))
+        plain = plain if type_.kind in ENCODED else cast(plain, arrow_type(type_.kind))
         return bits_of_arrow(plain, type_, types, values)
     except pa.ArrowInvalid:  # the slow path finds the value and names the error
         return bits_of_values(_python_values(column, fault), type_, types, values, fault)
@@ -233,4 +239,6 @@ def _is_convertible(arrow_type, type_: Type) -> bool:
     kind, whole = kind_of_arrow(arrow_type), (Kind.NUMBER, Kind.UNSIGNED)
     if type_.kind == Kind.SYMBOL:
         return kind == Kind.SYMBOL or (type_ == NAME and kind in whole)
+    if type_.kind in ENCODED:
+        return kind in (type_.kind, Kind.SYMBOL) or (kind, type_.kind) == (Kind.DATE, Kind.TIMESTAMP)
     return kind in whole or kind == Kind.FLOAT == type_.kind

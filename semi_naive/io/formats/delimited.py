@@ -12,7 +12,8 @@ from semi_naive.io.formats.lines import read_lines
 from semi_naive.io.formats.plain_text import PARSED_PIECE_BYTES, read_plain
 from semi_naive.io.values.bits import Mismatch
 from semi_naive.io.values.fields import arrow_type, bits_of_arrow
-from semi_naive.ra.ir import Relation
+from semi_naive.ra.ir import Kind, Relation
+from semi_naive.ra.values.kinds import DTYPES
 from semi_naive.ra.values.values import Values
 
 ARROW_PIECE_BYTES = 1 << 20
@@ -79,7 +80,7 @@ def _by_arrow(data: bytes, form: Format, relation: Relation, types: dict, values
         ),
         csv.ConvertOptions(
             include_columns=list(wanted),
-            column_types={name: _with_dictionary(arrow_type(type_.kind)) for name, type_ in wanted.items()},
+            column_types={name: _with_dictionary(type_.kind) for name, type_ in wanted.items()},
             null_values=[],
         ),
     )
@@ -91,11 +92,11 @@ def _by_arrow(data: bytes, form: Format, relation: Relation, types: dict, values
     return columns
 
 
-def _with_dictionary(arrow_type):
-    """Return the type of dictionary-encoded strings for strings, else the Arrow type."""
+def _with_dictionary(kind: Kind):
+    """Return the Arrow type of a kind's text: dictionary-encoded strings for all but numbers."""
     import pyarrow as pa
 
-    return pa.dictionary(pa.int32(), arrow_type) if arrow_type == pa.string() else arrow_type
+    return arrow_type(kind) if kind in DTYPES else pa.dictionary(pa.int32(), pa.string())
 
 
 def _tidied(data: bytes, form: Format) -> tuple[bytes, str]:

@@ -71,7 +71,7 @@ def _roles(form: Format, relation: Relation) -> list[int] | None:
         return None
     if any(isinstance(type_, Vertex) or type_.kind not in known for _, type_ in relation.attributes):
         return None
-    role_of_attribute = [known[kind] for kind in relation.kinds]
+    role_of_attribute = [known[type_.kind] for _, type_ in relation.attributes]
     wanted = form.wanted(relation.arity)
     return [role_of_attribute[wanted[field]] if field in wanted else SKIP for field in range(form.width or relation.arity)]
 

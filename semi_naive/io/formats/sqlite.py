@@ -16,7 +16,7 @@ from semi_naive.io.results.sorted_rows import Keys, SortedRows
 from semi_naive.io.values.bits import MASK, Mismatch, bits_of_text, to_value, type_description
 from semi_naive.io.values.fields import columns_of_rows
 from semi_naive.io.values.record_text import ReadableStyle
-from semi_naive.ra.ir import Kind, Relation
+from semi_naive.ra.ir import ENCODED, Kind, Relation
 from semi_naive.ra.values.values import Values
 
 SYMBOLS = "__SymbolTable"
@@ -93,6 +93,8 @@ def _python_value(value, kind: Kind):
         raise Mismatch("the value is NULL", "drop the rows with missing values, or read a view with coalesce(…)")
     if kind in TEXTUAL:
         return value if value is None else _text(value)
+    if kind == Kind.BOOL and type(value) is int and value in (0, 1):  # SQLite has no truth values
+        return bool(value)
     if isinstance(value, str):
         return to_value(bits_of_text(value, kind), kind)
     return value & MASK if kind == Kind.UNSIGNED and isinstance(value, int) else value
@@ -129,11 +131,14 @@ def write_sqlite(path: str, rows, relation: Relation, types: dict, values: Value
 
 
 def _stored_values(database, keys: Keys) -> list | None:
-    """Return the value that the table stores for each key of a column; None for whole numbers. Symbols, and records as text,
+    """Return the value that the table stores for each key of a column; None for whole numbers. Truth values are numbers, and
+    other encoded values are text. Symbols, and records as text,
     are stored by their number in the symbol table, to which they are added."""
     if keys.bits is None:
         return None
     texts = keys.texts if isinstance(keys.texts, list) else keys.texts.to_pylist()
+    if keys.kind in ENCODED:
+        return keys.bits.tolist() if keys.kind == Kind.BOOL else texts
     if keys.kind == Kind.FLOAT:
         return ["nan" if isnan(value) else value for value in texts]  # SQLite would store NULL
     rows = [(text,) for text in texts]

@@ -10,9 +10,10 @@ import numpy as np
 from semi_naive.io.values.bits import SIGN
 from semi_naive.io.values.record_text import Style
 from semi_naive.io.values.records import NIL, RecordTexts
-from semi_naive.ra.ir import Kind, Type
+from semi_naive.ra.ir import ENCODED, Kind, Type
 from semi_naive.ra.text.arrow_arrays import arrow_of, numpy_of
 from semi_naive.ra.text.symbols import MAX_DECODED_STRINGS
+from semi_naive.ra.values.encoded import encoded_text
 from semi_naive.ra.values.kinds import DTYPES, numbers
 from semi_naive.ra.values.kinds import order_of_values as by_size
 from semi_naive.ra.values.values import Values
@@ -23,8 +24,11 @@ FLIP = np.int64(-SIGN)  # the top bit: `unsigned ^ FLIP` orders unsigned numbers
 
 
 def sort_distinct(distinct: np.ndarray, type_: Type, types: dict, values: Values, style: Style) -> tuple[np.ndarray, Any]:
-    """Sort distinct symbols, floats or records, given as 64 bits. Return (the sorting permutation, the sorted strings, floats,
-    or texts of records). Many symbols are a pyarrow array: UTF-8 bytes sort like characters."""
+    """Sort distinct values that are no whole numbers, given as 64 bits. Return (the sorting permutation, the sorted strings,
+    floats, or texts). Many symbols are a pyarrow array: UTF-8 bytes sort like characters."""
+    if type_.kind in ENCODED:
+        order = np.argsort(distinct)
+        return order, [encoded_text(number, type_.kind) for number in distinct[order].tolist()]
     if type_.kind == Kind.FLOAT:
         order = np.argsort(by_size(distinct, type_.kind))
         return order, numbers(distinct[order], type_.kind).tolist()
@@ -42,7 +46,7 @@ def sort_distinct(distinct: np.ndarray, type_: Type, types: dict, values: Values
 
 def order_keys(column: np.ndarray, type_: Type, types: dict, values: Values, style: Style) -> tuple:
     """Return (keys that compare like a column's values, the position of each row's key), or (the key of each row, None)."""
-    if type_.kind in DTYPES:
+    if type_.kind.stored in DTYPES:
         return by_size(column, type_.kind), None
     ids, positions = distinct_in_column(column)
     texts = values.strings(ids) if type_.kind == Kind.SYMBOL else record_texts(ids, type_, types, values, style)

@@ -173,7 +173,7 @@ class SortedRows:
             self.cuts = np.zeros((2, 0), np.int64)  # two bounds of one piece
             return
         parts = source.parts()
-        if isinstance(source, Blocks) and source.in_row_order(relation.kinds):
+        if isinstance(source, Blocks) and source.in_row_order(type_.kind for _, type_ in relation.attributes):
             self.keys = [Keys(type_.kind) for _, type_ in relation.attributes]
             self.packing = source.blocks[0].packing
             self.runs: list[SortedRun] = [block_run(block) for block in source.blocks]

@@ -20,7 +20,7 @@ from semi_naive.io.results.read_back import check_texts
 from semi_naive.io.results.sorted_rows import ColumnRows, Keys, RowSource, SortedRows
 from semi_naive.io.values.bits import BUILT_IN, float_text, short_float_text
 from semi_naive.io.values.record_text import JsonStyle, ReadableStyle, Style, TableStyle
-from semi_naive.ra.ir import Kind, Relation
+from semi_naive.ra.ir import ENCODED, Kind, Relation
 from semi_naive.ra.text.rows import SIGNED, UNSIGNED, RowFormat
 from semi_naive.ra.text.strings import concatenate_texts
 from semi_naive.ra.values.values import Values
@@ -143,7 +143,7 @@ def _field(kind: Kind, value, form: Format) -> str:
     """Return the text of a value in a delimited file."""
     if kind == Kind.FLOAT:
         return float_text(value)
-    if form.rfc4180:
+    if form.rfc4180 and kind not in ENCODED:
         doubled = value.replace('"', '""') if kind == Kind.SYMBOL else value  # `TableStyle` has doubled those of a record
         return f'"{doubled}"'
     return value
@@ -165,8 +165,8 @@ def _json(rows, relation: Relation, types: dict, values: Values, form: Format, t
 
 
 def _json_value(kind: Kind, value) -> str:
-    """Return a symbol, a float or a record's text as JSON."""
-    if kind == Kind.SYMBOL:
+    """Return a symbol, a float, an encoded value's or a record's text as JSON."""
+    if kind == Kind.SYMBOL or kind in ENCODED - {Kind.BOOL}:
         return json.dumps(value, ensure_ascii=False)
     return short_float_text(value) if kind == Kind.FLOAT else value
 

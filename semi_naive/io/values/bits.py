@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from semi_naive.ra.ir import Kind, Type
+from semi_naive.ra.ir import ENCODED, Kind, Type
 from semi_naive.ra.nodes import node
+from semi_naive.ra.values import encoded
 from semi_naive.ra.values.kinds import MAX_INTEGER_DIGITS, NAN
 
 SIGN = 1 << 63
@@ -21,6 +22,7 @@ EXPECTED = {
     Kind.FLOAT: "a float: a decimal number, inf or nan",
     Kind.SYMBOL: "a symbol: a string",
     Kind.RECORD: "a record: [1, [2, nil]] in text, a tuple or None in Python",
+    **encoded.EXPECTED,
 }
 BRANCH = 'a branch: $Name(1, "a", $Other) in text, Branch("Name", 1, "a", Branch("Other")) in Python'
 BUILT_IN = {kind.value: Type(kind.value, kind) for kind in Kind if kind != Kind.RECORD}
@@ -114,11 +116,13 @@ def type_description(type_: Type) -> str:
 
 
 def bits_of_text(text: str, kind: Kind) -> int:
-    """Return the 64 bits, as an int64, of a number, unsigned or float in a fact file. Raises Mismatch if it is none.
+    """Return the 64 bits, as an int64, of a value in a fact file that is no symbol or record. Raises Mismatch if it is none.
 
     >>> bits_of_text("0x10", Kind.NUMBER), bits_of_text("18446744073709551615", Kind.UNSIGNED)
     (16, -1)
     """
+    if kind in ENCODED:
+        return _known_or_refused(encoded.bits_of_encoded_text(text, kind), text, kind)
     if kind == Kind.FLOAT:
         if HEX_FLOAT.match(text):
             return bits_of_float(_hexadecimal(text))
@@ -133,6 +137,14 @@ def bits_of_text(text: str, kind: Kind) -> int:
         return bits_of_integer(_integer(text, f"is out of range of {kind.value}"), kind)
     magnitude = int(hexadecimal, 16) if hexadecimal else int(binary, 2)
     return bits_of_integer(-magnitude if sign == "-" else magnitude, kind)
+
+
+def _known_or_refused(bits: int | None, value, kind: Kind) -> int:
+    """Return the number of a value. Raises Mismatch if it has none."""
+    if bits is None:
+        found = "" if isinstance(value, str) else f" ({type(value).__name__})"
+        raise Mismatch(f"{abbreviated(value)}{found} is not {_article(kind)}")
+    return bits
 
 
 def bits_of_integer(value: int, kind: Kind) -> int:
@@ -162,6 +174,8 @@ def bits_or_string(value, type_: Type):
     kind = type_.kind
     if kind == Kind.SYMBOL and isinstance(value, str):
         return _checked_text(str(value))
+    if kind in ENCODED:
+        return _known_or_refused(encoded.bits_of_encoded(value, kind), value, kind)
     if isinstance(value, OutOfRange):
         raise Mismatch(f"{abbreviated(value)} is out of range of {kind.value}")
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
@@ -188,13 +202,15 @@ def _checked_text(text: str) -> str:
 
 
 def to_value(bits: int, kind: Kind):
-    """Return the Python number of 64 bits.
+    """Return the Python value of the 64 bits of a number or an encoded value.
 
     >>> to_value(-1, Kind.UNSIGNED), to_value(bits_of_float(0.5), Kind.FLOAT)
     (18446744073709551615, 0.5)
     """
     if kind == Kind.FLOAT:
         return math.nan if bits == NAN else struct.unpack("<d", struct.pack("<q", bits))[0]
+    if kind in ENCODED:
+        return encoded.encoded_values(np.array([bits]), kind)[0]
     return bits & MASK if kind == Kind.UNSIGNED else bits
 
 

@@ -4,11 +4,12 @@ from functools import partial
 
 import numpy as np
 
-from semi_naive.io.values.bits import Mismatch, Vertex, bits_or_string
+from semi_naive.io.values.bits import Mismatch, Vertex, bits_of_text, bits_or_string
 from semi_naive.io.values.record_text import parse_record
 from semi_naive.io.values.records import Records
-from semi_naive.ra.ir import Kind, Relation, Type
+from semi_naive.ra.ir import ENCODED, Kind, Relation, Type
 from semi_naive.ra.text.arrow_arrays import numpy_of
+from semi_naive.ra.values.encoded import arrow_type_of_encoded, bits_of_encoded_texts, kind_of_encoded_arrow, numbers_of_arrow
 from semi_naive.ra.values.kinds import as_bits
 from semi_naive.ra.values.values import Values
 
@@ -22,6 +23,8 @@ def arrow_type(kind: Kind):
     """Return the Arrow type of a kind's values: for a record, of its text."""
     import pyarrow as pa
 
+    if kind in ENCODED:
+        return arrow_type_of_encoded(kind)
     return {Kind.NUMBER: pa.int64(), Kind.UNSIGNED: pa.uint64(), Kind.FLOAT: pa.float64()}.get(kind) or pa.string()
 
 
@@ -34,27 +37,37 @@ def plain_type(arrow_type):
 
 def kind_of_arrow(arrow_type) -> Kind | None:
     """Return the kind of values of an Arrow type; None if the type is not supported. Decimals without a fraction are unsigned:
-    Spark has no other type for them."""
+    Spark has no other type for them. Other decimals are symbols, as floats would round them."""
     import pyarrow.types as is_
 
     arrow_type = plain_type(arrow_type)
     if is_.is_string(arrow_type) or is_.is_large_string(arrow_type) or is_.is_string_view(arrow_type):
         return Kind.SYMBOL
-    if is_.is_decimal(arrow_type) and arrow_type.scale == 0:
-        return Kind.UNSIGNED
+    if is_.is_decimal(arrow_type):
+        return Kind.SYMBOL if arrow_type.scale else Kind.UNSIGNED
+    if encoded := kind_of_encoded_arrow(arrow_type):
+        return encoded
     return Kind.NUMBER if is_.is_integer(arrow_type) else Kind.FLOAT if is_.is_floating(arrow_type) else None
 
 
 def bits_of_arrow(column, type_: Type, types: dict, values: Values) -> np.ndarray:
-    """Convert an Arrow column of the type `arrow_type(type_.kind)`, texts dictionary-encoded, to int64: the bits of numbers,
-    the ids of symbols and records."""
-    if type_.kind not in (Kind.SYMBOL, Kind.RECORD):
+    """Convert an Arrow column of the type `arrow_type(type_.kind)`, or of texts, dictionary-encoded, to int64: the bits of
+    numbers and encoded values, the ids of symbols and records. Raises Mismatch for a text that does not fit."""
+    import pyarrow as pa
+
+    if type_.kind in ENCODED and not pa.types.is_dictionary(column.type):
+        return numbers_of_arrow(column, type_.kind)
+    if type_.kind not in (Kind.SYMBOL, Kind.RECORD, *ENCODED):
         return checked_vertices(type_, as_bits(np.ascontiguousarray(numpy_of(column))))
     column = column.combine_chunks() if hasattr(column, "combine_chunks") else column  # unites the chunks' dictionaries
     column = column.chunk(0) if hasattr(column, "num_chunks") else column
     texts, positions = column.dictionary, numpy_of(column.indices)
     if type_.kind == Kind.SYMBOL:
         return np.asarray(values.intern(texts), np.int64)[positions]
+    if type_.kind in ENCODED:
+        if (found := bits_of_encoded_texts(texts, type_.kind)) is None:
+            found = np.array([bits_of_text(text, type_.kind) for text in texts.to_pylist()], np.int64)
+        return found[positions]
     return record_ids([parse_record(text, type_, types) for text in texts.to_pylist()], type_, types, values)[positions]
 
 

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from semi_naive.branch import Branch, readable
 from semi_naive.io.values.bits import Mismatch, abbreviated, bits_of_text, float_text, short_float_text, to_value
-from semi_naive.ra.ir import Kind, Type
+from semi_naive.ra.ir import ENCODED, Kind, Type
+from semi_naive.ra.values.encoded import text_of_encoded
 
 SPACE = " \t\n\v\f\r"
 NAME = re.compile(r"[?\w.]*")  # the name of a branch, possibly qualified
@@ -26,6 +27,8 @@ class TableStyle:
         """Return the text of a value that is no record."""
         if kind == Kind.SYMBOL:
             return readable(value, always=True).replace('"', '""') if self.rfc4180 else value
+        if kind in ENCODED:
+            return text_of_encoded(value)
         return float_text(value) if kind == Kind.FLOAT else str(value)
 
     def pieces(self, names: list) -> list[str]:
@@ -55,6 +58,8 @@ class JsonStyle:
     def scalar(self, value, kind: Kind) -> str:
         if kind == Kind.SYMBOL:
             return json.dumps(value, ensure_ascii=False)
+        if kind in ENCODED:
+            return text_of_encoded(value) if kind == Kind.BOOL else json.dumps(text_of_encoded(value))
         return short_float_text(value) if kind == Kind.FLOAT else str(value)
 
     def pieces(self, names: list) -> list[str]:

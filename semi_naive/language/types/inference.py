@@ -142,11 +142,12 @@ class Typing:
     def _leaf(self, node: syntax.Node) -> list[NarrowsTypes]:
         """Return the constraints of a constant or a cast."""
         if isinstance(node, syntax.String):
-            return [self._is(node, CONSTANT[Kind.SYMBOL])]
+            return [partial(self._narrow, key(node), self.env.of_strings)]
         if isinstance(node, syntax.Number):
             return [self._of_kinds(node, literal_kinds(node))]
         if isinstance(node, syntax.As) and node.type in self.env:
             is_constant = isinstance(node.value, (syntax.Number, syntax.String, syntax.Nil))
+            is_constant &= not encoded_cast(node, self.env)
             return [self._is(part, node.type) for part in ((node, node.value) if is_constant else (node,))]
         return []
 
@@ -155,7 +156,11 @@ class Typing:
         atom has only the kind of the attribute, or its record type, and no constraint if that has branches."""
         attributes = [(arg, type_name) for arg, _, type_name in self.attributes(atom)]
         if id(atom) in self.negated:
-            attributes = [(arg, self._widest(name)) for arg, name in attributes if not self.env.branches(name)]
+            attributes = [
+                (arg, name if isinstance(arg, syntax.String) else self._widest(name))
+                for arg, name in attributes
+                if not self.env.branches(name)
+            ]
         return [self._is(arg, type_name) for arg, type_name in attributes]
 
     def _branch(self, node: syntax.BranchInit) -> list[NarrowsTypes]:
@@ -313,7 +318,11 @@ class Typing:
             if found := [constraint for node in functors for constraint in self._choose_overload(node)]:
                 return found
         numbers = [node for node in self._all if isinstance(node, syntax.Number) and id(node) not in self.numbers]
-        return [constraint for node in numbers for constraint in self._choose_number(node)]
+        if found := [constraint for node in numbers for constraint in self._choose_number(node)]:
+            return found
+        symbol = CONSTANT[Kind.SYMBOL]
+        strings = [node for node in self._all if isinstance(node, syntax.String) and self.types(node) != frozenset([symbol])]
+        return [self._is(node, symbol) for node in strings if symbol in (self.types(node) or ())]
 
     def _choose_overload(self, node: syntax.Functor) -> Iterator[NarrowsTypes]:
         """Fix a functor to its preferred overload that fits, if any, and yield the constraints that follow. An operator only
@@ -333,6 +342,11 @@ class Typing:
         for kind in [kind for kind in NUMERIC if kind in kinds][:1]:  # none if there is a clash
             self.numbers[id(node)] = kind
             yield self._of_kinds(node, [kind])
+
+
+def encoded_cast(node: syntax.As, environment: TypeEnvironment) -> Kind | None:
+    """Return the kind of as("2026-01-31", date), which converts a text; None for a cast that keeps the bits."""
+    return environment.encoded_as(node.type) if isinstance(node.value, syntax.String) else None
 
 
 def literal_kinds(node: syntax.Number) -> tuple[Kind, ...]:

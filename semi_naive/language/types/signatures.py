@@ -49,6 +49,10 @@ OVERLOADS: dict[str, list[Overload]] = {
     "strlen": [Overload((S,), N)],
     "substr": [Overload((S, N, N), S)],
     "cat": _homogeneous((S,), arity=1, variadic=True),
+    **{name: [Overload((N,), N)] for name in ("year", "month", "day", "weekday", "hour", "minute", "second")},
+    **{name: [Overload((N,), N)] for name in ("days", "hours", "minutes", "seconds")},
+    **{name: [Overload((S,), N), Overload((N,), N)] for name in ("date", "timestamp")},
+    "duration": [Overload((S,), N)],
     "autoinc": [Overload((), N)],
     "recursive_iteration_cnt": [Overload((), U)],
 }

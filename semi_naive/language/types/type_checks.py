@@ -6,10 +6,12 @@ from semi_naive.host.numbers import quantity
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.trees import written_name
-from semi_naive.language.types.inference import ANY, Typing, literal_kinds
+from semi_naive.language.types.inference import ANY, Typing, encoded_cast, literal_kinds
 from semi_naive.language.types.signatures import OVERLOADS, Overload
 from semi_naive.language.types.types import KIND
+from semi_naive.language.types.units import argument_problem, functor_problems
 from semi_naive.ra.ir import Kind
+from semi_naive.ra.values.encoded import EXPECTED, bits_of_encoded_text
 
 BOUNDS = {Kind.NUMBER: (-(2**63), 2**63 - 1), Kind.UNSIGNED: (0, 2**64 - 1)}
 NO_SUBTYPE = "Atom's argument type is not a subtype of its declared type"
@@ -51,6 +53,8 @@ def _atom(typing: Typing, atom: syntax.Atom) -> Iterator[Problem]:
     """Yield the problems of an atom's arguments."""
     negated = id(atom) in typing.negated and atom is not typing.single.head  # the head is among the negated literals
     for arg, name, type_name in typing.attributes(atom):
+        if problem := argument_problem(typing, arg, type_name):
+            yield problem
         types = typing.types(arg)
         if types is ANY or not types or _is_compatible(typing, types, type_name, negated):
             continue
@@ -84,9 +88,18 @@ def _is_compatible(typing: Typing, types: frozenset[str], type_name: str, negate
 
 
 def _string(typing: Typing, node: syntax.String) -> Iterator[Problem]:
-    """Yield the problem of a string where another kind is required."""
-    if not typing.is_kind(node, Kind.SYMBOL):
+    """Yield the problem of a string where another kind is required, or which is no date, say, where one is required."""
+    types = typing.types(node) or frozenset()
+    if len(types) == 1 and (encoded := typing.env.encoded_as(*types)):
+        yield from _encoded_string(node, encoded)
+    elif not typing.is_kind(node, Kind.SYMBOL):
         yield Problem("Symbol constant (type mismatch)", node.span, _expected_type(typing, node))
+
+
+def _encoded_string(node: syntax.String, kind: Kind) -> Iterator[Problem]:
+    """Yield the problem of a string that is no date, say, where one is required."""
+    if bits_of_encoded_text(node.value, kind) is None:
+        yield Problem(f'"{node.value}" is no {kind}', node.span, f"expected {EXPECTED[kind]}")
 
 
 def _number(typing: Typing, node: syntax.Number) -> Iterator[Problem]:
@@ -160,6 +173,8 @@ def _cast(typing: Typing, node: syntax.As) -> Iterator[Problem]:
     """Yield the problems of a cast."""
     if node.type not in typing.env:
         yield Problem(f'Type cast to the undeclared type "{node.type}"', node.span)
+    elif encoded := encoded_cast(node, typing.env):
+        yield from _encoded_string(node.value, encoded)
     elif typing.types(node) is ANY or len(typing.types(node)) != 1:
         yield Problem("Unable to deduce type of the argument (cast)", node.span)
 
@@ -178,7 +193,9 @@ def _functor(typing: Typing, node: syntax.Functor) -> Iterator[Problem]:
     elif node.name == "count" and not typing.types(node):
         hint = f"{_expected_type(typing, node)}; count into a number, and convert it in another rule"
         yield Problem("count in a head is a number or an unsigned", node.span, hint)
-    elif node.name not in OVERLOADS and node.name not in ("sum", "count", "mean"):  # `best_values` checks these
+    elif node.name in OVERLOADS:
+        yield from functor_problems(typing, node)
+    elif node.name not in ("sum", "count", "mean"):  # `best_values` checks these
         yield Problem(f"Undefined functor {node.name}", node.span, "functors are: " + ", ".join(sorted(OVERLOADS)))
 
 

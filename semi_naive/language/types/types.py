@@ -2,11 +2,17 @@
 
 The lattice is Soufflé's. Above each predefined type is the type of its constants: `1` is a __number, of which `number` is a
 subtype, and all types declared `<: number` are subtypes of `number`. So a constant is allowed at any place of its kind, while a
-variable of one subtype is not allowed in an attribute of another."""
+variable of one subtype is not allowed in an attribute of another.
+
+Four subtypes of number are predefined: bool, date, timestamp and duration (`ra.values.encoded`). A program may declare other
+types with these names. A string is a constant of each of them."""
+
+from collections.abc import Iterator
+from itertools import chain
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem, Span
-from semi_naive.ra.ir import Constructor, Kind, Type
+from semi_naive.ra.ir import ENCODED, Constructor, Kind, Type
 
 PREDEFINED = {"number": Kind.NUMBER, "unsigned": Kind.UNSIGNED, "float": Kind.FLOAT, "symbol": Kind.SYMBOL}
 CONSTANT = {kind: f"__{name}" for name, kind in PREDEFINED.items()}  # the type of the constants of each kind
@@ -30,6 +36,11 @@ class TypeEnvironment:
         for declaration in source.statements:
             if isinstance(declaration, syntax.TYPES):
                 self._declare(declaration)
+        named = {name for statement in source.statements for name in _named_types(statement)}
+        self._encoded = frozenset(kind.value for kind in ENCODED) - self._declared.keys()
+        self._declared |= {name: syntax.SubtypeDecl(name, Kind.NUMBER.value) for name in sorted(self._encoded)}
+        # The types whose constants are strings. Without them in declarations, a string is a symbol.
+        self.of_strings = self._encoded & named | {CONSTANT[Kind.SYMBOL]}
         self._known = dict.fromkeys([*CONSTANT.values(), *PREDEFINED])
         self._known.update(dict.fromkeys(self._sound()))
         for declaration in self._declared.values():
@@ -174,7 +185,7 @@ class TypeEnvironment:
 
     @property
     def declared(self) -> list[str]:
-        return list(self._declared)
+        return [name for name in self._declared if name not in self._encoded]
 
     def skip_aliases(self, name: str) -> str:
         """Return the type that a chain of aliases ends in."""
@@ -234,12 +245,25 @@ class TypeEnvironment:
         return self._tags[branch]
 
     def kind(self, name: str) -> Kind:
-        """Return the kind of a type's values."""
+        """Return the kind of a type's values to the engine."""
         if name not in self._kinds:
             base = self.base(name)
             members = self._members(base)
             self._kinds[name] = KIND.get(base) or (self.kind(members[0]) if members else Kind.RECORD)
         return self._kinds[name]
+
+    def encoded_as(self, name: str) -> Kind | None:
+        """Return the kind as which the values of a type are written, if that is not the kind of numbers."""
+        name = self.skip_aliases(name)
+        if name in self._encoded:
+            return Kind(name)
+        declaration = self._declared.get(name)
+        return self.encoded_as(declaration.base) if isinstance(declaration, syntax.SubtypeDecl) else None
+
+    @property
+    def encoded_types(self) -> frozenset[str]:
+        """The names of the types whose values are written otherwise than numbers."""
+        return self._encoded
 
     def is_union(self, name: str) -> bool:
         return len(self._members(name)) > 1
@@ -292,7 +316,23 @@ class TypeEnvironment:
     def resolved(self, name: str) -> Type:
         """Return a type in the form that the evaluator uses."""
         kind = self.kind(name)
+        if encoded := self.encoded_as(name):
+            return Type(name, encoded)
         return Type(name, kind, *((self.fields(name), self.branches(name)) if kind == Kind.RECORD else ()))
+
+
+def _named_types(statement: syntax.Node) -> Iterator[str]:
+    """Yield the names of the types of a declaration's attributes, fields or parameters, or by which it defines a type."""
+    if isinstance(statement, syntax.SumDecl):
+        yield from chain.from_iterable(map(_named_types, statement.branches))
+    elif isinstance(statement, syntax.SubtypeDecl | syntax.UnionDecl):
+        yield from _component_types(statement)
+    elif isinstance(statement, syntax.RelationDecl):
+        yield from (type_name for _, type_name in statement.attributes)
+    elif isinstance(statement, syntax.RecordDecl | syntax.BranchDecl):
+        yield from (type_name for _, type_name in statement.fields)
+    elif isinstance(statement, syntax.FunctorDecl):
+        yield from (statement.result, *(type_name for _, type_name in statement.parameters))
 
 
 def _component_types(declaration: syntax.Node | None) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ def keep_classes(program: Program, keep: set[str] | None, given: Iterable[str]) 
         relations[name + CLASS] = Relation(name + CLASS, attributes, frozenset(["eqrel", "classes"]), span=relation.span)
         if name in paired:
             relations[name] = replace(relation, qualifiers=relation.qualifiers - {"eqrel"})
-            pair = Atom(name, (Var("x", type_.kind), Var("y", type_.kind)))
+            pair = Atom(name, (Var("x", type_.kind.stored), Var("y", type_.kind.stored)))
             rules.append(Rule(pair, tuple(_pair(pair, kinds, {"x", "y"})), span=relation.span))
     return replace(program, rules=rules, relations=relations)
 

@@ -133,7 +133,7 @@ class Answer(Tuples):
 
     def to_numpy(self) -> np.ndarray:
         """Return an array (n, arity) collected to this process: int64, uint64 or float64 if all columns are, else objects."""
-        kinds = set(self.relation.kinds)
+        kinds = {type_.kind for _, type_ in self.relation.attributes}
         if len(kinds) != 1 or not kinds <= DTYPES.keys():
             return super().to_numpy()
         (kind,) = kinds

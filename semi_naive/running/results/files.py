@@ -55,7 +55,11 @@ def write_relation(answer, path: str, form: Format) -> None:
     spread: Any = answer.stored  # with `partitioned`, an `OnPartitions`
     many = spread is not None and spread.partitioned and spread.count > MIN_TASK_WRITTEN_TUPLES
     with failures_translated(answer, path):
-        if many and form.io in ("file", "parquet") and not spread.in_row_order(answer.relation.kinds):
+        if (
+            many
+            and form.io in ("file", "parquet")
+            and not spread.in_row_order(type_.kind for _, type_ in answer.relation.attributes)
+        ):
             from semi_naive.running.results.pieces import write_pieces
 
             return write_pieces(answer, spread, path, form)

@@ -8,7 +8,8 @@ import numpy as np
 from semi_naive.io.formats.arrow import is_recursive
 from semi_naive.io.results.order import distinct_in_column
 from semi_naive.io.values.records import NIL, Unpacked
-from semi_naive.ra.ir import Kind, Type
+from semi_naive.ra.ir import ENCODED, Kind, Type
+from semi_naive.ra.values.encoded import encoded_values
 from semi_naive.ra.values.kinds import DTYPES
 from semi_naive.ra.values.values import Values
 
@@ -16,6 +17,8 @@ from semi_naive.ra.values.values import Values
 def python_values(column: np.ndarray, kind: Kind, values: Values) -> Iterable:
     """Return the values of a column of any kind but records. Equal symbols are one object. NaNs are the object `math.nan`, as
     Python compares the members of sets and tuples by identity first, so that it equals itself there."""
+    if kind in ENCODED:
+        return encoded_values(column, kind)
     if kind != Kind.SYMBOL:
         numbers = column.view(DTYPES[kind])
         found = numbers.tolist()

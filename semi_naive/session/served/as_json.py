@@ -4,10 +4,12 @@ nested too deeply and answers that are too large raise `BadRequest`, whose messa
 
 import json
 import math
+from datetime import date, timedelta
 from typing import Any, NamedTuple
 
 from semi_naive.branch import Branch
 from semi_naive.ra.text.ids import UnknownId
+from semi_naive.ra.values.encoded import text_of_encoded
 from semi_naive.running.results.answers import Answer
 from semi_naive.session.served.requests import BadRequest
 
@@ -129,14 +131,16 @@ def _json_rows(rows: list) -> list[list]:
 
 
 def _json_value(value: Any, levels: int):
-    """Convert a value to JSON: records to lists; branches, infinities and NaN to text. Raises BadRequest beyond `levels` nested
-    levels."""
+    """Convert a value to JSON: records to lists; branches, infinities, NaN, dates and times to text. Raises BadRequest beyond
+    `levels` nested levels."""
     if isinstance(value, str | int | None):
         return value
     if isinstance(value, tuple | list):
         if not levels:
             raise BadRequest(f"a record has more than {MAX_DEPTH} levels: let a rule take it apart")
         return [_json_value(each, levels - 1) for each in value]
+    if isinstance(value, date | timedelta):
+        return text_of_encoded(value)
     return str(value) if isinstance(value, Branch) or isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -408,8 +408,8 @@ class Web:
         which distinguishes them from options. Raises NotAllowed if the client may not give a value."""
         rules, parsers = self.session.registry.rules.get(name), {}
         if rules is not None and rules.parameters:
-            kinds = zip(rules.parameters, rules.relation.kinds, strict=False)
-            parsers = {parameter: PARSERS.get(kind, str) for parameter, kind in kinds}
+            typed = zip(rules.parameters, rules.relation.attributes, strict=False)
+            parsers = {parameter: PARSERS.get(type_.kind, str) for parameter, (_, type_) in typed}
         values: dict[str, Any] = {}
         for parameter, text in texts.items():
             parameter = parameter.removeprefix("$")
@@ -435,7 +435,7 @@ def _relation_of_query(text: str) -> str | None:
 def _schema_of(relation: Relation) -> dict:
     """Return the names, types and kinds of a relation's attributes, as JSON."""
     attributes = [[attribute, type_.name] for attribute, type_ in relation.attributes]
-    return {"attributes": attributes, "kinds": [kind.value for kind in relation.kinds]}
+    return {"attributes": attributes, "kinds": [type_.kind.value for _, type_ in relation.attributes]}
 
 
 def _parsed(text: str | None, parser: type, option: str):
