@@ -25,6 +25,7 @@ from semi_naive.simulation import Replayable
 
 RANKS, TOY_RANKS = 64, 8
 CLOSURE = closure_program("path-edge")
+GIVEN = Program(".decl row(x: number, y: number) .input row\n.output row")
 WALK = Program("""
 .decl edge(x: number, y: number)
 .input edge
@@ -218,6 +219,13 @@ def ended(settings: dict, toy: bool) -> str:
         return type(error).__name__
 
 
+def rows_read(settings: dict, toy: bool) -> str:
+    """The facts that are read of rows of which every tenth has no value."""
+    rows = [(n, None if n % 10 == 0 else n) for n in range(100 if toy else 10_000)]
+    with GIVEN.run({"row": rows}, **settings) as result:
+        return f"{result['row'].count():,} tuples"
+
+
 PAPER = (("policy", "paper"), ("check_interval", 2))
 FEW = (("policy", "paper"), ("buckets", 64))
 EFFECTS = (
@@ -252,6 +260,7 @@ EFFECTS = (
     Effect("checkpoint_dir", (None, "a folder"), "tree", kept),
     Effect("checkpoint_interval", (10, 2), "tree", kept, (("checkpoint_dir", "a folder"),)),
     Effect("local_dir", (None, "a folder"), "tree", where_runs_are),
+    Effect("null", ("skip", "0"), "rows with missing values", rows_read),
 )
 NAMES = tuple(effect.field for effect in EFFECTS)
 

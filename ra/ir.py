@@ -318,6 +318,7 @@ class Relation:
     watched: rules read the numbers of the iterations in which its tuples are born.
     follows: for a relation without rules, the relations whose iterations it records (`running.driver.iterations`).
     rounded: the last attribute is a sum or a mean of floats, and the only aggregate (`ra.reduce.of_relation.rounded`).
+    null: how missing values of facts are read (`io.values.missing`).
     """
 
     name: str
@@ -332,6 +333,7 @@ class Relation:
     watched: bool = False
     follows: tuple[str, ...] = ()
     rounded: bool = False
+    null: str = "error"
 
     @property
     def arity(self) -> int:

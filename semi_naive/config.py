@@ -21,7 +21,7 @@ TUPLES_WORTH_A_JOB = 1_000_000  # the tuples that a partition joins and inserts 
 
 @dataclass(frozen=True)
 class Config:
-    """The configuration of an evaluation. Of all tunables only `max_iterations` and the allowed ids change the answer.
+    """The configuration of an evaluation. Of all tunables only `max_iterations`, `null` and the allowed ids change the answer.
 
     A run lists the given tunables that had no effect: see `semi_naive.unused_settings`.
 
@@ -77,6 +77,8 @@ class Config:
         One run at a time uses the directory, and the directory is empty again once the run is complete. It must belong to this
         user, and be writable by no other user.
     local_dir: where runs live on each host. None means the system's temporary directory.
+    null: how missing values of facts are read where no .input says it: "error", "skip" (the row is left out), or a text that is
+        read in place of each missing value.
     """
 
     buckets: int | None = None
@@ -110,6 +112,7 @@ class Config:
     checkpoint_dir: str | None = None
     checkpoint_interval: int = 10
     local_dir: str | None = None
+    null: str = "error"
 
     def __post_init__(self):
         for name in ("buckets", "partitions", "check_interval", "rollover_threshold", "max_iterations",

@@ -19,7 +19,7 @@ import numpy as np
 
 from semi_naive.host.numbers import quantity
 from semi_naive.io.errors import BadInput
-from semi_naive.io.values.bits import abbreviated, type_description
+from semi_naive.io.values.bits import HOW_TO_READ, abbreviated, type_description
 from semi_naive.io.values.fields import bits_of_values
 from semi_naive.io.values.records import Unpacked
 from semi_naive.ra.expressions.arithmetic import EvaluationError
@@ -118,7 +118,7 @@ class UserFunctor:
         """Return Python results as 64 bits each. arguments: returns the arguments of a row, for errors."""
 
         def fault(row: int, wrong) -> EvaluationError:
-            advice = f" ({wrong.hint})" if wrong.hint else ""
+            advice = f" ({wrong.hint})" if wrong.hint and wrong.hint != HOW_TO_READ else ""
             call = self._call(arguments(row))
             return EvaluationError(f"the result of {call}: {wrong}{advice}; expected {type_description(self.result)}")
 

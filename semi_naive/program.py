@@ -182,7 +182,8 @@ class Program:
             with part("start"):
                 from semi_naive.running.run import ProgramRun
             config = (config or Config()).with_options(options)
-            compiled = self.compile(facts, only_outputs, config.max_iterations is not None)
+            pushed = only_outputs and config.null == "error"  # otherwise a missing value counts in any column
+            compiled = self.compile(facts, pushed, config.max_iterations is not None)
             with showing(progress, self.name, "stratum") as report:
                 return ProgramRun(self, compiled, config, spark, report, watch, plan).run(facts, lenient)
 

@@ -45,6 +45,7 @@ RULES = (
 ASKED_FOR = "a closure is on the partitions where a plan is asked for"
 OF_A_CLOSURE = (  # further rules for a closure
     NoEffect(("multiway",), lambda config, plans: True, "a closure joins two relations"),
+    NoEffect(("null",), lambda config, plans: True, "missing values in edges are an error"),
     NoEffect(("local_tuples", "memory"), lambda config, plans: "auto" not in plans, ASKED_FOR),
 )
 

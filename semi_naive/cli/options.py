@@ -26,8 +26,8 @@ LIMITS = "query_seconds", "query_bytes"
 
 
 def settings(given: dict) -> dict:
-    """Return the tunables given by --set and by the options of `limiting`. given: the options of the command line."""
-    limits = {name: given[name] for name in LIMITS if given.get(name) is not None}
+    """Return the tunables given by --set, --null and the options of `limiting`. given: the options of the command line."""
+    limits = {name: given[name] for name in (*LIMITS, "null") if given.get(name) is not None}
     return dict(map(assignment, given["options"])) | limits
 
 
@@ -48,6 +48,7 @@ def facts_from(folder: str, headed: str = "Files of -F NAME=FILE") -> Callable:
             help=f"Read the facts {folder}, those of a relation from this file or 'edges/*.parquet'.",
         ),
         click.option("--header", is_flag=True, help=f"{headed} begin with a line of names."),
+        click.option("--null", metavar="skip|VALUE", help="Leave out rows with missing values, or read VALUE in their place."),
     )  # fmt: skip
 
 

@@ -52,6 +52,9 @@ def lowered(
     calls = _functions(env, types, functors)
     joins = {name: calls.get(lub) for name, lub in lubs(source).items()}
     declared = {name: _relation(node, types, lattices.get(name), joins) for name, node in relations.items()}
+    for node in source.statements:
+        if isinstance(node, syntax.Directive) and node.kind == "input" and "null" in dict(node.parameters):
+            declared[node.relation] = replace(declared[node.relation], null=dict(node.parameters)["null"])
     projections = Projections(declared)
     plain = [typing for typing in typings if typing.single.head.relation not in summed]
     rules = []

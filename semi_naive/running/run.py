@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -134,7 +135,8 @@ class ProgramRun(RunState):
     def _declared(self, name: str) -> Relation:
         """Return a relation with all attributes of its facts, also those that no rule reads."""
         pushed = self.compiled.pushdown.get(name)
-        return pushed.relation if pushed else self.program.relations[name]
+        relation = pushed.relation if pushed else self.program.relations[name]
+        return replace(relation, null=self.config.null) if relation.null == "error" != self.config.null else relation
 
     def load_constants(self, wanted: set[str] | None = None) -> None:
         """Load the facts in the program's text, for all relations or those in `wanted`."""

@@ -165,7 +165,6 @@ def test_a_file_with_a_wrong_date_is_an_error_with_its_place(tmp_path):
     "value, told",
     [
         (5, "5 (int) is not a date"),
-        (None, "None (NoneType) is not a date"),
         (dt.datetime(2026, 1, 1), "is not a date"),
         ("x", "'x' is not a date"),
     ],
@@ -174,6 +173,11 @@ def test_other_python_values_are_refused(value, told):
     with pytest.raises(BadInput) as caught:
         Program(".decl r(d: date) .input r\n.decl o(d: date) .output o\no(d) :- r(d).").run({"r": [(value,)]})
     assert told in str(caught.value) and "such as 2026-01-31" in str(caught.value)
+
+
+def test_a_missing_date_is_an_error_that_names_the_choice():
+    with pytest.raises(BadInput, match='None \\(NoneType\\) is not a date\n  null="skip" leaves out rows'):
+        Program(".decl r(d: date) .input r\n.decl o(d: date) .output o\no(d) :- r(d).").run({"r": [(None,)]})
 
 
 def test_nanoseconds_are_refused_as_they_would_be_cut(copy):

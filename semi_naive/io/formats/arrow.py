@@ -7,12 +7,13 @@ import numpy as np
 from semi_naive.io.errors import BadInput
 from semi_naive.io.names import check_width, column_places
 from semi_naive.io.results.order import distinct_in_column, record_texts
-from semi_naive.io.values.bits import BUILT_IN, NAME, Mismatch, type_description
-from semi_naive.io.values.fields import arrow_type, bits_of_arrow, bits_of_values, kind_of_arrow, plain_type
+from semi_naive.io.values.bits import BUILT_IN, HOW_TO_READ, NAME, Mismatch, type_description
+from semi_naive.io.values.fields import arrow_type, bits_of_arrow, bits_of_values, fault_in_row, kind_of_arrow, plain_type
+from semi_naive.io.values.missing import complete_columns
 from semi_naive.io.values.record_text import ReadableStyle
 from semi_naive.io.values.records import NIL
 from semi_naive.ra.ir import ENCODED, Kind, Relation, Type
-from semi_naive.ra.text.arrow_arrays import arrow_of, cast
+from semi_naive.ra.text.arrow_arrays import arrow_of, booleans_of, cast
 from semi_naive.ra.values.encoded import arrow_of_numbers
 from semi_naive.ra.values.values import Values
 
@@ -140,12 +141,43 @@ def columns_of_table(
         hint = hint or getattr(wrong, "hint", "") or f"expected {type_description(type_)}"
         return BadInput(f"{label}{place}: {wrong}", file, hint=hint)
 
-    columns = np.empty((relation.arity, table.num_rows), np.int64)
-    for number, (name, type_) in enumerate(relation.attributes):
-        label = f"column {relation.name}.{name}"
-        _check_type(table.column(number), type_, label, file)
-        columns[number] = _bits(table.column(number), type_, types, values, partial(fault, label, type_))
-    return columns
+    def converted(number: int, present: np.ndarray | None) -> np.ndarray:
+        name, type_ = relation.attributes[number]
+        column, label = table.column(number), f"column {relation.name}.{name}"
+        column = column if present is None else _present(column, present, type_.kind)
+        _check_type(column, type_, label, file)
+        return _bits(column, type_, types, values, partial(fault_in_row, partial(fault, label, type_), present))
+
+    def missing(number: int) -> np.ndarray:
+        return missing_rows(table.column(number), relation.kinds[number])
+
+    return complete_columns(relation, table.num_rows, missing, converted, values)
+
+
+def _present(column, rows: np.ndarray, kind: Kind):
+    """Return the values of a column in some rows. Whole numbers that pandas has as floats, as others are missing, are whole
+    numbers again."""
+    import pyarrow as pa
+
+    text = pa.types.is_string_view(column.type)  # polars' type, from which Arrow takes no rows
+    column = (column.cast(pa.string()) if text else column).take(arrow_of(rows))
+    if not pa.types.is_floating(column.type) or kind not in (Kind.NUMBER, Kind.UNSIGNED):
+        return column
+    try:
+        return column.cast(arrow_type(kind))
+    except pa.ArrowInvalid:
+        return column
+
+
+def missing_rows(column, kind: Kind) -> np.ndarray:
+    """Return a mask (n,) of the rows of a chunked array without a value of a kind; see `first_missing`."""
+    if not first_missing(column, kind):
+        return np.zeros(len(column), np.bool_)
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    nan = pa.types.is_floating(column.type) and kind != Kind.FLOAT
+    return booleans_of(pc.is_null(column, nan_is_null=nan).combine_chunks())
 
 
 def _check_type(column, type_: Type, label: str, file: str) -> None:
@@ -168,7 +200,7 @@ def _bits(column, type_: Type, types: dict, values: Values, fault) -> np.ndarray
     if type_.kind == Kind.RECORD:  # structs, lists, or text; null is nil
         return bits_of_values(_python_values(column, fault), type_, types, values, fault)
     if missing := first_missing(column, type_.kind):
-        raise fault(missing[0], f"the value is {missing[1]}", "drop the rows with missing values")
+        raise fault(missing[0], f"the value is {missing[1]}", HOW_TO_READ)
     try:
         if type_.kind == Kind.SYMBOL or type_.kind in ENCODED and kind_of_arrow(column.type) == Kind.SYMBOL:
             return bits_of_arrow(_texts(column), type_, types, values)

@@ -25,7 +25,9 @@ def columns_of_json(rows: list, relation: Relation, types: dict, values: Values,
 
     def fault(attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
         name, type_ = attribute
-        return BadInput(f"element {row}, attribute {name}: {wrong}", path, hint=f"expected {type_description(type_)}")
+        return BadInput(
+            f"element {row}, attribute {name}: {wrong}", path, hint=wrong.hint or f"expected {type_description(type_)}"
+        )
 
     known: dict = {}
     rows = [_row(row, number, relation, path, known) for number, row in enumerate(rows)] if relation.arity else rows

@@ -11,6 +11,7 @@ from semi_naive.io.formats.layouts import Format
 from semi_naive.io.names import with_header
 from semi_naive.io.values.bits import Mismatch, Vertex, bits_of_text, type_description
 from semi_naive.io.values.fields import bits_of_list
+from semi_naive.io.values.missing import ERROR, SKIP
 from semi_naive.io.values.record_text import parse_record
 from semi_naive.io.values.records import Records
 from semi_naive.ra.ir import Kind, Relation, Type
@@ -103,16 +104,29 @@ class _LineReader:
             return
         text = _decoded(raw, self.path, line)
         fields = self._fields(text, line)
+        row = {}
         for number, attribute in self.wanted.items():
             start, field = fields[number]
+            if self._is_missing(field, attribute):
+                if self.relation.null == SKIP:
+                    return
+                field = self.relation.null
             try:
-                self.columns[attribute].append(self._value(field, self.relation.attributes[attribute][1]))
+                row[attribute] = self._value(field, self.relation.attributes[attribute][1])
             except Mismatch as wrong:
                 name, type_ = self.relation.attributes[attribute]
                 message = f"{wrong} (attribute {name}: {type_.name} of {self.relation.name})"
                 headed = HEADER_HINT * (line == 1 and not self.form.headers and field[:1].isalpha())
                 hint = wrong.hint or f"expected {type_description(type_)}{headed}"
                 raise _error_at(message, self.path, text, line, start, hint) from None
+        for attribute, value in row.items():
+            self.columns[attribute].append(value)
+
+    def _is_missing(self, field: str, attribute: int) -> bool:
+        """True if the field of an attribute is empty and no text, and the relation has a rule for missing values."""
+        if self.relation.null == ERROR or field.strip():
+            return False
+        return self.relation.attributes[attribute][1].kind not in (Kind.SYMBOL, Kind.RECORD)
 
     def _fields(self, text: str, line: int) -> list[tuple[int, str]]:
         """Return the fields of a line as (start, text). Raises BadInput if their number is wrong."""

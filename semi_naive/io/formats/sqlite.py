@@ -13,7 +13,7 @@ from semi_naive.io.files import check_folder
 from semi_naive.io.formats.layouts import Format
 from semi_naive.io.names import column_places, note_order
 from semi_naive.io.results.sorted_rows import Keys, SortedRows
-from semi_naive.io.values.bits import MASK, Mismatch, bits_of_text, to_value, type_description
+from semi_naive.io.values.bits import HOW_TO_READ, MASK, Mismatch, bits_of_text, to_value, type_description
 from semi_naive.io.values.fields import columns_of_rows
 from semi_naive.io.values.record_text import ReadableStyle
 from semi_naive.ra.ir import ENCODED, Kind, Relation
@@ -90,7 +90,7 @@ def _python_value(value, kind: Kind):
     """Convert a value of a table for `bits_of_values`. Symbols and records are text, numbers may be. SQLite has no unsigned
     numbers: from 2^63 on they are stored as the negative number with the same bits."""
     if value is None and kind != Kind.RECORD:
-        raise Mismatch("the value is NULL", "drop the rows with missing values, or read a view with coalesce(…)")
+        raise Mismatch("the value is NULL", HOW_TO_READ)
     if kind in TEXTUAL:
         return value if value is None else _text(value)
     if kind == Kind.BOOL and type(value) is int and value in (0, 1):  # SQLite has no truth values

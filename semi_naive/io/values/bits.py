@@ -30,6 +30,7 @@ INTEGER = re.compile(r"\s*([+-]?)(?:0[xX]([0-9a-fA-F]+)|0b([01]+)|([0-9]+))\s*",
 DECIMAL = re.compile(r"\s*-?[0-9]+\s*", re.ASCII)
 AS_NAMES = "vertices are read as integers (the first row decides, or strings=False); pass strings=True to read names"
 TOO_LONG = "pass strings=True to read vertices as names"
+HOW_TO_READ = 'null="skip" leaves out rows with missing values, null="0" reads 0 in their place'
 HEX_FLOAT = re.compile(r"\s*[+-]?0[xX]")
 FLOAT = re.compile(
     r"\s*[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity|nan(?:\([0-9a-z_]*\))?)\s*",
@@ -127,11 +128,11 @@ def bits_of_text(text: str, kind: Kind) -> int:
         if HEX_FLOAT.match(text):
             return bits_of_float(_hexadecimal(text))
         if not FLOAT.fullmatch(text):
-            raise Mismatch(f"{abbreviated(text)} is not a float")
+            raise Mismatch(f"{abbreviated(text)} is not a float", "" if text else HOW_TO_READ)
         return bits_of_float(_decimal(text))
     found = INTEGER.fullmatch(text)
     if not found:
-        raise Mismatch(f"{abbreviated(text)} is not {_article(kind)}")
+        raise Mismatch(f"{abbreviated(text)} is not {_article(kind)}", "" if text else HOW_TO_READ)
     sign, hexadecimal, binary, decimal = found.groups()
     if decimal:
         return bits_of_integer(_integer(text, f"is out of range of {kind.value}"), kind)
@@ -143,7 +144,7 @@ def _known_or_refused(bits: int | None, value, kind: Kind) -> int:
     """Return the number of a value. Raises Mismatch if it has none."""
     if bits is None:
         found = "" if isinstance(value, str) else f" ({type(value).__name__})"
-        raise Mismatch(f"{abbreviated(value)}{found} is not {_article(kind)}")
+        raise Mismatch(f"{abbreviated(value)}{found} is not {_article(kind)}", "" if value or value == 0 else HOW_TO_READ)
     return bits
 
 
@@ -188,7 +189,8 @@ def bits_or_string(value, type_: Type):
             return bits_of_float(float(value))
         except OverflowError:
             raise Mismatch(f"{abbreviated(value)} is out of range of float") from None
-    raise Mismatch(f"{abbreviated(value)} ({type(value).__name__}) is not {_article(kind)}")
+    hint = HOW_TO_READ if value is None else ""
+    raise Mismatch(f"{abbreviated(value)} ({type(value).__name__}) is not {_article(kind)}", hint)
 
 
 def _checked_text(text: str) -> str:
