@@ -13,6 +13,7 @@ from semi_naive.io.patterns import match_files
 from semi_naive.io.values.bits import DECIMAL
 from semi_naive.io.values.fields import kind_of_arrow
 
+JSON = ("jsonfile", "jsonlines")
 SAMPLED_ROWS = 1000  # rows of a text from which types are inferred
 FLOAT = re.compile(r"\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?\s*", re.IGNORECASE | re.ASCII)
 # The type of a column of SQLite that has no values, by a part of its declared type.
@@ -29,10 +30,12 @@ def inferred_columns(path: str, header: bool = False, table: str = "") -> list[t
     """
     path = (match_files(path) or [path])[0]
     if is_parquet(path):
-        schema = read_schema(path)[0].schema
-        types = [_type_of_arrow(name, type_, path) for name, type_ in zip(schema.names, schema.types, strict=True)]
-        return list(zip(identifiers(schema.names), types, strict=True))
+        return _columns_of_schema(read_schema(path)[0].schema, path)
     extension = extension_of(path)
+    if BY_NAME.get(extension) == "arrow":
+        from semi_naive.io.formats.arrow_files import arrow_schema
+
+        return _columns_of_schema(arrow_schema(path), path)
     if BY_NAME.get(extension) == "sqlite":
         from semi_naive.io.formats.sqlite import sample_table
 
@@ -40,7 +43,8 @@ def inferred_columns(path: str, header: bool = False, table: str = "") -> list[t
         columns = [[row[number] for row in rows if row[number] is not None] for number in range(len(names))]
         return list(zip(identifiers(names), map(_type_in_sqlite, declared, columns), strict=True))
     with io_errors(path):
-        names, rows = _json_sample(path) if extension == ".json" else _text_sample(path, extension, header)
+        is_json = BY_NAME.get(extension) in JSON
+        names, rows = _json_sample(path, BY_NAME[extension]) if is_json else _text_sample(path, extension, header)
     width = max(map(len, rows), default=len(names))
     if not width:
         raise BadInput("there is no row to infer the columns from", path, hint=DECLARE)
@@ -98,11 +102,17 @@ def _text_sample(path: str, extension: str, header: bool) -> tuple[list[str], li
     return [], rows
 
 
-def _json_sample(path: str) -> tuple[list[str], list[list[str]]]:
-    """Return (names, first rows as texts) of a JSON file; no names if its rows are lists."""
-    from semi_naive.io.formats.json_data import json_rows
+def _columns_of_schema(schema, path: str) -> list[tuple[str, str]]:
+    """Return the (name, type) of each column of an Arrow schema."""
+    types = [_type_of_arrow(name, type_, path) for name, type_ in zip(schema.names, schema.types, strict=True)]
+    return list(zip(identifiers(schema.names), types, strict=True))
 
-    rows = json_rows(contents(path), path)[:SAMPLED_ROWS]
+
+def _json_sample(path: str, form: str) -> tuple[list[str], list[list[str]]]:
+    """Return (names, first rows as texts) of a file of JSON, "jsonfile" or "jsonlines"; no names if its rows are lists."""
+    from semi_naive.io.formats.json_data import json_lines, json_rows
+
+    rows = (json_lines if form == "jsonlines" else json_rows)(contents(path), path)[:SAMPLED_ROWS]
     if rows and all(isinstance(row, dict) for row in rows):
         return list(rows[0]), [[_json_text(row.get(name)) for name in rows[0]] for row in rows]
     return [], [list(map(_json_text, row)) for row in rows if isinstance(row, list)]

@@ -12,8 +12,15 @@ from semi_naive.ra.ir import FileDirective, Relation
 from semi_naive.sandbox import Sandbox
 
 STDOUT = "-"  # an output folder that stands for standard output
-EXTENSIONS = {"file": ".facts", "jsonfile": ".json", "sqlite": ".sqlite", "parquet": ".parquet"}
-READABLE = ("file", "stdin", "jsonfile", "json", "sqlite", "parquet")
+EXTENSIONS = {
+    "file": ".facts",
+    "jsonfile": ".json",
+    "jsonlines": ".jsonl",
+    "arrow": ".arrow",
+    "sqlite": ".sqlite",
+    "parquet": ".parquet",
+}
+READABLE = ("file", "stdin", "jsonfile", "json", "jsonlines", "sqlite", "parquet", "arrow")
 WRITABLE = ("file", "stdout", "stdoutprintsize", "jsonfile", "json", "sqlite", "parquet")
 
 

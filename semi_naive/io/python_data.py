@@ -10,6 +10,7 @@ from semi_naive.branch import Branch
 from semi_naive.host.numbers import quantity, with_article
 from semi_naive.io.errors import BadInput
 from semi_naive.io.formats.arrow import columns_of_table
+from semi_naive.io.formats.json_data import in_order
 from semi_naive.io.names import column_places, note_order
 from semi_naive.io.unread import Given, Source, SparkFrame
 from semi_naive.io.values.bits import BUILT_IN, Mismatch, abbreviated, type_description
@@ -19,7 +20,10 @@ from semi_naive.ra.values.values import Known, Values
 
 # The types of a single column, which is not a table.
 ARRAYS = (("polars", "Series"), ("pandas", "Series"), ("pyarrow", "ChunkedArray"))
-ACCEPTED = "expected a path, a list of tuples, a numpy array, a pandas, polars, Arrow or Spark data frame, a networkx DiGraph"
+ACCEPTED = (
+    "expected a path, a list of tuples or of dictionaries, a dictionary of columns, a numpy array, a pandas, polars, Arrow or "
+    "Spark data frame, a networkx DiGraph"
+)
 
 
 def as_columns(data, relation: Relation, types: dict, values: Values) -> np.ndarray:
@@ -32,11 +36,11 @@ def as_columns(data, relation: Relation, types: dict, values: Values) -> np.ndar
 def source_of(data, relation: Relation, types: dict) -> Source:
     """Return the source of the facts of `relation` in `data`, which a Python program passes. No row is read yet.
 
-    data: a path (.facts .tsv .txt .csv .mtx .json .sqlite .parquet, text also .gz) or a pattern of paths (edges/*.parquet), an
-    iterable of tuples (ints, floats, strings, nested tuples or None for records, `Branch`es; single values for a relation of
-    one attribute), an (n, k) numpy array, a pandas, polars or Spark DataFrame, an Arrow table or any object with Arrow's
-    interface, such as a result of another run, with columns by the attributes' names or in their order, a networkx DiGraph, or
-    a `Source` (for example from `semi_naive.io.edge_source`).
+    data: a path (.facts .tsv .txt .csv .mtx .json .jsonl .sqlite .parquet .arrow .feather, text also .gz) or a pattern of paths
+    (edges/*.parquet), an iterable of tuples (ints, floats, strings, nested tuples or None for records, `Branch`es; single
+    values for a relation of one attribute) or of dictionaries, a dictionary of columns, an (n, k) numpy array, a pandas, polars
+    or Spark DataFrame, an Arrow table or any object with Arrow's interface, such as a result of another run, with columns by
+    the attributes' names or in their order, a networkx DiGraph, or a `Source` (for example from `semi_naive.io.edge_source`).
 
     Raises BadInput with the relation, the row and the column of an invalid value. True and NULL are invalid for all types, and
     None for all but records.
@@ -60,7 +64,9 @@ def source_of(data, relation: Relation, types: dict) -> Source:
     for module, name, read in (("pandas", "DataFrame", _from_pandas), ("numpy", "ndarray", _from_array)):
         if is_a(module, name, data):
             return Given(relation, types, partial(read, data, relation, types))
-    if hasattr(data, "__iter__") and not isinstance(data, (bytes, dict)):
+    if isinstance(data, dict):
+        return Given(relation, types, partial(_from_columns, data, relation, types))
+    if hasattr(data, "__iter__") and not isinstance(data, bytes):
         return Given(relation, types, partial(from_rows, data, relation, types))
     raise BadInput(f"{with_article(type(data).__name__)} holds no facts of {relation.name}", hint=ACCEPTED)
 
@@ -107,8 +113,11 @@ def directed_edges(graph):
 
 
 def from_rows(rows, relation: Relation, types: dict, values: Values) -> np.ndarray:
-    """Return the columns (arity, n) of an iterable of tuples."""
+    """Return the columns (arity, n) of an iterable of tuples, or of dictionaries by the attributes' names."""
     rows = list(rows)
+    if rows and set(map(type, rows)) == {dict} and relation.arity:
+        known: dict = {}
+        rows = [in_order(row, number, relation, relation.name, known) for number, row in enumerate(rows)]
     if relation.arity == 1:
         rows = [row if isinstance(row, (tuple, list)) and not isinstance(row, Branch) else (row,) for row in rows]
     if not set(map(type, rows)) <= {tuple, list} or set(map(len, rows)) - {relation.arity}:
@@ -126,6 +135,16 @@ def bits_of_value(value, attribute: tuple, relation: str, types: dict, values: V
         return BadInput(str(wrong), f"{relation}.{name}", hint=wrong.hint or f"expected {type_description(type_)}")
 
     return int(bits_of_values([value], type_, types, values, fault)[0])
+
+
+def _from_columns(columns: dict, relation: Relation, types: dict, values: Values) -> np.ndarray:
+    """Return the columns (arity, n) of a dictionary {name: values}, which are matched by name or in their order."""
+    listed = {name: column if hasattr(column, "__len__") else list(column) for name, column in columns.items()}
+    if len(lengths := set(map(len, listed.values()))) > 1:
+        found = ", ".join(f"{name} has {len(column)}" for name, column in listed.items())
+        raise BadInput(f"columns of different lengths: {found} values", relation.name)
+    rows = zip(*listed.values(), strict=True) if lengths else ()
+    return from_rows((dict(zip(listed, row, strict=True)) for row in rows), relation, types, values)
 
 
 def _check_row(row, number: int, relation: Relation) -> None:

@@ -88,6 +88,10 @@ def file_source(path: str, form: Format, relation: Relation, types: dict) -> Sou
         from semi_naive.io.formats.sqlite import read_sqlite
 
         return Given(relation, types, partial(read_sqlite, path, form, relation, types))
+    if form.io == "arrow":
+        from semi_naive.io.formats.arrow_files import read_arrow
+
+        return Given(relation, types, partial(read_arrow, path, relation, types))
     return Given(relation, types, lambda values: _parse_facts(contents(path), form, relation, types, values, path))
 
 
@@ -97,5 +101,9 @@ def _parse_facts(data: bytes, form: Format, relation: Relation, types: dict, val
         from semi_naive.io.formats.json_data import read_json
 
         return read_json(data, relation, types, values, path)
+    if form.io == "jsonlines":
+        from semi_naive.io.formats.json_data import read_json_lines
+
+        return read_json_lines(data, relation, types, values, path)
     form = located_rows(io.BytesIO(data), form, relation, path)
     return read_delimited(data[form.offset :], form, relation, types, values, path, form.line)

@@ -20,6 +20,11 @@ def read_json(data: bytes, relation: Relation, types: dict, values: Values, path
     return columns_of_json(json_rows(data, path), relation, types, values, path)
 
 
+def read_json_lines(data: bytes, relation: Relation, types: dict, values: Values, path: str) -> np.ndarray:
+    """Return the columns (arity, n) of a text with the JSON of one tuple a line; blank lines are skipped. See `read_json`."""
+    return columns_of_json(json_lines(data, path), relation, types, values, path)
+
+
 def columns_of_json(rows: list, relation: Relation, types: dict, values: Values, path: str) -> np.ndarray:
     """Return the columns (arity, n) of the tuples of `json_rows`."""
 
@@ -30,8 +35,21 @@ def columns_of_json(rows: list, relation: Relation, types: dict, values: Values,
         )
 
     known: dict = {}
-    rows = [_row(row, number, relation, path, known) for number, row in enumerate(rows)] if relation.arity else rows
+    rows = [in_order(row, number, relation, path, known) for number, row in enumerate(rows)] if relation.arity else rows
     return columns_of_rows(rows, relation, types, values, fault)
+
+
+def json_lines(data: bytes, path: str) -> list:
+    """Return the elements of a text with one JSON value a line, unconverted. Raises BadInput with the line of a fault."""
+    rows = []
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if line.strip():
+            try:
+                rows += json_rows(b"[" + line + b"]", path)
+            except BadInput as wrong:
+                column = max((wrong.column or 2) - 1, 1)  # without the bracket
+                raise BadInput(wrong.message, path, number, column, "expected one JSON value a line") from None
+    return rows
 
 
 def json_rows(data: bytes, path: str) -> list:
@@ -61,9 +79,9 @@ def _float(text: str) -> float | OutOfRange:
     return OutOfRange(text) if isinf(value) else value
 
 
-def _row(row, number: int, relation: Relation, path: str, known: dict) -> list:
-    """Return the values of an element in the order of the attributes. known: a cache, for objects: the place of each attribute
-    (None: in their order) by the tuple of names."""
+def in_order(row, number: int, relation: Relation, path: str, known: dict) -> list:
+    """Return the values of an element, a list or a dictionary, in the order of the attributes. known: a cache, for objects: the
+    place of each attribute (None: in their order) by the tuple of names."""
     if isinstance(row, dict):
         if (names := tuple(row)) not in known:
             known[names] = column_places(relation, names, path, where=f"element {number}: ")

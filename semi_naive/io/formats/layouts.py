@@ -7,8 +7,11 @@ from semi_naive.io.errors import BadInput
 
 # The delimiter of each extension; " " stands for any run of spaces and tabs.
 DELIMITERS = {".facts": "\t", ".tsv": "\t", ".csv": ",", ".txt": " ", ".mtx": " "}
-BY_NAME = {".json": "jsonfile", ".sqlite": "sqlite", ".db": "sqlite", ".parquet": "parquet"}
-KNOWN = "known are .facts .tsv .csv .txt .mtx, each also with .gz, and .json .sqlite .db .parquet"
+BY_NAME = {
+    ".json": "jsonfile", ".jsonl": "jsonlines", ".ndjson": "jsonlines", ".sqlite": "sqlite", ".db": "sqlite",
+    ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow",
+}  # fmt: skip
+KNOWN = "known are .facts .tsv .csv .txt .mtx, each also with .gz, and .json .jsonl .sqlite .db .parquet .arrow .feather"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,74 @@
+"""Dictionaries of Python, lines of JSON and files of Arrow data: columns by name, and errors with their place."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import feather
+
+from semi_naive import BadInput, Program
+from semi_naive.io.columns import inferred_columns
+
+PEOPLE = ".decl p(name: symbol, age: number) .input p\n.decl o(name: symbol, age: number) .output o\no(n, a) :- p(n, a)."
+ANN_AND_BOB = {("ann", 31), ("bob", 64)}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        [{"age": 31, "name": "ann"}, {"age": 64, "name": "bob"}],
+        {"age": [31, 64], "name": ["ann", "bob"]},
+        {"age": np.array([31, 64]), "name": iter(["ann", "bob"]), "city": ["Ulm", "Bonn"]},
+        {"x": ["ann", "bob"], "y": (31, 64)},
+    ],
+)
+def test_dictionaries_of_python_are_read_by_name(data):
+    assert set(Program(PEOPLE).run({"p": data})["o"].to_list()) == ANN_AND_BOB
+
+
+@pytest.mark.parametrize(
+    "data, told",
+    [
+        ({"name": ["ann"], "age": [1, 2]}, "columns of different lengths: name has 1, age has 2 values"),
+        ([{"name": "ann"}], "only name is in both lists"),
+        ({"name": ["ann"], "age": ["x"]}, "p[0].age: 'x' (str) is not a number"),
+        ([{"name": "ann", "age": 1}, ("bob", 2)], "is not a fact of p"),
+    ],
+)
+def test_wrong_dictionaries_are_told(data, told):
+    with pytest.raises(BadInput) as caught:
+        Program(PEOPLE).run({"p": data})
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["p.jsonl", "p.ndjson", "p.arrow", "p.feather", "stream.arrow"])
+def test_json_lines_and_arrow_files_are_read_by_name(tmp_path, name):
+    path, table = tmp_path / name, pa.table({"age": [31, 64], "name": ["ann", "bob"]})
+    if name.endswith("json") or name.endswith("l"):
+        path.write_text('{"age": 31, "name": "ann"}\n\n["bob", 64]\n')
+    elif name.startswith("stream"):
+        with pa.ipc.new_stream(path, table.schema) as writer:
+            writer.write_table(table)
+    elif name.endswith("n"):
+        path.write_text('["ann", 31]\n["bob", 64]')
+    else:
+        feather.write_feather(table, path)
+    assert set(Program(PEOPLE).run({"p": str(path)})["o"].to_list()) == ANN_AND_BOB
+    form = "jsonlines" if "json" in name else "arrow"
+    directed = Program(PEOPLE.replace(".input p", f'.input p(IO={form}, filename="{name}")'))
+    assert set(directed.run(tmp_path)["o"].to_list()) == ANN_AND_BOB
+
+
+def test_a_wrong_line_of_json_is_told_with_its_place(tmp_path):
+    (tmp_path / "p.jsonl").write_text('["ann", 31]\n["bob", }\n')
+    with pytest.raises(BadInput, match="p.jsonl:2:9: cannot be read as JSON"):
+        Program(PEOPLE).run({"p": str(tmp_path / "p.jsonl")})
+    (tmp_path / "p.arrow").write_text("no Arrow data")
+    with pytest.raises(BadInput, match="p.arrow: cannot be read as Arrow data"):
+        Program(PEOPLE).run({"p": str(tmp_path / "p.arrow")})
+
+
+def test_columns_of_arrow_files_and_json_lines_are_inferred(tmp_path):
+    feather.write_feather(pa.table({"d": pa.array([3], pa.date32()), "n": [1]}), tmp_path / "a.feather")
+    (tmp_path / "b.jsonl").write_text('{"x": 1, "y": "a"}\n')
+    assert inferred_columns(str(tmp_path / "a.feather")) == [("d", "date"), ("n", "number")]
+    assert inferred_columns(str(tmp_path / "b.jsonl")) == [("x", "number"), ("y", "symbol")]
