@@ -139,6 +139,10 @@ def bits_of_value(value, attribute: tuple, relation: str, types: dict, values: V
 
 def _from_columns(columns: dict, relation: Relation, types: dict, values: Values) -> np.ndarray:
     """Return the columns (arity, n) of a dictionary {name: values}, which are matched by name or in their order."""
+    for name, column in columns.items():
+        if isinstance(column, (str, bytes)) or not hasattr(column, "__iter__"):
+            message = f"the column {name!r} is {with_article(type(column).__name__)}"
+            raise BadInput(message, relation.name, hint="a dictionary of facts has a list, or an array, for each attribute")
     listed = {name: column if hasattr(column, "__len__") else list(column) for name, column in columns.items()}
     if len(lengths := set(map(len, listed.values()))) > 1:
         found = ", ".join(f"{name} has {len(column)}" for name, column in listed.items())

@@ -60,7 +60,7 @@ PYTHON_FAULTS = {
     "bools": (pa.table({"a": [True]}), (NUMBER,), "has type bool"),
     "arrow": (pa.table({"a": pa.array([-1])}), (UNSIGNED,), r"column r\.a"),
     "wide": (pa.table({"x": [1], "b": [2]}), (NUMBER,), "1 attribute"),
-    "mapping": ({"a": 1}, (NUMBER,), "a dict holds no facts of r"),
+    "mapping": ({"a": 1}, (NUMBER,), "r: the column 'a' is an int"),
     "nothing": (7, (NUMBER,), "an int holds no facts"),
     "extension": ("facts.xlsx", (NUMBER,), "'.xlsx'"),
 }
