@@ -164,6 +164,13 @@ def _contains(needle: np.ndarray, string: np.ndarray, negated: bool, values) -> 
     return (answers != negated)[inverse]
 
 
+def _rewritten(args: list[np.ndarray], values, rewrite) -> np.ndarray:
+    """Return symbols made of the strings of one or more columns: rewrite(string, …) is called for each distinct row."""
+    rows, inverse = distinct_rows(args)
+    texts = [rewrite(*strings) for strings in zip(*map(values.strings, rows), strict=True)]
+    return np.asarray(values.intern(texts), np.int64)[inverse]
+
+
 def _by_value(symbols: np.ndarray, values) -> list[tuple[str, np.ndarray]]:
     """Return (string, numbers of the rows that have it) for each distinct string of a column."""
     ids, number = distinct_with_inverse(symbols)
@@ -180,6 +187,10 @@ def _warn(message: str) -> None:
 FUNCTIONS = {
     "cat": _cat,
     "strlen": lambda args, values: values.lengths(args[0]),
+    "lower": lambda args, values: _rewritten(args, values, str.lower),
+    "upper": lambda args, values: _rewritten(args, values, str.upper),
+    "trim": lambda args, values: _rewritten(args, values, str.strip),
+    "replace": lambda args, values: _rewritten(args, values, str.replace),
     "substr": lambda args, values: values.intern_places(*_substrings(args, values)),
 }
 TESTS = {"match": _match_pattern, "contains": _contains}

@@ -468,3 +468,12 @@ def test_what_nothing_types_is_a_number_and_heads_are_typed_together(rule, aroun
     result = Program(around.format(declared + rule)).run()
     for name, values in OPEN[rule].items():
         assert result[prefix + name].to_set() == {(value,) for value in values}
+
+
+@pytest.mark.parametrize("config", [{}, {"local_tuples": 0, "partitions": 2}])
+def test_strings_are_rewritten_as_in_python(config):
+    words = ["Straße", " a b\t", "", "AbC-AbC", "日本"]
+    text = ".decl w(s: symbol) .input w\n.decl o(s: symbol, l: symbol, u: symbol, t: symbol, r: symbol) .output o\n"
+    program = Program(text + 'o(s, lower(s), upper(s), trim(s), replace(s, "b", "--")) :- w(s).')
+    found = program.run({"w": words}, **config)["o"].to_list()
+    assert sorted(found) == sorted((s, s.lower(), s.upper(), s.strip(), s.replace("b", "--")) for s in words)

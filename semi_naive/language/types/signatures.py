@@ -48,6 +48,8 @@ OVERLOADS: dict[str, list[Overload]] = {
     "ord": [Overload((kind,), N) for kind in (S, N, U, F, R)],
     "strlen": [Overload((S,), N)],
     "substr": [Overload((S, N, N), S)],
+    **{name: [Overload((S,), S)] for name in ("lower", "upper", "trim")},
+    "replace": [Overload((S, S, S), S)],
     "cat": _homogeneous((S,), arity=1, variadic=True),
     **{name: [Overload((N,), N)] for name in ("year", "month", "day", "weekday", "hour", "minute", "second")},
     **{name: [Overload((N,), N)] for name in ("days", "hours", "minutes", "seconds")},
