@@ -48,7 +48,8 @@ def inferred_columns(path: str, header: bool = False, table: str = "") -> list[t
     width = max(map(len, rows), default=len(names))
     if not width:
         raise BadInput("there is no row to infer the columns from", path, hint=DECLARE)
-    types = [_type_of_texts([row[number] for row in rows if len(row) == width]) for number in range(width)]
+    type_of = _type_of_values if is_json else _type_of_texts
+    types = [type_of([row[number] for row in rows if len(row) == width]) for number in range(width)]
     return list(zip([*identifiers(names), *[""] * width], types, strict=False))
 
 
@@ -73,9 +74,7 @@ def _type_in_sqlite(declared: str, values: list) -> str:
     """
     if not values:
         return next((type_ for part, type_ in AFFINITY.items() if part in declared), "symbol")
-    if not all(isinstance(value, int | float) for value in values):
-        return "symbol"
-    return "number" if all(isinstance(value, int) for value in values) else "float"
+    return _type_of_values(values)
 
 
 def _text_sample(path: str, extension: str, header: bool) -> tuple[list[str], list[list[str]]]:
@@ -108,19 +107,26 @@ def _columns_of_schema(schema, path: str) -> list[tuple[str, str]]:
     return list(zip(identifiers(schema.names), types, strict=True))
 
 
-def _json_sample(path: str, form: str) -> tuple[list[str], list[list[str]]]:
-    """Return (names, first rows as texts) of a file of JSON, "jsonfile" or "jsonlines"; no names if its rows are lists."""
+def _json_sample(path: str, form: str) -> tuple[list[str], list[list]]:
+    """Return (names, first rows) of a file of JSON, "jsonfile" or "jsonlines"; no names if its rows are lists."""
     from semi_naive.io.formats.json_data import json_lines, json_rows
 
     rows = (json_lines if form == "jsonlines" else json_rows)(contents(path), path)[:SAMPLED_ROWS]
     if rows and all(isinstance(row, dict) for row in rows):
-        return list(rows[0]), [[_json_text(row.get(name)) for name in rows[0]] for row in rows]
-    return [], [list(map(_json_text, row)) for row in rows if isinstance(row, list)]
+        return list(rows[0]), [[row.get(name) for name in rows[0]] for row in rows]
+    return [], [row for row in rows if isinstance(row, list)]
 
 
-def _json_text(value) -> str:
-    """Return a number as its text; any other value as a text that is not numeric."""
-    return repr(value) if type(value) in (int, float) else f"'{value}'"
+def _type_of_values(values: list) -> str:
+    """Return the type of a column with some values of JSON or SQLite, of which None says nothing.
+
+    >>> _type_of_values([1, None]), _type_of_values([1, 2.5]), _type_of_values([True, False]), _type_of_values([1, "x"])
+    ('number', 'float', 'bool', 'symbol')
+    """
+    kinds = set(map(type, values)) - {type(None)}
+    if kinds in ({int}, {float}, {int, float}, {bool}):
+        return "float" if float in kinds else "number" if int in kinds else "bool"
+    return "symbol"
 
 
 def _type_of_texts(fields: list[str]) -> str:

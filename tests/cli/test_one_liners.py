@@ -100,6 +100,7 @@ COLUMNS = {
         [("", "number"), ("", "number"), ("", "float")],
     ),
     "a.json": ('[{"n": 1, "s": "2"}, {"n": 2, "s": "x"}]', [("n", "number"), ("s", "symbol")]),
+    "c.json": ('[{"n": null, "b": true}, {"n": 2, "b": false}]', [("n", "number"), ("b", "bool")]),
     "b.json": ("[[1, 2.5], [2, 3]]", [("", "number"), ("", "float")]),
 }
 
@@ -119,12 +120,14 @@ def test_the_columns_of_parquet_and_of_headers(tmp_path, monkeypatch):
     assert inferred_columns("t.parquet") == expected == inferred_columns("*.parquet")
     (tmp_path / "h.csv").write_text("from,to id\n1,x\n")
     assert inferred_columns("h.csv", header=True) == [("from", "number"), ("to_id", "symbol")]
-    pq.write_table(pa.table({"when": pa.array([0], pa.date32())}), "d.parquet")
+    pq.write_table(pa.table({"when": pa.array([0], pa.date32()), "ok": [True]}), "w.parquet")
+    assert inferred_columns("w.parquet") == [("when", "date"), ("ok", "bool")]
+    pq.write_table(pa.table({"when": [[0]]}), "d.parquet")
     (tmp_path / "n.tsv").write_text("x\ty\n1\t2\n")
     (tmp_path / "empty.tsv").write_text("")
     (tmp_path / "q.sqlite").write_text("")
     for path, why in {
-        "d.parquet": "column 'when' has type date32", "n.tsv": "the first row has names.*x, y", "empty.tsv": "there is no row",
+        "d.parquet": "column 'when' has type list", "n.tsv": "the first row has names.*x, y", "empty.tsv": "there is no row",
         "q.sqlite": "the database has nothing", "none.tsv": "no such file", "*.txt": "no file fits",
     }.items():  # fmt: skip
         with pytest.raises(BadInput, match=why):
