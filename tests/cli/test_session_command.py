@@ -80,7 +80,7 @@ register near
 .decl near(y: number)
 near(y) :- edge($src, y), !edge($but, y).
 
-register far .decl far(x: number) far(x) :- path(_, x), !edge(1, x).
+register far share=true .decl far(x: number) far(x) :- path(_, x), !edge(1, x).
 subscribe near src=1 but=9
 subscribe far
 insert edge 1 3

@@ -17,10 +17,12 @@ from semi_naive.host import limits
 from semi_naive.host.numbers import quantity
 from semi_naive.io import as_columns
 from semi_naive.language.errors import ProgramError
+from semi_naive.planning.rewrite import reachable
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import Change, difference, empty
+from semi_naive.ra.blocks.changes import Change, empty
 from semi_naive.ra.blocks.table import Table
-from semi_naive.ra.ir import Program, Relation
+from semi_naive.ra.expressions.terms import bits_of_constant
+from semi_naive.ra.ir import Const, Program, Relation
 from semi_naive.session.durability.registrations import Registrations
 from semi_naive.session.registered.bodies import NAME, rules_of_body
 from semi_naive.session.registered.demand import Demand
@@ -33,6 +35,7 @@ from semi_naive.session.system import RELATIONS
 log = logging.getLogger("semi_naive")
 
 Uses = dict[tuple[str, tuple[int, ...]], int]  # the number of users by (relation, values of its parameters in 64 bits)
+Savepoint = tuple[Uses, dict[str, Registered], SavedSubscribers]  # of `Registry`: the second are the parts of `Demand`
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class Waiting:
     missing: the names of these relations. error: the error of the rules that was found once all relations were registered."""
 
     text: str
+    share: bool | None
     missing: frozenset[str]
     error: ValueError | None = None
 
@@ -63,29 +67,33 @@ class Registry:
 
     # -- rules
 
-    def register(self, name: str, text: str, check: Callable[[Registered], None] | None = None) -> None:
+    def register(
+        self, name: str, text: str, check: Callable[[Registered], None] | None = None, share: bool | None = None
+    ) -> None:
         """See `Session.register`. check: raises an exception if the rules are valid, but not allowed. With a check, rules that
         read unknown relations are an error, and do not wait for these: a check needs to know what the rules read."""
         if name in self.rules or name in self.waiting:
             raise ValueError(f"{name} is registered already: unregister it first")
+        if share not in (None, True, False):
+            raise ValueError(f"share is {share!r}: expected True, False, or None, which chooses")
         if check is None:
-            self._register_or_wait(name, text)
+            self._register_or_wait(name, text, share)
         else:
-            self._register(name, text)
+            self._register(name, text, share)
             check(self.rules[name])
         self._register_unblocked()
-        self._session.log_event(False, "register", name, text)
+        self._session.log_event(False, "register", name, text, share)
 
-    def _register_or_wait(self, name: str, text: str) -> None:
+    def _register_or_wait(self, name: str, text: str, share: bool | None = None) -> None:
         """Check rules and add them. If their only errors are relations that are not registered, they wait for these."""
         try:
-            self._register(name, text)
+            self._register(name, text, share)
         except ProgramError as error:
             missing = {each.undefined for each in error.problems if each.severity == "Error"}
             if "" in missing or not missing:  # "": an error of another kind
                 raise
             log.warning("the rules for %s wait for %s, which is not there yet", name, ", ".join(sorted(missing)))
-            self._set_waiting(self.waiting | {name: Waiting(text, frozenset(missing))})
+            self._set_waiting(self.waiting | {name: Waiting(text, share, frozenset(missing))})
 
     def _set_waiting(self, waiting: dict[str, Waiting]) -> None:
         """Replace the dictionary of waiting rules. The open turn restores the old one if it fails."""
@@ -99,7 +107,7 @@ class Registry:
             name, rules = ready[0], self.waiting[ready[0]]
             self._remove_waiting(name)
             try:
-                self._register_or_wait(name, rules.text)
+                self._register_or_wait(name, rules.text, rules.share)
             except (ProgramError, ValueError) as error:
                 log.warning("the rules for %s are wrong, now that all that they read is there: %s", name, error)
                 self._set_waiting(self.waiting | {name: replace(rules, error=error)})
@@ -115,9 +123,10 @@ class Registry:
             missing = ", ".join(sorted(rules.missing - self.readable.keys()))
             raise ValueError(f"the rules for {name} wait for {missing}: register {missing} first")
 
-    def _register(self, name: str, text: str) -> None:
+    def _register(self, name: str, text: str, share: bool | None = None) -> None:
         """Check rules and add them. The open turn removes them if it fails."""
         rules = registered(name, text, self.readable, self._session.program.checked, self._shapes)
+        rules.share = share
         for other in self.rules.values() if rules.types else ():
             for type_name in rules.types.keys() & other.types.keys():
                 if rules.types[type_name] != other.types[type_name]:
@@ -201,24 +210,71 @@ class Registry:
 
     # -- evaluation
 
-    def acquire(self, name: str, key: tuple[int, ...]) -> None:
+    def acquire(self, name: str, key: tuple[int, ...], once: bool = False) -> None:
         """Add a user of a relation, until `release`. Registered rules, and those that they read, are evaluated and maintained
         while they have users. A system relation is maintained while it has users. A relation of the program is evaluated at its
-        first use, and is then maintained until the session is closed. key: the values of the relation's parameters."""
-        rules = self.rules.get(name) or self._system_rules.get(name)
+        first use, and is then maintained until the session is closed. key: the values of the relation's parameters. once: the
+        user reads it now, and then releases it."""
+        rules = self._evaluable(name)
         if rules is None:
             self._evaluate_program_relation(name)
             return
-        for each in sorted(rules.reads):
-            self.acquire(each, ())
         self._savepoint(rules)
         if not rules.users:
-            rules.strata = self._session.upkeep.extend(rules.compiled(), rules.inputs)
-            if self.is_system(name):
-                self._session.upkeep.apply({name: difference(Table(rules.relation.arity), self._session.system.table(name))})
+            rules.synthesis = self._demand.synthesis(rules)
+        self._acquire_uses(rules, key, once)
+        if not rules.users and not once and (wide := self._demand.wide(rules)):
+            self._release_uses(rules, key)
+            rules.synthesis = self._demand.synthesis(rules, wide)
+            self._acquire_uses(rules, key, once)
+        if not rules.users:
+            rules.strata = self._session.upkeep.extend(rules.form.compiled, self._first_facts(rules, key))
+        else:
+            self._change_parameters(rules, key, 1)
         rules.users += 1
-        self._count_use(rules, key, 1)
+        self._uses[name, key] = self._uses.get((name, key), 0) + 1
         self._show(rules)
+
+    def _evaluable(self, name: str) -> Registered | None:
+        """Return the rules of a relation that is evaluated while it has users; None for one of the program."""
+        return self.rules.get(name) or self._system_rules.get(name) or self._demand.parts.get(name)
+
+    def _uses_of(self, rules: Registered, key: tuple[int, ...]) -> list[tuple[str, tuple[int, ...]]]:
+        """Return the relations that evaluated rules use, each with the values of its parameters. key: those of the rules."""
+        values = self._session.upkeep.values
+
+        def bits(value: Const | int) -> int:
+            return key[value] if isinstance(value, int) else int(bits_of_constant(value, values))
+
+        return [(name, tuple(map(bits, asked))) for name, asked in rules.form.uses]
+
+    def _acquire_uses(self, rules: Registered, key: tuple[int, ...], once: bool) -> None:
+        """Add users of the relations that rules use. key: the values of the rules' parameters."""
+        for name, values in self._uses_of(rules, key):
+            self.acquire(name, values, once)
+
+    def _release_uses(self, rules: Registered, key: tuple[int, ...]) -> None:
+        """Remove the users that `_acquire_uses` has added."""
+        for name, values in reversed(self._uses_of(rules, key)):
+            self.release(name, values)
+
+    def reads_of(self, name: str) -> set[str]:
+        """Return the relations that the rules of a relation read, directly or by registered rules."""
+        return reachable(self.rules[name].reads, {each: rules.reads for each, rules in self.rules.items()})
+
+    def lacks_for_proofs(self, name: str, evaluated: Collection[str]) -> bool:
+        """True for registered rules whose proofs need more than the relations `evaluated`: values of parameters, or relations
+        of which a part is evaluated."""
+        return name in self.rules and (bool(self.rules[name].parameters) or not self.reads_of(name) <= set(evaluated))
+
+    def explain_reads(self, name: str) -> str:
+        """Format how registered rules read other registered rules: see `Demand.explain`."""
+        return self._demand.explain(self.rules[name])
+
+    def program_to_explain(self, name: str) -> tuple[Program, frozenset[str]]:
+        """Return registered rules with those of relations of which they read parts, and the relations that all these read."""
+        rules = self._demand.with_definitions(self.rules[name])
+        return rules.checked, rules.reads
 
     def answers_on_demand(self, name: str) -> bool:
         """True if a query of a relation can compute only the tuples that its constants ask for, because the relation is not
@@ -234,23 +290,24 @@ class Registry:
                 self._session.set_relation(name, self._session.relations.get(name))
 
     def _show(self, rules: Registered) -> None:
-        """Add the relation of rules to the last epoch if it has users, else remove it. System relations are not shown."""
-        self._session.set_relation(rules.name, rules.relation if rules.users and not self.is_system(rules.name) else None)
+        """Add the relation of rules to the last epoch if it has users, else remove it. System relations, and parts of
+        relations, are not shown."""
+        self._session.set_relation(rules.name, rules.relation if rules.users and rules.name in self.rules else None)
 
     def release(self, name: str, key: tuple[int, ...]) -> None:
         """Remove a user of a relation, which `acquire` has added. Relations without users are dropped."""
-        rules = self.rules.get(name) or self._system_rules.get(name)
+        rules = self._evaluable(name)
         if rules is None:
             return
         with limits.lifted():  # an evaluation that has exceeded its limits is released, too
             self._savepoint(rules)
-            if rules.users > 1:
-                self._count_use(rules, key, -1)
-            else:  # the relation of the parameters is dropped as a whole
+            self._uses[name, key] -= 1
+            if not self._uses[name, key]:
                 del self._uses[name, key]
+                if rules.users > 1:  # with the last user the relation of the parameters is dropped as a whole
+                    self._change_parameters(rules, key, -1)
             self._remove_user(rules)
-            for each in sorted(rules.reads):
-                self.release(each, ())
+            self._release_uses(rules, key)
             self._show(rules)
 
     def system_relations_in_use(self) -> list[str]:
@@ -267,35 +324,39 @@ class Registry:
     def _savepoint(self, rules: Registered) -> None:
         """Let the open turn restore the evaluated rules and their numbers of users if it fails. Call it before they change."""
         self._session.add_savepoint()
-        self._session.add_undo(partial(vars(rules).update, users=rules.users, strata=rules.strata))
+        self._session.add_undo(partial(vars(rules).update, users=rules.users, strata=rules.strata, synthesis=rules.synthesis))
 
-    def saved(self) -> tuple[Uses, SavedSubscribers]:
+    def saved(self) -> Savepoint:
         """Return a savepoint for `restore`."""
-        return dict(self._uses), self.subscribers.saved()
+        return dict(self._uses), dict(self._demand.parts), self.subscribers.saved()
 
-    def restore(self, saved: tuple[Uses, SavedSubscribers]) -> None:
+    def restore(self, saved: Savepoint) -> None:
         """Restore a savepoint."""
-        self._uses, subscribers = saved
+        self._uses, self._demand.parts, subscribers = saved
         self.subscribers.restore(subscribers)
 
-    def _count_use(self, rules: Registered, key: tuple[int, ...], step: int) -> None:
-        """Add `step`, 1 or -1, to the number of users of these parameter values. The first user inserts the values into the
-        relation of parameters; when the last one ends, they are deleted."""
-        before = self._uses.get((rules.name, key), 0)
-        after = before + step
-        if key and min(before, after) == 0:
-            row, none = Block.of([np.array([value]) for value in key], 1), empty(len(key))
-            self._session.upkeep.apply({rules.parameter_relation: Change(row, none) if step > 0 else Change(none, row)})
-        self._uses[rules.name, key] = after
-        if not after:
-            del self._uses[rules.name, key]
+    def _first_facts(self, rules: Registered, key: tuple[int, ...]) -> dict[str, Table]:
+        """Return the facts with which rules begin to be evaluated: the first values of their parameters, or those of a system
+        relation."""
+        if not rules.parameters:
+            return {name: self._session.system.table(name) for name in rules.inputs}
+        table = Table(len(key))
+        table.insert_block(_row_of(key))
+        table.settle()
+        return {rules.parameter_relation: table}
+
+    def _change_parameters(self, rules: Registered, key: tuple[int, ...], diff: int) -> None:
+        """Insert (`diff` = 1) or delete (-1) values of the parameters of evaluated rules, if nobody else uses these."""
+        if key and (rules.name, key) not in self._uses:
+            row, none = _row_of(key), empty(len(key))
+            self._session.upkeep.apply({rules.parameter_relation: Change(row, none) if diff > 0 else Change(none, row)})
 
     @contextlib.contextmanager
     def evaluated(self, names: Iterable[str]) -> Iterator[None]:
-        """Evaluate the relations of registered rules among `names` while the block runs."""
+        """Evaluate the relations of the program and of registered rules among `names` while the block runs."""
         with contextlib.ExitStack() as stack:
-            for each in sorted(self.rules.keys() & set(names)):
-                self.acquire(each, ())
+            for each in sorted((self.rules.keys() | self._session.declared.keys()) & set(names)):
+                self.acquire(each, (), once=True)
                 stack.callback(self.release, each, ())
             yield
 
@@ -309,7 +370,6 @@ class Registry:
         self._register(name, rules_of_body(name, text, self.readable, self._session.program.checked))
         try:
             check(self.rules[name])
-            self.rules[name] = self._demand.narrowed(self.rules[name])
             yield name
         finally:
             self._drop(name)
@@ -322,7 +382,7 @@ class Registry:
         if self.is_system(name):
             yield relation, self._session.system.table(name, owner)
             return
-        self.acquire(name, key)
+        self.acquire(name, key, once=True)
         try:
             table = self._session.upkeep.relations.table(name)
             yield without_parameters(relation, len(key)), rest_of_table(table, key) if key else table
@@ -331,16 +391,16 @@ class Registry:
 
     def registrations(self) -> Registrations:
         """Return the rules and the named subscriptions to store in the directory of the session."""
-        texts = {name: rules.text for name, rules in self.rules.items()}
-        texts |= {name: rules.text for name, rules in self.waiting.items()}
+        texts = {name: (rules.text, rules.share) for name, rules in self.rules.items()}
+        texts |= {name: (rules.text, rules.share) for name, rules in self.waiting.items()}
         return Registrations(texts, dict(self.subscribers.histories))
 
     def load(self, registrations: Registrations, redefined: Iterable[str]) -> None:
         """Restore the rules and named subscriptions stored in a directory. Rules that are not valid any more are left out, with
         a warning. redefined: the relations whose rules have changed since; subscriptions to them are left out, too."""
-        for name, text in registrations.rules.items():
+        for name, (text, *share) in registrations.rules.items():
             try:
-                self._register_or_wait(name, text)
+                self._register_or_wait(name, text, *share)
             except ProgramError as error:
                 log.warning("the rules for %s, which were registered, are not right any more and are left out: %s", name, error)
         self._register_unblocked()
@@ -355,3 +415,8 @@ class Registry:
                 if not history.lapsed:
                     self.acquire(name, history.key)
                 self.subscribers.histories[called] = history
+
+
+def _row_of(key: tuple[int, ...]) -> Block:
+    """Return the values of parameters as a block of one tuple."""
+    return Block.of([np.array([value]) for value in key], 1)

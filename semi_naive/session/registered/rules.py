@@ -42,6 +42,16 @@ class Inlined:
     statements: list
 
 
+@dataclass(frozen=True)
+class Synthesis:
+    """The form in which rules are evaluated.
+    compiled: the rules after all passes.
+    uses: the relations that they read, each with the values of its parameters: constants, or places among the reader's own."""
+
+    compiled: Compiled
+    uses: tuple[tuple[str, tuple[ir.Const | int, ...]], ...]
+
+
 @dataclass(eq=False)
 class Registered:
     """A relation defined by registered rules.
@@ -53,7 +63,8 @@ class Registered:
     of the given name. The relation itself is evaluated only for its own subscriptions and queries.
     users: the number of subscriptions, queries and evaluated rules that use the relation.
     strata: the numbers of its strata while it has users.
-    precompiled: the rules after all passes, if `Demand` has compiled them already."""
+    share: True if readers read the whole relation, False if they read the parts that they ask for; None lets `Demand` choose.
+    synthesis: the form in which they are evaluated, chosen when the relation gets its first user."""
 
     name: str
     text: str
@@ -65,7 +76,8 @@ class Registered:
     inline_statements: Callable[[str], list] | None = None
     users: int = 0
     strata: list[int] = field(default_factory=list)
-    precompiled: Compiled | None = None
+    share: bool | None = None
+    synthesis: Synthesis | None = None
 
     @cached_property
     def checked(self) -> ir.Program:
@@ -83,6 +95,12 @@ class Registered:
         return f"{self.name}.parameters"
 
     @property
+    def form(self) -> Synthesis:
+        """The form in which the rules are evaluated now."""
+        assert self.synthesis is not None
+        return self.synthesis
+
+    @property
     def inputs(self) -> list[str]:
         """The relations whose facts the session changes: the relation of the parameters, or a system relation itself."""
         if self.parameters:
@@ -91,8 +109,6 @@ class Registered:
 
     def compiled(self) -> Compiled:
         """Return the rules after all passes. Relations that the passes add get unique names, with the relation's as prefix."""
-        if self.precompiled:
-            return self.precompiled
         inputs = {*self.reads, *self.inputs} & self.checked.relations.keys()
         program = apply_passes(self.checked, {self.name}, inputs).program
         unique = f"{self.name}.", f"{self.name}@"

@@ -1,0 +1,175 @@
+"""Readers of shared rules: what their constants and parameters ask for is computed, once for all of them; and it is what the
+whole relation has."""
+
+from dataclasses import replace
+
+import pytest
+from session_cases import PATHS
+from test_session_rules import Told
+
+from bench.fuzz.checks import canonical, commit, solved
+from bench.fuzz.rounds import random_cases
+from semi_naive import Program
+from semi_naive.io.values.bits import BUILT_IN
+from semi_naive.ra.ir import Kind
+
+EDGES = ".decl edge(x: number, y: number)\n.input edge\n"
+KNOWS = """
+.decl knows(x: number, y: number)
+knows(x, y) :- edge(x, y).
+knows(x, z) :- knows(x, y), edge(y, z).
+"""
+RIGHT = KNOWS.replace("knows(x, y), edge(y, z)", "edge(x, y), knows(y, z)")
+ALICE = ".decl alice(y: number)\nalice(y) :- knows(795, y)."
+BOB = ".decl bob(y: number)\nbob(y) :- knows($who, y), !knows(798, y)."
+CHAIN = [(i, i + 1) for i in range(800)]
+
+
+def tuples(session) -> dict[str, int]:
+    """The number of tuples of each relation that is evaluated."""
+    return {name: count for name, count, _ in session["sys.memory"].to_list()}
+
+
+def test_a_subscriber_keeps_what_it_asks_for_and_readers_share_it():
+    """`knows` has 320,400 pairs. Subscribed by a constant, 815 tuples are kept, and followed through changes."""
+    with Program(EDGES).session({"edge": CHAIN}) as s:
+        for name, text in {"knows": KNOWS, "alice": ALICE, "bob": BOB}.items():
+            s.register(name, text)
+        alice, bob = Told(), Told()
+        s.subscribe("alice", alice, snapshot=True)
+        assert alice.rows == {(y,) for y in range(796, 801)} and sum(tuples(s).values()) < 1_000
+        s.insert("edge", [(800, 801), (3, 797)])
+        s.delete("edge", [(797, 798)])
+        assert alice.rows == {(796,), (797,)}
+        visited = [made for epoch, _, _, _, _, made, _ in s["sys.work"].to_list() if epoch]
+        assert sum(visited) < 100  # no more than what changes
+        first = s.subscribe("bob", bob, who=795, snapshot=True)
+        assert tuples(s)["knows@by_x.parameters"] == 2  # 795 for both, 798 for bob
+        s.insert("edge", [(797, 798)])
+        assert bob.rows == {(796,), (797,), (798,)} and alice.rows == {(y,) for y in range(796, 802)}
+        first.cancel()
+        assert tuples(s)["knows@by_x"] == 6
+        [subscription] = s.registry.subscribers.active
+        subscription.cancel()
+        assert tuples(s) == {"edge": 802}
+
+
+@pytest.mark.parametrize("share, whole_first, keeps_whole", [
+    (None, False, False), (None, True, True), (False, True, False), (True, False, True),
+])  # fmt: skip
+def test_share_chooses_and_explain_tells(share, whole_first, keeps_whole):
+    with Program(EDGES).session({"edge": CHAIN[:40]}) as s:
+        s.register("knows", KNOWS, share=share)
+        s.register("one", ".decl one(y: number)\none(y) :- knows(35, y).")
+        if whole_first:
+            s.subscribe("knows", lambda *_: None)
+        s.subscribe("one", lambda *_: None)
+        assert ("knows@by_x" in tuples(s)) is not keeps_whole
+        assert s["one"].to_set() == {(y,) for y in range(36, 41)}
+        told = s.explain("one")
+        assert ("knows: as a whole" in told) is keeps_whole and ("knows: for x = 35 only" in told) is not keeps_whole
+        assert (f"registered with share={share}" in told) is (share is True)
+        assert "edge(39, 40)   [fact]" in str(s.why("one", (40,)))
+        assert "there is no knows(35, 41)" in str(s.why_not("one", (41,)))
+
+
+def test_a_part_that_asks_for_most_values_is_replaced_by_the_whole():
+    """By a right-linear rule each value asks for all that it reaches."""
+    with Program(EDGES).session({"edge": CHAIN}) as s:
+        s.register("knows", RIGHT)
+        s.register("early", ".decl early(y: number)\nearly(y) :- knows(5, y).")
+        s.register("late", ".decl late(y: number)\nlate(y) :- knows(795, y).")
+        s.subscribe("late", lambda *_: None)
+        assert "knows" not in tuples(s)
+        subscription = s.subscribe("early", lambda *_: None)
+        assert tuples(s)["knows"] == 320_400 and s["early"].count() == 795
+        assert tuples(s)["knows@by_x"] == 15  # for `late` still
+        subscription.cancel()
+        assert "knows" not in tuples(s)
+        assert s.query("early(y)").count() == 795  # one answer needs no whole relation
+        with pytest.raises(ValueError, match="share is 'no': expected True, False, or None, which chooses"):
+            s.register("other", KNOWS.replace("knows", "other"), share="no")
+
+
+def test_an_atom_without_a_constant_and_a_bound_end_that_tells_nothing_take_the_whole():
+    with Program(EDGES).session({"edge": CHAIN[:40]}) as s:
+        s.register("knows", KNOWS)
+        s.register("to", ".decl to(x: number)\nto(x) :- knows(x, 39).")
+        s.register("far", ".decl far(x: number)\nfar(y) :- knows(1, y), !knows(y, _).")
+        for name, count in {"to": 39, "far": 1}.items():
+            subscription = s.subscribe(name, lambda *_: None)
+            assert tuples(s)["knows"] == 820 and s[name].count() == count and "knows: as a whole" in s.explain(name)
+            subscription.cancel()
+
+
+def test_share_and_parts_survive_reopening(tmp_path):
+    for number in range(3):
+        with Program(EDGES).session({"edge": CHAIN[:40]}, path=tmp_path / "s") as s:
+            if not number:
+                s.register("knows", KNOWS)
+                s.register("trunk", KNOWS.replace("knows", "trunk"), share=True)
+                s.register("one", ".decl one(y: number)\none(y) :- knows(35, y), trunk($x, y).")
+                s.subscribe("one", lambda *_: None, name="n", x=36)
+            counts = tuples(s)
+            assert counts["trunk"] == 820 + number and "knows" not in counts and "trunk@by_x" not in counts
+            assert s.registry.rules["trunk"].share is True and s.registry.rules["knows"].share is None
+            s.insert("edge", [(100 + number, 1000)])
+            if number == 1:
+                s._make_snapshot(s._directory)
+
+
+def test_a_failed_subscription_leaves_no_part():
+    text = ".decl part(x: number, y: number)\npart(x, 10 / y) :- path(x, y)."
+    with Program(PATHS).session({"edge": [(1, 0), (2, 3)]}) as s:
+        s.register("part", text)
+        s.register("of", ".decl of(y: number)\nof(y) :- part($x, y).")
+        told = Told()
+        s.subscribe("of", told, x=2, snapshot=True)
+        before = tuples(s)
+        with pytest.raises(Exception, match="division by zero"):
+            s.subscribe("of", print, x=1)
+        assert told.rows == {(3,)} and tuples(s) == before
+        s.insert("edge", [(2, 5)])
+        assert told.rows == {(3,), (2,)}
+        s.delete("edge", [(1, 0)])
+        s.subscribe("of", told, x=1)
+        s.insert("edge", [(1, 10)])
+        assert told.rows == {(3,), (2,), (1,)}
+
+
+@random_cases(60)
+def test_readers_of_all_kinds_of_relations_are_told_what_the_whole_has(case, random):
+    """Rules with a constant and with a parameter for each relation of random programs, through random changes."""
+    facts = {name: canonical(case.facts.get(name, ())) for name in case.changed}
+    outputs = set(random.sample(sorted(case.checked.relations), 1))
+    directives = [each for each in case.checked.directives if each.kind != "output" or each.relation in outputs]
+    with Program.from_checked(replace(case.checked, directives=directives)).session(facts) as s:
+        readers = []
+        for name in s:
+            types = [type_ for _, type_ in s.declared[name].attributes]
+            if not types or types[0].kind != Kind.NUMBER or not {type_.name for type_ in types} <= BUILT_IN.keys():
+                continue
+            rest = [f"v{place}" for place in range(1, len(types))]
+            declared = ", ".join(f"{each}: {type_.name}" for each, type_ in zip(rest, types[1:], strict=True))
+            for kind, first in (("c", random.randint(-2, 4)), ("p", "$p")):
+                reader = f"{name}__{kind}"
+                body = f"{name}({', '.join(map(str, [first, *rest]))})"
+                s.register(reader, f".decl {reader}({declared})\n{reader}({', '.join(rest)}) :- {body}.")
+                readers.append((name, reader, first))
+        told = []
+        for step in [None, *case.steps]:
+            if step is not None:
+                commit(s, case, facts, step)
+            whole = solved(case, facts)
+            for name, reader, value, rows in told:
+                assert canonical(rows) == canonical({row[1:] for row in whole[name] if row[0] == value}), (reader, value)
+            for name, reader, first in random.sample(readers, min(3, len(readers))):
+                value = random.randint(-2, 4) if first == "$p" else first
+                rows = set()
+
+                def fold(changes, epoch, rows=rows):
+                    for *row, diff in changes.to_list():
+                        (rows.add if diff > 0 else rows.discard)(tuple(row))
+
+                s.subscribe(reader, fold, snapshot=True, **({"p": value} if first == "$p" else {}))
+                told.append((name, reader, value, rows))
