@@ -4,12 +4,14 @@ whole relation has."""
 from dataclasses import replace
 
 import pytest
-from session_cases import PATHS
-from test_session_rules import Told
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from session_cases import PATHS, SETTINGS
+from test_session_rules import NODES, Told, edges_drawn
 
 from bench.fuzz.checks import canonical, commit, solved
 from bench.fuzz.rounds import random_cases
-from semi_naive import Program
+from semi_naive import Program, ProgramError
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.ra.ir import Kind
 
@@ -173,3 +175,97 @@ def test_readers_of_all_kinds_of_relations_are_told_what_the_whole_has(case, ran
 
                 s.subscribe(reader, fold, snapshot=True, **({"p": value} if first == "$p" else {}))
                 told.append((name, reader, value, rows))
+
+
+REACH = """
+.decl reach(y: number)
+reach(y) :- edge($src, y), y < $most.
+reach(z) :- reach(y), edge(y, z), z < $most.
+"""
+
+
+def reached(edges: set, source: int, most: int) -> set:
+    found, waiting = set(), {source}
+    while waiting:
+        x = waiting.pop()
+        new = {z for y, z in edges if x == y and z < most} - found
+        found |= new
+        waiting |= new
+    return found
+
+
+@settings(max_examples=20, **SETTINGS)
+@given(edges_drawn, st.data())
+def test_rules_with_parameters_are_read_with_values_and_parameters(edges, data):
+    edges = set(edges)
+    with Program(EDGES).session({"edge": edges}) as s:
+        s.register("reach", REACH)
+        s.register("two", ".decl two(y: number)\ntwo(y) :- reach(1, 5, y), !reach($other, 4, y).")
+        over = ".decl over($other: number, $but: number, n: number)\nover(n) :- n = count : { two($other, y), y != $but }."
+        s.register("over", over)
+        told = {}
+        for _ in range(data.draw(st.integers(1, 4))):
+            other, but = data.draw(st.sampled_from(NODES)), data.draw(st.sampled_from(NODES))
+            if (other, but) not in told:
+                told[other, but] = Told(), Told()
+                s.subscribe("two", told[other, but][0], other=other, snapshot=True)
+                s.subscribe("over", told[other, but][1], other=other, but=but, snapshot=True)
+            gone, come = data.draw(edges_drawn), data.draw(edges_drawn)
+            with s.transaction() as transaction:
+                transaction.delete("edge", gone)
+                transaction.insert("edge", come)
+            edges = edges - gone | come
+            for (other, but), (two, over) in told.items():
+                expected = reached(edges, 1, 5) - reached(edges, other, 4)
+                assert two.rows == {(y,) for y in expected} and over.rows == {(len(expected - {but}),)}
+        for y in sorted(expected):
+            assert f"reach(1, 5, {y})" in str(s.why("two", (y,), other=other))
+        assert s.query("reach(1, $most, y), y > 2", most=5).to_set() == {(y,) for y in reached(edges, 1, 5) if y > 2}
+        for each in list(s.registry.subscribers.active):
+            each.cancel()
+        assert tuples(s) == {"edge": len(edges)} and not s.registry._uses
+
+
+def test_rules_with_parameters_need_values(tmp_path):
+    with Program(EDGES).session({"edge": CHAIN[:9]}, path=tmp_path / "s") as s:
+        s.register("far", ".decl far(y: number)\nfar(y) :- reach(-1, $most, y), reach(3, 7, y).")  # waits for reach
+        s.register("reach", REACH)
+        for body in ("reach(x, 7, y), edge(x, _)", "reach(_, 7, y)"):
+            told = "reach gets no value for its parameter [$]src in file <bad> at line 2, column 11"
+            with pytest.raises(ProgramError, match=told):
+                s.register("bad", f".decl bad(y: number)\nbad(y) :- {body}.")
+        s.insert("edge", [(-1, 5)])
+        assert s.query("far(y)", most=7).to_set() == {(5,), (6,)}
+        assert "reach: for src = 3, most = 7 only" in s.explain("far") and "src = -1, most = $most" in s.explain("far")
+        s.subscribe("far", print, name="n", most=6)
+        with pytest.raises(ValueError, match="reach is read by far: unregister what reads it first"):
+            s.unregister("reach")
+    with Program(EDGES).session(path=tmp_path / "s") as s:
+        assert s["far"].to_set() == {(6, 5)} and s["reach"].count() == 4
+
+
+@pytest.mark.parametrize("text, values, rows", [
+    (".decl r($lim: number, n: number)\nr(n) :- n = count : { edge(x, y), x < $lim }.", {"lim": 3}, {(3,)}),
+    (".decl r(n: float, $lim: float)\nr($lim).", {"lim": 0.5}, {(0.5,)}),
+    (".decl r($b: number, $a: number, y: number)\nr(y) :- edge($a, y).", {"a": 1, "b": 7}, {(2,)}),
+    (".decl r($u: Node, x: number)\n.type Node <: number\nr(x) :- edge(x, y), y < $u.", {"u": 2}, {(0,)}),
+])  # fmt: skip
+def test_a_parameter_may_have_a_declared_type(text, values, rows):
+    with Program(EDGES).session({"edge": CHAIN[:9]}) as s:
+        s.register("r", text)
+        assert list(s.registry.rules["r"].parameters) == [name for name in ("lim", "b", "a", "u") if name in values]
+        assert s.query("r(x)", **values).to_set() == rows
+
+
+def test_errors_of_declared_parameters():
+    with Program(EDGES).session() as s:
+        for text, told in {
+            ".decl r($n: symbol, y: number)\nr(y) :- edge($n, y).": "<r> at line 2",
+            ".decl r($n: nothing, y: number)\nr(y) :- edge(y, _), y < $n.": "Undefined type .*nothing in file <r> at line 1",
+            ".decl r(y: number)\nr(y) :- edge(y, _), $n = $m.": "The type of [$]n is not known(.|\n)*it: .decl r[(][$]n: type",
+            ".decl r(y: R)\n.type R = [$n: number]\nr(nil).": "A field is no parameter, as [$]n is",
+        }.items():
+            with pytest.raises(ProgramError, match=told):
+                s.register("r", text)
+    with pytest.raises(ProgramError, match="A program has no parameter [$]n in file <program> at line 1"):
+        Program(".decl a($n: number) a(1).")

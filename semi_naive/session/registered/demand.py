@@ -99,7 +99,11 @@ class Demand:
             parts = {bound: self._part(name, bound) for bound in map(tuple, found.values()) if bound}
             reading = {atom: (part, asked) for atom, asked in found.items() if (part := parts.get(tuple(asked)))}
             used |= reading if len(reading) == len(found) else {}
-        self.parts |= {part.name: part for part, _ in used.values()}
+        for atom in atoms:  # of rules with parameters, for which each atom gives values
+            if (read := self._registered.get(atom.relation)) and read.parameters:
+                values = _asked_by(atom, places)
+                used[atom] = read, {place: values[place] for place in range(len(read.parameters))}
+        self.parts |= {part.name: part for part, _ in used.values() if part.name not in self._registered}
         return self._reading_parts(rules, used)
 
     def _reading_parts(self, rules: Registered, used: Mapping[Atom, tuple[Registered, Asked]]) -> Synthesis:
@@ -108,7 +112,7 @@ class Demand:
         def read_part(node):
             return replace(node, relation=used[node][0].name) if isinstance(node, Atom) and node in used else node
 
-        whole = rules.reads - {atom.relation for atom in used}
+        whole = rules.reads - {atom.relation for atom in used}  # the rest is read in part
         uses = {(name, ()) for name in whole} | {(part.name, tuple(asked.values())) for part, asked in used.values()}
         parts = {part.name: part.relation for part, _ in used.values()}
         program = rules.checked
@@ -168,10 +172,11 @@ class Demand:
         lines = []
         for name, asked in self._current(rules).uses:
             part, other = self.parts.get(name), self._registered.get(name)
-            if part:
+            if read := part or asked and other:
                 values = ((f"${rules.parameters[each]}" if isinstance(each, int) else each) for each in asked)
-                which = ", ".join(f"{attribute} = {value}" for attribute, value in zip(part.parameters, values, strict=True))
-                lines.append(f"  {min(part.reads)}: for {which} only, in {name}, which is shared by all that read it so")
+                which = ", ".join(f"{attribute} = {value}" for attribute, value in zip(read.parameters, values, strict=True))
+                shared = f"{name}, which is shared by all that read it so" if part else "one dataflow for all values"
+                lines.append(f"  {min(part.reads) if part else name}: for {which} only, in {shared}")
             elif other:
                 chosen = f", as it is registered with share={other.share}" if other.share is not None else ""
                 lines.append(f"  {name}: as a whole, which is shared by all that read it so{chosen}")

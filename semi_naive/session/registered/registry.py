@@ -136,12 +136,10 @@ class Registry:
         self._add(rules)
 
     def _add(self, rules: Registered) -> None:
-        self.rules[rules.name] = rules
-        if not rules.parameters:
-            self.readable[rules.name] = rules
+        self.rules[rules.name] = self.readable[rules.name] = rules
 
     def _drop(self, name: str) -> None:
-        """Forget registered rules. Those without parameters are not readable any more."""
+        """Forget registered rules, which are not readable any more."""
         self.rules.pop(name, None)
         self.readable.pop(name, None)
 
@@ -176,9 +174,9 @@ class Registry:
         return self.rules[name].relation if name in self.rules else self._session.relations[self._session.check_known(name)]
 
     def with_registered_rules(self, program: Program, evaluated: Collection[str]) -> Program:
-        """Return a program together with the registered rules without parameters of the relations `evaluated`."""
+        """Return a program together with the registered rules of the relations `evaluated`."""
         for rules in self.rules.values():
-            if rules.name in evaluated and not rules.parameters:
+            if rules.name in evaluated:
                 own = {name: each for name, each in rules.checked.relations.items() if name not in program.relations}
                 added = [rule for rule in rules.checked.rules if rule.head.relation in own]
                 sums = program.sums | rules.checked.sums
@@ -353,9 +351,11 @@ class Registry:
 
     @contextlib.contextmanager
     def evaluated(self, names: Iterable[str]) -> Iterator[None]:
-        """Evaluate the relations of the program and of registered rules among `names` while the block runs."""
+        """Evaluate the relations of the program and of registered rules without parameters among `names` while the block
+        runs."""
+        without_parameters = {name for name, rules in self.rules.items() if not rules.parameters}
         with contextlib.ExitStack() as stack:
-            for each in sorted((self.rules.keys() | self._session.declared.keys()) & set(names)):
+            for each in sorted((without_parameters | self._session.declared.keys()) & set(names)):
                 self.acquire(each, (), once=True)
                 stack.callback(self.release, each, ())
             yield
