@@ -269,3 +269,18 @@ def test_errors_of_declared_parameters():
                 s.register("r", text)
     with pytest.raises(ProgramError, match="A program has no parameter [$]n in file <program> at line 1"):
         Program(".decl a($n: number) a(1).")
+
+
+@pytest.mark.parametrize("more, kept", [("", False), (", x > 2", True)])
+def test_only_selective_joins_of_several_rules_are_kept(more, kept):
+    """A join that two rules have in common is a relation of its own only if it has a constant or a filter."""
+    rules = f".decl a(x: number)\n.output a\n.decl b(x: number)\n.output b\n.decl red(x: number)\n.input red\n" \
+            f"a(z) :- edge(x, y), edge(y, z), red(x){more}.\nb(x) :- edge(x, y), edge(y, z), red(z){more}."  # fmt: skip
+    edges = {(x, y) for x in range(9) for y in range(x)}
+    with Program(EDGES + rules).session({"edge": edges, "red": [(1,), (5,)]}) as s:
+        assert ("shared.1" in tuples(s)) is kept
+        for step in range(3):
+            s.insert("red", [(step + 6,)])
+            s.delete("edge", [(6, step), (5, 4)])
+            with Program(EDGES + rules).run({"edge": s["edge"].to_set(), "red": s["red"].to_set()}) as result:
+                assert result["a"].to_set() == s["a"].to_set() and result["b"].to_set() == s["b"].to_set()
