@@ -33,12 +33,12 @@ PROMPT, INSIDE = "> ", "… "
 USAGE = {
     "begin": "", "insert": "R v…", "delete": "R v…", "upsert": "R(KEY, …) v…", "clear": "R", "load": "R FILE",
     "unload": "R FILE", "commit": "", "abort": "", "query": "BODY. [NAME=VALUE…]", "why": "R v…", "why_not": "R v…",
-    "explain": "[R]", "register": "NAME [share=true|false] RULES", "unregister": "NAME", "subscribe": "R [NAME=VALUE…]",
-    "unsubscribe": "R [NAME=VALUE…]", "quit": "",
+    "explain": "[R]", "register": "NAME [share=true|false] [add=true] RULES", "unregister": "NAME",
+    "subscribe": "R [NAME=VALUE…]", "unsubscribe": "R [NAME=VALUE…]", "quit": "",
 }  # fmt: skip
 COMMANDS = ", ".join(f"{command} {arguments}".strip() for command, arguments in USAGE.items())
 _VALUE = r'"(?:[^"\\]|\\.)*"|\S+'
-_RULES_OPTION = re.compile(r"(share)=(true|false)(?:\s+|$)")
+_RULES_OPTION = re.compile(r"(share|add)=(true|false)(?:\s+|$)")
 _VALUES = rf"(?:\s+\w+=(?:{_VALUE}))*"
 EXPECTED = (
     ValueError, KeyError, OSError, NotImplementedError, ProgramError, EvaluationError, LimitExceeded,

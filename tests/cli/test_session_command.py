@@ -107,6 +107,13 @@ def test_rules_are_registered_and_answered_for_values(command):
     assert lines[12:16] == changed and len(lines[16:]) == 5 and all(line.startswith("path\t-1\t") for line in lines[16:])
 
 
+def test_rules_are_added_to_a_name(command):
+    added = "register two .decl two(x: number) two(1).\nregister two add=true two(x) :- edge(x, _).\n"
+    assert command(f"{added}insert edge 5 6\nquery two(x).\n")[:2] == (0, ["path\t+1\t5\t6", "1", "5"])
+    status, _, errors = command("register two add=true two(1).\n")
+    assert status == 2 and "<stdin>:1: two is not registered, so no rules can be added to it" in errors
+
+
 def test_proofs_and_plans(command):
     status, lines, err = command(
         "begin\ninsert edge 1 2\ninsert edge 2 3\ncommit\nwhy path 1 3\nwhy_not path 3 1\nexplain path\n"

@@ -284,3 +284,49 @@ def test_only_selective_joins_of_several_rules_are_kept(more, kept):
             s.delete("edge", [(6, step), (5, 4)])
             with Program(EDGES + rules).run({"edge": s["edge"].to_set(), "red": s["red"].to_set()}) as result:
                 assert result["a"].to_set() == s["a"].to_set() and result["b"].to_set() == s["b"].to_set()
+
+
+def test_a_name_gets_further_rules(tmp_path, caplog):
+    s = Program(EDGES).session({"edge": CHAIN[:9]}, path=tmp_path / "s")
+    s.register("near", ".decl near(y: number)\nnear(y) :- edge(3, y).")
+    s.register("both", ".decl both(y: number)\nboth(y) :- near(y), edge(_, y).")
+    s.register("late", ".decl late(y: number)\nlate(y) :- later(y).")  # waits for `later`
+    s.register("near", "near(x) :- edge(x, 3).  near(y) :- two(y).\n.decl two(x: number)\ntwo(7).", add=True)
+    s.register("late", "late(5).", add=True)
+    for reader in ("near", "both"):
+        assert s.query(f"{reader}(y)").to_set() == {(4,), (2,), (7,)}
+    told = Told()
+    subscription = s.subscribe("both", told, snapshot=True)
+    for name in ("near", "both"):
+        with pytest.raises(ValueError, match="both is evaluated, for subscriptions: cancel these before rules are added to"):
+            s.register(name, f"{name}(1).", add=True)
+    s.insert("edge", [(8, 3), (5, 9)])
+    assert told.rows == {(4,), (2,), (7,), (8,)}
+    subscription.cancel()
+    for name, text, error, match in [
+        ("near", "near(x) :- edge(x, $n).", ProgramError, "near(.|\n)*in file <both> at line 2"),  # `both` gives no value
+        ("near", "near(y) :- both(y).", ValueError, "near would read both, which reads near: register rules that need each"),
+        ("near", "near(x) :- edge(x, y), y < z.", ProgramError, "Ungrounded variable z in file <near> at line 6"),
+        ("edge", "edge(1, 2).", ValueError, "edge is not registered, so no rules can be added to it"),
+    ]:
+        with pytest.raises(error, match=match):
+            s.register(name, text, add=True)
+        assert s.query("both(y)").to_set() == {(4,), (2,), (7,), (8,)} and list(s.registry.waiting) == ["late"]
+    s.close()
+    for number in range(2):
+        with Program(EDGES).session(path=tmp_path / "s") as s:
+            if not number:
+                s.register("near", "near(0). near(9).", add=True, share=True)
+                s.register("later", ".decl later(y: number)\nlater(6).")
+                s._make_snapshot(s._directory)
+            assert s.query("both(y)").to_set() == {(4,), (2,), (7,), (8,), (9,)}
+            assert s.query("late(y)").to_set() == {(5,), (6,)} and s.registry.rules["near"].share is True
+
+
+def test_an_inline_relation_gets_further_rules():
+    with Program(EDGES).session({"edge": CHAIN[:9]}) as s:
+        s.register("near", ".decl near(y: number) inline\nnear(y) :- edge(3, y).")
+        s.register("all", ".decl all(y: number)\nall(y) :- near(y).")
+        assert s.query("all(y)").to_set() == {(4,)}
+        s.register("near", "near(y) :- edge(5, y).", add=True)
+        assert s.query("all(y)").to_set() == s.query("near(y)").to_set() == {(4,), (6,)}

@@ -68,21 +68,48 @@ class Registry:
     # -- rules
 
     def register(
-        self, name: str, text: str, check: Callable[[Registered], None] | None = None, share: bool | None = None
-    ) -> None:
+        self, name: str, text: str, check: Callable[[Registered], None] | None = None, share: bool | None = None,
+        add: bool = False,
+    ) -> None:  # fmt: skip
         """See `Session.register`. check: raises an exception if the rules are valid, but not allowed. With a check, rules that
         read unknown relations are an error, and do not wait for these: a check needs to know what the rules read."""
-        if name in self.rules or name in self.waiting:
-            raise ValueError(f"{name} is registered already: unregister it first")
         if share not in (None, True, False):
             raise ValueError(f"share is {share!r}: expected True, False, or None, which chooses")
+        known = self.rules.get(name) or self.waiting.get(name)
+        if known and not add:
+            raise ValueError(f"{name} is registered already: unregister it first, or add rules to it with add=True")
+        if add and not known:
+            raise ValueError(f"{name} is not registered, so no rules can be added to it: register it without add")
+        readers = self._withdraw(name)
+        if known:
+            text, share = f"{known.text}\n{text}", known.share if share is None else share
         if check is None:
             self._register_or_wait(name, text, share)
         else:
             self._register(name, text, share)
             check(self.rules[name])
+        if name in self.waiting and (between := self.waiting[name].missing & {each.name for each in readers}):
+            message = f"{name} would read {min(between)}, which reads {name}"
+            raise ValueError(f"{message}: register rules that need each other under one name")
+        for each in readers:
+            self._register_or_wait(each.name, each.text, each.share)
         self._register_unblocked()
         self._session.log_event(False, "register", name, text, share)
+
+    def _withdraw(self, name: str) -> list[Registered]:
+        """Forget rules, which may wait, and all that read them, before they are registered again. Return the latter. Raises
+        ValueError if one of them has users. The open turn restores them if it fails."""
+        if name in self.waiting:
+            self._remove_waiting(name)
+        concerned = [rules for each, rules in self.rules.items() if each == name or name in self.reads_of(each)]
+        if used := [each.name for each in concerned if each.users]:
+            raise ValueError(
+                f"{', '.join(used)} is evaluated, for subscriptions: cancel these before rules are added to {name}"
+            )
+        for each in reversed(concerned):
+            self._session.add_undo(partial(self._add, each))
+            self._drop(each.name)
+        return [each for each in concerned if each.name != name]
 
     def _register_or_wait(self, name: str, text: str, share: bool | None = None) -> None:
         """Check rules and add them. If their only errors are relations that are not registered, they wait for these."""
@@ -258,7 +285,8 @@ class Registry:
 
     def reads_of(self, name: str) -> set[str]:
         """Return the relations that the rules of a relation read, directly or by registered rules."""
-        return reachable(self.rules[name].reads, {each: rules.reads for each, rules in self.rules.items()})
+        return reachable(self.rules[name].reads | self.rules[name].inlines,
+                         {each: rules.reads | rules.inlines for each, rules in self.rules.items()})  # fmt: skip
 
     def lacks_for_proofs(self, name: str, evaluated: Collection[str]) -> bool:
         """True for registered rules whose proofs need more than the relations `evaluated`: values of parameters, or relations
@@ -404,9 +432,7 @@ class Registry:
             except ProgramError as error:
                 log.warning("the rules for %s, which were registered, are not right any more and are left out: %s", name, error)
         self._register_unblocked()
-        changed = set(redefined)
-        for name, rules in self.rules.items():  # in the order of registration, so after the rules that they read
-            changed |= {name} if rules.reads & changed else set()
+        changed = {*redefined, *(name for name in self.rules if not self.reads_of(name).isdisjoint(redefined))}
         for called, history in registrations.names.items():  # by the name of the subscription
             name = history.relation
             if name not in {*self.rules, *self._session.relations, *RELATIONS} or name in changed:
