@@ -145,7 +145,9 @@ def test_readers_of_all_kinds_of_relations_are_told_what_the_whole_has(case, ran
     facts = {name: canonical(case.facts.get(name, ())) for name in case.changed}
     outputs = set(random.sample(sorted(case.checked.relations), 1))
     directives = [each for each in case.checked.directives if each.kind != "output" or each.relation in outputs]
-    with Program.from_checked(replace(case.checked, directives=directives)).session(facts) as s:
+    with Program.from_checked(replace(case.checked, directives=directives)).session(
+        facts, **random.choice([{}, {"follow": 0}, {"local_tuples": 3, "partitions": 2}])
+    ) as s:
         readers = []
         for name in s:
             types = [type_ for _, type_ in s.declared[name].attributes]
@@ -330,3 +332,10 @@ def test_an_inline_relation_gets_further_rules():
         assert s.query("all(y)").to_set() == {(4,)}
         s.register("near", "near(y) :- edge(5, y).", add=True)
         assert s.query("all(y)").to_set() == s.query("near(y)").to_set() == {(4,), (6,)}
+
+
+def test_a_best_value_of_a_computed_key_without_a_body():
+    text = ".decl r(a: symbol, b: number)\n.output r\nr(to_string(3), max(0)).\nr(to_string(3), max(4))."
+    with Program(text).run() as result, Program(text).session() as s:
+        s.register("of", ".decl of(b: number)\nof(b) :- r($a, b).")
+        assert result["r"].to_set() == s["r"].to_set() == {("3", 4)} and s.query("of(b)", a="3").to_set() == {(4,)}
