@@ -33,11 +33,12 @@ PROMPT, INSIDE = "> ", "… "
 USAGE = {
     "begin": "", "insert": "R v…", "delete": "R v…", "upsert": "R(KEY, …) v…", "clear": "R", "load": "R FILE",
     "unload": "R FILE", "commit": "", "abort": "", "query": "BODY. [NAME=VALUE…]", "why": "R v…", "why_not": "R v…",
-    "explain": "[R]", "register": "NAME RULES", "unregister": "NAME", "subscribe": "R [NAME=VALUE…]",
-    "unsubscribe": "R [NAME=VALUE…]", "quit": "",
+    "explain": "[R]", "register": "NAME [share=true|false] [add=true] RULES", "unregister": "NAME",
+    "subscribe": "R [NAME=VALUE…]", "unsubscribe": "R [NAME=VALUE…]", "quit": "",
 }  # fmt: skip
 COMMANDS = ", ".join(f"{command} {arguments}".strip() for command, arguments in USAGE.items())
 _VALUE = r'"(?:[^"\\]|\\.)*"|\S+'
+_RULES_OPTION = re.compile(r"(share|add)=(true|false)(?:\s+|$)")
 _VALUES = rf"(?:\s+\w+=(?:{_VALUE}))*"
 EXPECTED = (
     ValueError, KeyError, OSError, NotImplementedError, ProgramError, EvaluationError, LimitExceeded,
@@ -212,10 +213,13 @@ class Shell:
     def _register(self, rest: str) -> None:
         """Register rules for a relation: the text after its name, or if there is none, the lines up to an empty one."""
         name, rules = _split_word(rest.strip())
+        options = {}
+        while match := _RULES_OPTION.match(rules):
+            options[match[1]], rules = match[2] == "true", rules[match.end() :]
         if not rules:
             following = (line.rstrip("\r\n") for _, line in self.lines)
             rules = "\n".join(takewhile(bool, following))
-        self.session.register(name, rules)
+        self.session.register(name, rules, **options)
 
     def _unregister(self, rest: str) -> None:
         self.session.unregister(rest.strip())

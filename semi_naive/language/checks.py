@@ -95,13 +95,16 @@ def _similar(name: str, relations: syntax.Relations) -> str:
 
 def parameter_problems(source: syntax.SourceProgram) -> Iterator[Problem]:
     """Report parameters, which only rules registered with a session may have."""
-    for clause in source.statements:
-        if isinstance(clause, syntax.Clause):
-            for part in clause.parts:
-                for node in walk(part):
-                    if isinstance(node, syntax.Variable) and node.name.startswith("$"):
-                        hint = "write a variable, or register the rule with a session: session.register(name, rules)"
-                        yield Problem(f"A program has no parameter {node.name}", node.span, hint)
+    hint = "write a variable, or register the rule with a session: session.register(name, rules)"
+    for statement in source.statements:
+        if isinstance(statement, syntax.RelationDecl):
+            for (name, _), span in zip(statement.attributes, statement.spans, strict=False):
+                if name.startswith("$"):
+                    yield Problem(f"A program has no parameter {name}", span, hint)
+        if isinstance(statement, syntax.Clause):
+            for node in walk_all(statement.parts):
+                if isinstance(node, syntax.Variable) and node.name.startswith("$"):
+                    yield Problem(f"A program has no parameter {node.name}", node.span, hint)
 
 
 def depth_problems(source: syntax.SourceProgram) -> Iterator[Problem]:

@@ -29,8 +29,7 @@ from semi_naive.session.durability.directory import Directory
 from semi_naive.session.durability.log_records import LoggedTransaction
 from semi_naive.session.maintenance.spread import AllChanges
 from semi_naive.session.maintenance.upkeep import Structure, Upkeep
-from semi_naive.session.registered.registry import Registry, Uses
-from semi_naive.session.registered.subscribers import SavedSubscribers
+from semi_naive.session.registered.registry import Registry, Savepoint
 from semi_naive.session.system import EpochStatistics, System
 from semi_naive.session.transaction import Step, Transaction, Turn, Turns
 
@@ -144,7 +143,7 @@ class Committing:
             self._turns.last.undo.append(step)
 
     def _restore(
-        self, rules: Structure, registrations: tuple[Uses, SavedSubscribers], relations: dict[str, Relation],
+        self, rules: Structure, registrations: Savepoint, relations: dict[str, Relation],
         epochs: tuple[Epoch, ...],
     ) -> None:  # fmt: skip
         """Revert the registered rules, subscriptions and relations to a savepoint: the results of `Upkeep.saved` and

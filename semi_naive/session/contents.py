@@ -150,17 +150,16 @@ class Epoch(Relations):
     def _proofs(self, relation: str, given: dict[str, Any]) -> AbstractContextManager["Why"]:
         """Return a context with the search for proofs in a relation. given: the values of its parameters, by name."""
         self.session.check_open()
-        rules = self.session.registry.rules.get(relation)
-        if given or rules and rules.parameters:
+        if given or self.session.registry.lacks_for_proofs(relation, self.tables):
             from semi_naive.session.registered.reasons import reasons
 
             return reasons(self.session, relation, given, self)
         if relation in self.session:
             self.check(relation)
-        return nullcontext(self._why)
+        return nullcontext(self.proofs)
 
     @cached_property
-    def _why(self) -> "Why":
+    def proofs(self) -> "Why":
         """Return the search for proofs in the relations of this epoch."""
         from semi_naive.provenance.why import Why
 

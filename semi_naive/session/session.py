@@ -214,13 +214,14 @@ class Session(Committing, Relations):
                 self.check_known(name)
             return self.program.explain({each: table for each, table in self._now.tables.items() if each in self.changeable})
         rules = self.registry.rules[name]
-        tables: dict[str, Any] = {each: self._now.contents(each) for each in rules.reads & self._now.tables.keys()}
+        checked, reads = self.registry.program_to_explain(name)
+        tables: dict[str, Any] = {each: self._now.contents(each) for each in reads & self._now.tables.keys()}
         if rules.parameters:
             kinds = [type_.kind for _, type_ in rules.relation.attributes[: len(rules.parameters)]]
             example = tuple(EXAMPLES[kind] if kind in EXAMPLES else to_value(0, kind) for kind in kinds)
             tables[rules.parameter_relation] = [example]  # one tuple of parameter values
-        wanted = replace(rules.checked, directives=[FileDirective("output", name)])
-        return type(self.program).from_checked(wanted, name).explain(tables)
+        wanted = replace(checked, directives=[FileDirective("output", name)])
+        return self.registry.explain_reads(name) + type(self.program).from_checked(wanted, name).explain(tables)
 
     # -- transactions
 
@@ -326,17 +327,23 @@ class Session(Committing, Relations):
         with self.in_turn():
             self.registry.subscribers.end(name)
 
-    def register(self, name: str, rules: str) -> None:
+    def register(self, name: str, rules: str, *, share: bool | None = None, add: bool = False) -> None:
         """Register rules for a relation. The text has its declaration, those of further relations, and rules, which may have
         parameters, such as `$src`. It is parsed and checked against the session; `subscribe` and `query` evaluate the rules.
         They may read system relations (`semi_naive.session.system`). If they read relations that are not there, they wait until
         these are registered, with a warning in the log.
 
+        share: True if rules that read the relation read all of it; False if they compute only the tuples that their constants
+            and parameters ask for. By default they do the latter, unless the whole relation is evaluated already, or is
+            expected to have fewer tuples. `explain` tells which.
+        add: the rules are further ones for a relation that is registered, and that nobody subscribes to, directly or by rules
+            that read it. Its declaration is there already. In errors, lines count from the beginning of all its rules.
+
         Raises ProgramError with all errors. Takes 0.8 ms for a rule; 0.04 ms if only name and constants differ from others.
         """
         self.check_open()
         with self.limited(), self.in_turn():
-            self.registry.register(name, rules)
+            self.registry.register(name, rules, share=share, add=add)
 
     def unregister(self, name: str) -> None:
         """Remove registered rules. Raises ValueError if they have subscriptions, or if other rules read them."""

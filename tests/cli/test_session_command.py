@@ -80,7 +80,7 @@ register near
 .decl near(y: number)
 near(y) :- edge($src, y), !edge($but, y).
 
-register far .decl far(x: number) far(x) :- path(_, x), !edge(1, x).
+register far share=true .decl far(x: number) far(x) :- path(_, x), !edge(1, x).
 subscribe near src=1 but=9
 subscribe far
 insert edge 1 3
@@ -105,6 +105,13 @@ def test_rules_are_registered_and_answered_for_values(command):
     assert lines[6:12] == ["2", "3", "3", "10", "path\t+1\t1\t4", "10"]
     changed = ["path\t-1\t1\t10", "path\t-1\t3\t10", "path\t+1\t1\t5", "path\t+1\t3\t5"]
     assert lines[12:16] == changed and len(lines[16:]) == 5 and all(line.startswith("path\t-1\t") for line in lines[16:])
+
+
+def test_rules_are_added_to_a_name(command):
+    added = "register two .decl two(x: number) two(1).\nregister two add=true two(x) :- edge(x, _).\n"
+    assert command(f"{added}insert edge 5 6\nquery two(x).\n")[:2] == (0, ["path\t+1\t5\t6", "1", "5"])
+    status, _, errors = command("register two add=true two(1).\n")
+    assert status == 2 and "<stdin>:1: two is not registered, so no rules can be added to it" in errors
 
 
 def test_proofs_and_plans(command):

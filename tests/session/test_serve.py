@@ -144,6 +144,15 @@ def test_rules_and_their_parameters(session):
         until_nobody_listens(session)
         assert call("/rules/near", method="DELETE")[0] == 200
         assert call("/rules/near", method="DELETE")[0] == 404
+        assert call("/rules/two?share=true", b".decl two(y: number)\ntwo(y) :- edge(1, y).", "PUT")[0] == 200
+        assert call("/rules/two?add=true", b"two(99).", "PUT")[0] == 200
+        assert [99] in call("/query?atom=two(y)")[1]["rows"] and call("/rules/two")[1]["text"].endswith("two(99).")
+        told = call("/rules/near2?share=1", text, "PUT")
+        assert (
+            told[0] == 400
+            and "share='1' of rules is unknown: there is share=true or share=false and add=true or add=false"
+            in told[1]["error"]
+        )
         status, told = call("/rules/bad", b".decl bad(x: number)\nbad(x) :- nothing(x), y > x.", "PUT")
         assert status == 400 and "Undefined relation nothing in file <bad> at line 2" in told["error"]
         waiting = {"name": "bad", "waits_for": ["nothing"]}

@@ -286,7 +286,7 @@ def test_rules_that_are_wrong_say_where(session):
         assert "<program>" not in str(error.value)
     session.register("last", RULES["last"][0])
     session.register("both", ".decl both(x: number)\nboth(x) :- last(x).")
-    with pytest.raises(ValueError, match="last is registered already"):
+    with pytest.raises(ValueError, match="last is registered already: unregister it first, or add rules to it with add=True"):
         session.register("last", RULES["last"][0])
     with pytest.raises(ValueError, match="last is read by both"):
         session.unregister("last")

@@ -215,16 +215,19 @@ def test_rules_of_clients_read_what_their_clients_may(tokens):
         assert ann("/query?atom=ann__copy(x)")[1]["rows"] == [[7]] and "text" in ann("/rules/ann__copy")[1]
         assert bob("/query?atom=ann__copy(x)")[0] == bob("/rules/ann__copy")[0] == 403
         assert bob("/rules/ann__copy", method="DELETE")[0] == 403 and bob("/rules")[1] == []
+        operator("/rules/near", b".decl near(x: number)\nnear(x) :- edge($who, x, _).", "PUT")
         for name, text, told in [
             ("copy", OWN["copy"].format("copy"), "copy is no name for rules of ann: these begin with ann__"),
             ("bob__x", OWN["copy"].format("bob__x"), "these begin with ann__"),
             ("ann__x", ".decl ann__x(x: number)\nann__x(x) :- edge(_, x, _).", "ann may not read edge"),
+            ("ann__x", ".decl ann__x(x: number)\nann__x(x) :- near(2000, x).", "may not read near, which has parameters"),
             ("ann__x", ".decl ann__x(x: symbol)\nann__x(as(x, symbol)) :- public(x).", "rules of ann may have `as` for float"),
             ("ann__x", ".type P = [x: symbol]\n.comp C { .decl r(p: P)\nr([s]) :- x = 1, as(x, symbol) = s. }\n.init c = C\n"
                        ".decl ann__x(x: symbol)\nann__x(x) :- c.r([x]).", "rules of ann may have `as`"),
         ]:  # fmt: skip
             status, answer = ann(f"/rules/{name}", text.encode(), "PUT")
             assert status == 403 and told in answer["error"], answer
+        assert operator("/rules/near", method="DELETE")[0] == 200
         text = ".decl bob__x(x: number) inline\nbob__x(x) :- public(x), x = 4711."
         assert bob("/rules/bob__x", text.encode(), "PUT")[0] == 200
         text = ".decl ann__x(x: number)\nann__x(x) :- bob__x(x)."

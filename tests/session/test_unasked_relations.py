@@ -161,8 +161,11 @@ def test_queries_on_demand_are_what_the_whole_relation_has(case, random):
 def test_a_registered_rule_asks_for_what_it_reads():
     with Program(TEXT).session({"edge": EDGES}) as s:
         s.register("near", ".decl near(y: number)\nnear(y) :- far(1, y).")
+        s.register("all", ".decl all(y: number)\nall(y) :- far(_, y).")
         assert evaluated(s) == {"edge", "start"}
         assert s.query("near(y)").to_set() == {(3,), (4,)}
+        assert evaluated(s) == {"edge", "start"}
+        assert s.query("all(y)").to_set() == {(3,), (4,)}
         assert evaluated(s) == {"edge", "start", "path", "far"}
 
 

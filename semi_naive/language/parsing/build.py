@@ -63,8 +63,11 @@ class StatementBuilder(Reduce):
         return tuple(significant(children))
 
     def _check_plain(self, fields):
-        """Report fields of records and branches that are written as lattices. fields: see `field` and `lattice_field`."""
+        """Report fields of records and branches that are written as parameters or lattices. fields: see `field` and
+        `lattice_field`."""
         for name, type_, *lattice_span in fields:
+            if name.startswith("$"):
+                self.problem(f"A field is no parameter, as {name} is", self._span(name), f"write {name[1:]}: {type_}")
             if lattice_span:
                 hint = f"write {name}: {type_}; a lattice is of an attribute of a relation"
                 self.problem(f"Field {name} cannot be of a lattice", lattice_span[0], hint)

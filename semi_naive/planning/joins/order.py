@@ -244,7 +244,7 @@ def _plan_as_written(
         rule, body, outer, sizes, multiway, placing, partial(binary, body, every=True)
     )
     steps = compiler.compile(rule.body, outside=names_of_variables(rule.head))
-    if lattice:
+    if lattice and steps:
         steps = _towards_best(steps, rule, lattice, placing is NOWHERE)
     relations = [rule.body[number].relation for number in atoms]
     derivation = Derivation(steps, rule.head.relation, rule.head.args)

@@ -34,8 +34,10 @@ class Subjoin:
     variables: tuple[ir.Var, ...]
 
 
-def share(program: ir.Program) -> ir.Program:
-    """Add a relation for each join that several rules have in common, and read it in these rules.
+def share(program: ir.Program, once: bool = True) -> ir.Program:
+    """Add a relation for each join that several rules have in common, and read it in these rules. once: True for a run. A
+    session, which keeps the relation, shares only joins with a constant or a filter: others may have many more tuples than
+    the rules that read them (89,492 for 597 answers).
 
     >>> kind = ir.Kind.NUMBER
     >>> x, y, z = (ir.Var(name, kind) for name in "xyz")
@@ -52,7 +54,7 @@ def share(program: ir.Program) -> ir.Program:
     shared.1(x, z) :- edge(x, y), edge(y, z).
     """
     subjoins, helpers = _Subjoins(program), []
-    while group := _best(subjoins, program.rules):
+    while group := _best(subjoins, program.rules, once):
         helper, changed = _shared(_unused_name(program), group, program.rules)
         helpers.append(helper)
         rules = [changed.get(i, rule) for i, rule in enumerate(program.rules)]
@@ -132,17 +134,26 @@ def _canonical_order(atoms: dict[int, ir.Atom]) -> tuple[str, tuple[int, ...]]:
     return min((rewrite.canonical(ir.Rule(ir.Atom("", ()), tuple(atoms[p] for p in places))), places) for places in tried)
 
 
-def _best(subjoins: _Subjoins, rules: list[ir.Rule]) -> list[Subjoin] | None:
-    """Return the occurrences of the join in several rules whose sharing saves the most joins; None if none pays."""
+def _best(subjoins: _Subjoins, rules: list[ir.Rule], once: bool) -> list[Subjoin] | None:
+    """Return the occurrences of the join in several rules whose sharing saves the most joins; None if none pays. once: see
+    `share`."""
     groups: dict[str, list[Subjoin]] = defaultdict(list)
     for by_text in subjoins.of_rule:
         for text, part in by_text.items():
             groups[text].append(part)
     for group in sorted((group for group in groups.values() if len(group) > 1), key=_saving, reverse=True):
-        needed = _needed_variables(group, rules, _filters(group, rules))
+        filters = _filters(group, rules)
+        needed = _needed_variables(group, rules, filters)
+        if not once and not filters and not _has_constant(group[0], rules):
+            continue
         if 0 < len(needed) < len(group[0].variables):  # it pays only if the join projects away a variable and keeps another
             return group
     return None
+
+
+def _has_constant(part: Subjoin, rules: list[ir.Rule]) -> bool:
+    atoms = [rules[part.rule].body[place] for place in part.places]
+    return any(isinstance(arg, ir.Const) for atom in atoms for arg in atom.args)
 
 
 def _saving(group: list[Subjoin]) -> tuple[int, int]:

@@ -73,7 +73,7 @@ def _compiled(program: ir.Program, keep: set[str] | None, given: Iterable[str], 
     program = drop_unread_steps(program, keep)
     on_demand = program if limited else magic(program, {*(keep or ()), *whole})
     program = program if on_demand is program else simplify(on_demand, keep, given)
-    program = share(program)
+    program = share(program, once)
     if limited:
         program = aggregate_early(program) if once else program
         return Compiled(program, group_loops(strata(program), program.loops))

@@ -186,7 +186,7 @@ class Directory:
             self.files.publish({
                 "version": VERSION, **vars(identity), "epoch": first.number, "log": path.name, "relations": relations,
                 "values": lexicon_files, "batches": batches, "time": None if first.time == BEFORE_ALL else first.time,
-                "rules": [list(item) for item in registrations.rules.items()],
+                "rules": [[name, *rules] for name, rules in registrations.rules.items()],
                 "names": [self._write_history(name, history, blocks) for name, history in registrations.names.items()],
                 "visited": {upkeep.run.strata[number].relations[0]: budget.visited for number, budget in budgets},
             })  # fmt: skip
@@ -368,7 +368,7 @@ class Directory:
 
     def _read_registrations(self, manifest: dict) -> None:
         """Read the registered rules and the named subscriptions of the snapshot."""
-        self.registrations = Registrations(dict(map(tuple, manifest.get("rules", []))))
+        self.registrations = Registrations({name: tuple(rules) for name, *rules in manifest.get("rules", [])})
         for entry in manifest.get("names", []):
             epochs = SortedDict()
             for epoch, *runs_of_sides in entry["epochs"]:

@@ -22,18 +22,18 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass
 class Registrations:
-    """The registered rules and named subscriptions of a session. rules: the text of the rules by relation; names: the named
-    subscriptions."""
+    """The registered rules and named subscriptions of a session. rules: by relation, the arguments of "register" in
+    `apply_event`, of which earlier versions had the text only. names: the named subscriptions."""
 
-    rules: dict[str, str] = field(default_factory=dict)
+    rules: dict[str, tuple] = field(default_factory=dict)
     names: dict[str, History] = field(default_factory=dict)
 
     def apply_event(self, what: str, name: str, *more: Any) -> None:
-        """Apply an event: one of ("register", relation, text), ("unregister", relation), ("subscribe", name, relation, key,
-        epoch), ("ack", name, epoch), ("lapse", name), ("end", name)."""
+        """Apply an event: one of ("register", relation, text, share), ("unregister", relation), ("subscribe", name, relation,
+        key, epoch), ("ack", name, epoch), ("lapse", name), ("end", name)."""
         match what:
             case "register":
-                self.rules[name] = more[0]
+                self.rules[name] = more
             case "unregister":
                 self.rules.pop(name, None)
             case "subscribe":

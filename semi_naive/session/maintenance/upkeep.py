@@ -207,9 +207,9 @@ class Upkeep:
 
     # -- registered rules
 
-    def extend(self, compiled: Compiled, inputs: Iterable[str]) -> list[int]:
+    def extend(self, compiled: Compiled, inputs: dict[str, Table]) -> list[int]:
         """Evaluate the rules of another compiled program, and maintain them from now on. Return the numbers of their strata.
-        After an error, the caller calls `restore`. inputs: those of its relations whose facts may change."""
+        After an error, the caller calls `restore`. inputs: those of its relations whose facts may change, with their facts."""
         run, relations = self.run, self.relations
         limits.measure(run.nbytes)
         relations.use_copies()
@@ -217,8 +217,8 @@ class Upkeep:
         self.program.relations.update(added)
         self.program.types.update(compiled.program.types)
         run.indexes.arities.update({name: each.arity for name, each in added.items()})
-        relations.tables.update({name: Table(each.arity) for name, each in added.items()})
-        relations.facts.given.update({name: relations.tables[name] for name in inputs})
+        relations.tables.update({name: Table(each.arity) for name, each in added.items()} | inputs)
+        relations.facts.given.update(inputs)
         relations.facts.base.update(inputs)
         relations.facts.read_text(run, compiled.program.rules)
         strata = [stratum for stratum in compiled.strata if added.keys() >= set(stratum.relations)]

@@ -1,4 +1,4 @@
-"""Proofs of tuples that registered rules with parameters derive.
+"""Proofs of tuples that registered rules derive, if they have parameters, or read a part of a relation only.
 
 For subscribers, the rules are evaluated with each parameter as an attribute. A proof shows the rules as the user wrote them, in
 which `$name` has one value. So they are evaluated once more for these values, over the relations of an epoch.
@@ -29,11 +29,15 @@ def reasons(session: Any, name: str, given: dict[str, Any], epoch: Any) -> Itera
     with session.in_turn():
         key = registry.parameter_key(name, given)
         rules: Registered = registry.rules[name]
-        with registry.evaluated(rules.reads):
+        needed = registry.reads_of(name) | (set() if rules.parameters else {name})
+        with registry.evaluated(needed), registry.contents_of(name, given):
             if epoch.number == session.epoch:
                 epoch = session.at(session.epoch)  # with the relations that have just been evaluated
-            for each in rules.reads:
+            for each in sorted(needed):
                 epoch.check(each)
+            if not rules.parameters:
+                yield epoch.proofs
+                return
             parameter_values = Table(len(key))
             parameter_values.insert([np.array([bits]) for bits in key], 1)
             parameter_values.settle()
@@ -57,8 +61,8 @@ def _proofs_at(session: Any, rules: Registered, parameter_values: Table, epoch: 
         spread = {name: runs for name, runs in run.database.on_partitions.items() if name not in rules.reads}
     tables = {name: table for name, table in epoch.tables.items() if name not in epoch.spread} | derived
     # The search needs the rules of all relations: those of the program, of other registered rules, and the given ones.
-    others = registry.with_registered_rules(session.program.checked, epoch.tables.keys() | epoch.spread.keys())
-    own = {name: relation for name, relation in checked.relations.items() if name not in others.relations}
+    others = registry.with_registered_rules(session.program.checked, {*epoch.tables, *epoch.spread} - {rules.name})
+    own = {name: relation for name, relation in checked.relations.items() if name not in rules.reads}
     own_rules = [rule for rule in checked.rules if rule.head.relation in own]
     relations, sums = others.relations | own, others.sums | checked.sums
     whole = replace(others, relations=relations, rules=[*others.rules, *own_rules], sums=sums)

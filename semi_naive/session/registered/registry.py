@@ -17,10 +17,12 @@ from semi_naive.host import limits
 from semi_naive.host.numbers import quantity
 from semi_naive.io import as_columns
 from semi_naive.language.errors import ProgramError
+from semi_naive.planning.rewrite import reachable
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import Change, difference, empty
+from semi_naive.ra.blocks.changes import Change, empty
 from semi_naive.ra.blocks.table import Table
-from semi_naive.ra.ir import Program, Relation
+from semi_naive.ra.expressions.terms import bits_of_constant
+from semi_naive.ra.ir import Const, Program, Relation
 from semi_naive.session.durability.registrations import Registrations
 from semi_naive.session.registered.bodies import NAME, rules_of_body
 from semi_naive.session.registered.demand import Demand
@@ -33,6 +35,7 @@ from semi_naive.session.system import RELATIONS
 log = logging.getLogger("semi_naive")
 
 Uses = dict[tuple[str, tuple[int, ...]], int]  # the number of users by (relation, values of its parameters in 64 bits)
+Savepoint = tuple[Uses, dict[str, Registered], SavedSubscribers]  # of `Registry`: the second are the parts of `Demand`
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class Waiting:
     missing: the names of these relations. error: the error of the rules that was found once all relations were registered."""
 
     text: str
+    share: bool | None
     missing: frozenset[str]
     error: ValueError | None = None
 
@@ -63,29 +67,60 @@ class Registry:
 
     # -- rules
 
-    def register(self, name: str, text: str, check: Callable[[Registered], None] | None = None) -> None:
+    def register(
+        self, name: str, text: str, check: Callable[[Registered], None] | None = None, share: bool | None = None,
+        add: bool = False,
+    ) -> None:  # fmt: skip
         """See `Session.register`. check: raises an exception if the rules are valid, but not allowed. With a check, rules that
         read unknown relations are an error, and do not wait for these: a check needs to know what the rules read."""
-        if name in self.rules or name in self.waiting:
-            raise ValueError(f"{name} is registered already: unregister it first")
+        if share not in (None, True, False):
+            raise ValueError(f"share is {share!r}: expected True, False, or None, which chooses")
+        known = self.rules.get(name) or self.waiting.get(name)
+        if known and not add:
+            raise ValueError(f"{name} is registered already: unregister it first, or add rules to it with add=True")
+        if add and not known:
+            raise ValueError(f"{name} is not registered, so no rules can be added to it: register it without add")
+        readers = self._withdraw(name)
+        if known:
+            text, share = f"{known.text}\n{text}", known.share if share is None else share
         if check is None:
-            self._register_or_wait(name, text)
+            self._register_or_wait(name, text, share)
         else:
-            self._register(name, text)
+            self._register(name, text, share)
             check(self.rules[name])
+        if name in self.waiting and (between := self.waiting[name].missing & {each.name for each in readers}):
+            message = f"{name} would read {min(between)}, which reads {name}"
+            raise ValueError(f"{message}: register rules that need each other under one name")
+        for each in readers:
+            self._register_or_wait(each.name, each.text, each.share)
         self._register_unblocked()
-        self._session.log_event(False, "register", name, text)
+        self._session.log_event(False, "register", name, text, share)
 
-    def _register_or_wait(self, name: str, text: str) -> None:
+    def _withdraw(self, name: str) -> list[Registered]:
+        """Forget rules, which may wait, and all that read them, before they are registered again. Return the latter. Raises
+        ValueError if one of them has users. The open turn restores them if it fails."""
+        if name in self.waiting:
+            self._remove_waiting(name)
+        concerned = [rules for each, rules in self.rules.items() if each == name or name in self.reads_of(each)]
+        if used := [each.name for each in concerned if each.users]:
+            raise ValueError(
+                f"{', '.join(used)} is evaluated, for subscriptions: cancel these before rules are added to {name}"
+            )
+        for each in reversed(concerned):
+            self._session.add_undo(partial(self._add, each))
+            self._drop(each.name)
+        return [each for each in concerned if each.name != name]
+
+    def _register_or_wait(self, name: str, text: str, share: bool | None = None) -> None:
         """Check rules and add them. If their only errors are relations that are not registered, they wait for these."""
         try:
-            self._register(name, text)
+            self._register(name, text, share)
         except ProgramError as error:
             missing = {each.undefined for each in error.problems if each.severity == "Error"}
             if "" in missing or not missing:  # "": an error of another kind
                 raise
             log.warning("the rules for %s wait for %s, which is not there yet", name, ", ".join(sorted(missing)))
-            self._set_waiting(self.waiting | {name: Waiting(text, frozenset(missing))})
+            self._set_waiting(self.waiting | {name: Waiting(text, share, frozenset(missing))})
 
     def _set_waiting(self, waiting: dict[str, Waiting]) -> None:
         """Replace the dictionary of waiting rules. The open turn restores the old one if it fails."""
@@ -99,7 +134,7 @@ class Registry:
             name, rules = ready[0], self.waiting[ready[0]]
             self._remove_waiting(name)
             try:
-                self._register_or_wait(name, rules.text)
+                self._register_or_wait(name, rules.text, rules.share)
             except (ProgramError, ValueError) as error:
                 log.warning("the rules for %s are wrong, now that all that they read is there: %s", name, error)
                 self._set_waiting(self.waiting | {name: replace(rules, error=error)})
@@ -115,9 +150,10 @@ class Registry:
             missing = ", ".join(sorted(rules.missing - self.readable.keys()))
             raise ValueError(f"the rules for {name} wait for {missing}: register {missing} first")
 
-    def _register(self, name: str, text: str) -> None:
+    def _register(self, name: str, text: str, share: bool | None = None) -> None:
         """Check rules and add them. The open turn removes them if it fails."""
         rules = registered(name, text, self.readable, self._session.program.checked, self._shapes)
+        rules.share = share
         for other in self.rules.values() if rules.types else ():
             for type_name in rules.types.keys() & other.types.keys():
                 if rules.types[type_name] != other.types[type_name]:
@@ -127,12 +163,10 @@ class Registry:
         self._add(rules)
 
     def _add(self, rules: Registered) -> None:
-        self.rules[rules.name] = rules
-        if not rules.parameters:
-            self.readable[rules.name] = rules
+        self.rules[rules.name] = self.readable[rules.name] = rules
 
     def _drop(self, name: str) -> None:
-        """Forget registered rules. Those without parameters are not readable any more."""
+        """Forget registered rules, which are not readable any more."""
         self.rules.pop(name, None)
         self.readable.pop(name, None)
 
@@ -167,9 +201,9 @@ class Registry:
         return self.rules[name].relation if name in self.rules else self._session.relations[self._session.check_known(name)]
 
     def with_registered_rules(self, program: Program, evaluated: Collection[str]) -> Program:
-        """Return a program together with the registered rules without parameters of the relations `evaluated`."""
+        """Return a program together with the registered rules of the relations `evaluated`."""
         for rules in self.rules.values():
-            if rules.name in evaluated and not rules.parameters:
+            if rules.name in evaluated:
                 own = {name: each for name, each in rules.checked.relations.items() if name not in program.relations}
                 added = [rule for rule in rules.checked.rules if rule.head.relation in own]
                 sums = program.sums | rules.checked.sums
@@ -201,24 +235,72 @@ class Registry:
 
     # -- evaluation
 
-    def acquire(self, name: str, key: tuple[int, ...]) -> None:
+    def acquire(self, name: str, key: tuple[int, ...], once: bool = False) -> None:
         """Add a user of a relation, until `release`. Registered rules, and those that they read, are evaluated and maintained
         while they have users. A system relation is maintained while it has users. A relation of the program is evaluated at its
-        first use, and is then maintained until the session is closed. key: the values of the relation's parameters."""
-        rules = self.rules.get(name) or self._system_rules.get(name)
+        first use, and is then maintained until the session is closed. key: the values of the relation's parameters. once: the
+        user reads it now, and then releases it."""
+        rules = self._evaluable(name)
         if rules is None:
             self._evaluate_program_relation(name)
             return
-        for each in sorted(rules.reads):
-            self.acquire(each, ())
         self._savepoint(rules)
         if not rules.users:
-            rules.strata = self._session.upkeep.extend(rules.compiled(), rules.inputs)
-            if self.is_system(name):
-                self._session.upkeep.apply({name: difference(Table(rules.relation.arity), self._session.system.table(name))})
+            rules.synthesis = self._demand.synthesis(rules)
+        self._acquire_uses(rules, key, once)
+        if not rules.users and not once and (wide := self._demand.wide(rules)):
+            self._release_uses(rules, key)
+            rules.synthesis = self._demand.synthesis(rules, wide)
+            self._acquire_uses(rules, key, once)
+        if not rules.users:
+            rules.strata = self._session.upkeep.extend(rules.form.compiled, self._first_facts(rules, key))
+        else:
+            self._change_parameters(rules, key, 1)
         rules.users += 1
-        self._count_use(rules, key, 1)
+        self._uses[name, key] = self._uses.get((name, key), 0) + 1
         self._show(rules)
+
+    def _evaluable(self, name: str) -> Registered | None:
+        """Return the rules of a relation that is evaluated while it has users; None for one of the program."""
+        return self.rules.get(name) or self._system_rules.get(name) or self._demand.parts.get(name)
+
+    def _uses_of(self, rules: Registered, key: tuple[int, ...]) -> list[tuple[str, tuple[int, ...]]]:
+        """Return the relations that evaluated rules use, each with the values of its parameters. key: those of the rules."""
+        values = self._session.upkeep.values
+
+        def bits(value: Const | int) -> int:
+            return key[value] if isinstance(value, int) else int(bits_of_constant(value, values))
+
+        return [(name, tuple(map(bits, asked))) for name, asked in rules.form.uses]
+
+    def _acquire_uses(self, rules: Registered, key: tuple[int, ...], once: bool) -> None:
+        """Add users of the relations that rules use. key: the values of the rules' parameters."""
+        for name, values in self._uses_of(rules, key):
+            self.acquire(name, values, once)
+
+    def _release_uses(self, rules: Registered, key: tuple[int, ...]) -> None:
+        """Remove the users that `_acquire_uses` has added."""
+        for name, values in reversed(self._uses_of(rules, key)):
+            self.release(name, values)
+
+    def reads_of(self, name: str) -> set[str]:
+        """Return the relations that the rules of a relation read, directly or by registered rules."""
+        return reachable(self.rules[name].reads | self.rules[name].inlines,
+                         {each: rules.reads | rules.inlines for each, rules in self.rules.items()})  # fmt: skip
+
+    def lacks_for_proofs(self, name: str, evaluated: Collection[str]) -> bool:
+        """True for registered rules whose proofs need more than the relations `evaluated`: values of parameters, or relations
+        of which a part is evaluated."""
+        return name in self.rules and (bool(self.rules[name].parameters) or not self.reads_of(name) <= set(evaluated))
+
+    def explain_reads(self, name: str) -> str:
+        """Format how registered rules read other registered rules: see `Demand.explain`."""
+        return self._demand.explain(self.rules[name])
+
+    def program_to_explain(self, name: str) -> tuple[Program, frozenset[str]]:
+        """Return registered rules with those of relations of which they read parts, and the relations that all these read."""
+        rules = self._demand.with_definitions(self.rules[name])
+        return rules.checked, rules.reads
 
     def answers_on_demand(self, name: str) -> bool:
         """True if a query of a relation can compute only the tuples that its constants ask for, because the relation is not
@@ -234,23 +316,24 @@ class Registry:
                 self._session.set_relation(name, self._session.relations.get(name))
 
     def _show(self, rules: Registered) -> None:
-        """Add the relation of rules to the last epoch if it has users, else remove it. System relations are not shown."""
-        self._session.set_relation(rules.name, rules.relation if rules.users and not self.is_system(rules.name) else None)
+        """Add the relation of rules to the last epoch if it has users, else remove it. System relations, and parts of
+        relations, are not shown."""
+        self._session.set_relation(rules.name, rules.relation if rules.users and rules.name in self.rules else None)
 
     def release(self, name: str, key: tuple[int, ...]) -> None:
         """Remove a user of a relation, which `acquire` has added. Relations without users are dropped."""
-        rules = self.rules.get(name) or self._system_rules.get(name)
+        rules = self._evaluable(name)
         if rules is None:
             return
         with limits.lifted():  # an evaluation that has exceeded its limits is released, too
             self._savepoint(rules)
-            if rules.users > 1:
-                self._count_use(rules, key, -1)
-            else:  # the relation of the parameters is dropped as a whole
+            self._uses[name, key] -= 1
+            if not self._uses[name, key]:
                 del self._uses[name, key]
+                if rules.users > 1:  # with the last user the relation of the parameters is dropped as a whole
+                    self._change_parameters(rules, key, -1)
             self._remove_user(rules)
-            for each in sorted(rules.reads):
-                self.release(each, ())
+            self._release_uses(rules, key)
             self._show(rules)
 
     def system_relations_in_use(self) -> list[str]:
@@ -267,35 +350,41 @@ class Registry:
     def _savepoint(self, rules: Registered) -> None:
         """Let the open turn restore the evaluated rules and their numbers of users if it fails. Call it before they change."""
         self._session.add_savepoint()
-        self._session.add_undo(partial(vars(rules).update, users=rules.users, strata=rules.strata))
+        self._session.add_undo(partial(vars(rules).update, users=rules.users, strata=rules.strata, synthesis=rules.synthesis))
 
-    def saved(self) -> tuple[Uses, SavedSubscribers]:
+    def saved(self) -> Savepoint:
         """Return a savepoint for `restore`."""
-        return dict(self._uses), self.subscribers.saved()
+        return dict(self._uses), dict(self._demand.parts), self.subscribers.saved()
 
-    def restore(self, saved: tuple[Uses, SavedSubscribers]) -> None:
+    def restore(self, saved: Savepoint) -> None:
         """Restore a savepoint."""
-        self._uses, subscribers = saved
+        self._uses, self._demand.parts, subscribers = saved
         self.subscribers.restore(subscribers)
 
-    def _count_use(self, rules: Registered, key: tuple[int, ...], step: int) -> None:
-        """Add `step`, 1 or -1, to the number of users of these parameter values. The first user inserts the values into the
-        relation of parameters; when the last one ends, they are deleted."""
-        before = self._uses.get((rules.name, key), 0)
-        after = before + step
-        if key and min(before, after) == 0:
-            row, none = Block.of([np.array([value]) for value in key], 1), empty(len(key))
-            self._session.upkeep.apply({rules.parameter_relation: Change(row, none) if step > 0 else Change(none, row)})
-        self._uses[rules.name, key] = after
-        if not after:
-            del self._uses[rules.name, key]
+    def _first_facts(self, rules: Registered, key: tuple[int, ...]) -> dict[str, Table]:
+        """Return the facts with which rules begin to be evaluated: the first values of their parameters, or those of a system
+        relation."""
+        if not rules.parameters:
+            return {name: self._session.system.table(name) for name in rules.inputs}
+        table = Table(len(key))
+        table.insert_block(_row_of(key))
+        table.settle()
+        return {rules.parameter_relation: table}
+
+    def _change_parameters(self, rules: Registered, key: tuple[int, ...], diff: int) -> None:
+        """Insert (`diff` = 1) or delete (-1) values of the parameters of evaluated rules, if nobody else uses these."""
+        if key and (rules.name, key) not in self._uses:
+            row, none = _row_of(key), empty(len(key))
+            self._session.upkeep.apply({rules.parameter_relation: Change(row, none) if diff > 0 else Change(none, row)})
 
     @contextlib.contextmanager
     def evaluated(self, names: Iterable[str]) -> Iterator[None]:
-        """Evaluate the relations of registered rules among `names` while the block runs."""
+        """Evaluate the relations of the program and of registered rules without parameters among `names` while the block
+        runs."""
+        without_parameters = {name for name, rules in self.rules.items() if not rules.parameters}
         with contextlib.ExitStack() as stack:
-            for each in sorted(self.rules.keys() & set(names)):
-                self.acquire(each, ())
+            for each in sorted((without_parameters | self._session.declared.keys()) & set(names)):
+                self.acquire(each, (), once=True)
                 stack.callback(self.release, each, ())
             yield
 
@@ -309,7 +398,6 @@ class Registry:
         self._register(name, rules_of_body(name, text, self.readable, self._session.program.checked))
         try:
             check(self.rules[name])
-            self.rules[name] = self._demand.narrowed(self.rules[name])
             yield name
         finally:
             self._drop(name)
@@ -322,7 +410,7 @@ class Registry:
         if self.is_system(name):
             yield relation, self._session.system.table(name, owner)
             return
-        self.acquire(name, key)
+        self.acquire(name, key, once=True)
         try:
             table = self._session.upkeep.relations.table(name)
             yield without_parameters(relation, len(key)), rest_of_table(table, key) if key else table
@@ -331,22 +419,20 @@ class Registry:
 
     def registrations(self) -> Registrations:
         """Return the rules and the named subscriptions to store in the directory of the session."""
-        texts = {name: rules.text for name, rules in self.rules.items()}
-        texts |= {name: rules.text for name, rules in self.waiting.items()}
+        texts = {name: (rules.text, rules.share) for name, rules in self.rules.items()}
+        texts |= {name: (rules.text, rules.share) for name, rules in self.waiting.items()}
         return Registrations(texts, dict(self.subscribers.histories))
 
     def load(self, registrations: Registrations, redefined: Iterable[str]) -> None:
         """Restore the rules and named subscriptions stored in a directory. Rules that are not valid any more are left out, with
         a warning. redefined: the relations whose rules have changed since; subscriptions to them are left out, too."""
-        for name, text in registrations.rules.items():
+        for name, (text, *share) in registrations.rules.items():
             try:
-                self._register_or_wait(name, text)
+                self._register_or_wait(name, text, *share)
             except ProgramError as error:
                 log.warning("the rules for %s, which were registered, are not right any more and are left out: %s", name, error)
         self._register_unblocked()
-        changed = set(redefined)
-        for name, rules in self.rules.items():  # in the order of registration, so after the rules that they read
-            changed |= {name} if rules.reads & changed else set()
+        changed = {*redefined, *(name for name in self.rules if not self.reads_of(name).isdisjoint(redefined))}
         for called, history in registrations.names.items():  # by the name of the subscription
             name = history.relation
             if name not in {*self.rules, *self._session.relations, *RELATIONS} or name in changed:
@@ -355,3 +441,8 @@ class Registry:
                 if not history.lapsed:
                     self.acquire(name, history.key)
                 self.subscribers.histories[called] = history
+
+
+def _row_of(key: tuple[int, ...]) -> Block:
+    """Return the values of parameters as a block of one tuple."""
+    return Block.of([np.array([value]) for value in key], 1)

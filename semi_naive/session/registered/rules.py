@@ -42,6 +42,16 @@ class Inlined:
     statements: list
 
 
+@dataclass(frozen=True)
+class Synthesis:
+    """The form in which rules are evaluated.
+    compiled: the rules after all passes.
+    uses: the relations that they read, each with the values of its parameters: constants, or places among the reader's own."""
+
+    compiled: Compiled
+    uses: tuple[tuple[str, tuple[ir.Const | int, ...]], ...]
+
+
 @dataclass(eq=False)
 class Registered:
     """A relation defined by registered rules.
@@ -53,7 +63,8 @@ class Registered:
     of the given name. The relation itself is evaluated only for its own subscriptions and queries.
     users: the number of subscriptions, queries and evaluated rules that use the relation.
     strata: the numbers of its strata while it has users.
-    precompiled: the rules after all passes, if `Demand` has compiled them already."""
+    share: True if readers read the whole relation, False if they read the parts that they ask for; None lets `Demand` choose.
+    synthesis: the form in which they are evaluated, chosen when the relation gets its first user."""
 
     name: str
     text: str
@@ -65,7 +76,8 @@ class Registered:
     inline_statements: Callable[[str], list] | None = None
     users: int = 0
     strata: list[int] = field(default_factory=list)
-    precompiled: Compiled | None = None
+    share: bool | None = None
+    synthesis: Synthesis | None = None
 
     @cached_property
     def checked(self) -> ir.Program:
@@ -83,6 +95,12 @@ class Registered:
         return f"{self.name}.parameters"
 
     @property
+    def form(self) -> Synthesis:
+        """The form in which the rules are evaluated now."""
+        assert self.synthesis is not None
+        return self.synthesis
+
+    @property
     def inputs(self) -> list[str]:
         """The relations whose facts the session changes: the relation of the parameters, or a system relation itself."""
         if self.parameters:
@@ -91,8 +109,6 @@ class Registered:
 
     def compiled(self) -> Compiled:
         """Return the rules after all passes. Relations that the passes add get unique names, with the relation's as prefix."""
-        if self.precompiled:
-            return self.precompiled
         inputs = {*self.reads, *self.inputs} & self.checked.relations.keys()
         program = apply_passes(self.checked, {self.name}, inputs).program
         unique = f"{self.name}.", f"{self.name}@"
@@ -196,6 +212,7 @@ def _check_rules(rules: "_RulesText", readable: ReadableByName, program: ir.Prog
         own = [each for each in error.problems if each.span.file == f"<{rules.name}>"]
         raise ProgramError(own or error.problems, {**program.texts, **texts}) from None  # a #line may give them another file
     _check_directives(checked.directives, texts)
+    _check_values_of_parameters(rules, reads)
     _check_loops(checked, texts)
     return CheckedShape(reads, frozenset(rules.declared) - {rules.name}, tuple(rules.parameters), rules.inline), checked
 
@@ -220,6 +237,7 @@ def _relations_read(rules: "_RulesText", readable: ReadableByName) -> dict[str, 
 def parameters_as_variables(rules: Registered, readable: ReadableByName, program: ir.Program) -> ir.Program:
     """Return the checked rules with parameters replaced by variables, which `rules.parameter_relation` binds. Unlike in
     `rules.checked`, no relation gets attributes for the parameters."""
+    readable = {name: readable[name] for name in rules.reads | rules.inlines}
     text = _RulesText(rules.name, rules.text, readable, program)
     text.dependent = set()  # so that no relation gets attributes for the parameters
     _, checked = _check_rules(text, readable, program)
@@ -260,6 +278,19 @@ def _check_directives(directives: list[ir.FileDirective], texts: dict[str, str])
         raise ProgramError([Problem(message, span, hint) for message, span in found], texts)
 
 
+def _check_values_of_parameters(rules: "_RulesText", reads: Mapping[str, Readable]) -> None:
+    """Raise ProgramError for an atom of rules with parameters that gives no values for these."""
+    problems = []
+    for node in (node for node in rules.nodes if isinstance(node, syntax.Atom)):
+        read = reads.get(node.relation)
+        for parameter, arg in zip(read.parameters if isinstance(read, Registered) else (), node.args, strict=False):
+            if not _is_parameter(arg) and not isinstance(arg, syntax.Number | syntax.String):
+                hint = f"its parameters come first: write a constant or a parameter of {rules.name}, as ${parameter}"
+                problems.append(Problem(f"{node.relation} gets no value for its parameter ${parameter}", node.span, hint))
+    if problems:
+        raise ProgramError(problems, rules.source.texts)
+
+
 def _check_loops(checked: ir.Program, texts: dict[str, str]) -> None:
     """Raise ProgramError for recursion that is evaluated in rounds: subscriptions follow strata one by one."""
     hint = "write these rules into the program of the session, and register rules that read their result"
@@ -284,16 +315,21 @@ class _RulesText:
     def __init__(self, name: str, text: str, readable: ReadableByName, program: ir.Program, evaluate_inline: bool = False):
         """Parse a text. Raises ProgramError for statements that are not allowed. readable: the relations of the session;
         program: the session's. evaluate_inline: define the relation even if it is qualified `inline`, as for a query of it."""
-        self.source = source = parse(text, f"<{name}>", sandbox=NoFiles())
+        source = parse(text, f"<{name}>", sandbox=NoFiles())
+        declarations = [each for each in source.statements if isinstance(each, syntax.RelationDecl)]
+        self.declared_types = {attribute[1:]: type_ for each in declarations for attribute, type_ in each.attributes
+                               if attribute.startswith("$")}  # fmt: skip
+        self.source = source = replace(source, statements=list(map(_without_parameters, source.statements)))
         self.declared = {each.name: each for each in source.statements if isinstance(each, syntax.RelationDecl)}
         _check_allowed(name, source, self.declared, readable)
         self.name, self.readable, self.program = name, readable, program
         self.prefix = ""  # that of the names of the text's other relations: see `statements`
         self.clauses = [each for each in source.statements if isinstance(each, syntax.Clause)]
         self.nodes = [node for clause in self.clauses for node in walk_all(clause.parts)]
-        self.parameters = list(dict.fromkeys(node.name.removeprefix("$") for node in self.nodes if _is_parameter(node)))
+        found = (node.name.removeprefix("$") for node in self.nodes if _is_parameter(node))
+        self.parameters = list(dict.fromkeys([*self.declared_types, *found]))
         self.dependent = self._find_dependent()
-        # A relation with parameters has no readers, so it is never inlined.
+        # A relation with parameters is evaluated for the values that its readers give, so it is never inlined.
         self.inline = not evaluate_inline and not self.parameters and "inline" in self.declared[name].qualifiers
         self.parameter_variables = tuple(syntax.Variable(f"${each}") for each in self.parameters)
         self.parameter_attributes = self._infer_parameter_attributes() if self.parameters else []
@@ -313,9 +349,9 @@ class _RulesText:
             dependent |= more
 
     def _infer_parameter_attributes(self) -> list[tuple[str, str]]:
-        """Return the (attribute, type) of each parameter. Its type is that of the attribute in whose place it occurs in an
-        atom; if it occurs in none, the type is inferred from comparisons and functors."""
-        types: dict[str, str] = {}
+        """Return the (attribute, type) of each parameter. Its type is declared, or that of the attribute in whose place it
+        occurs in an atom; if it occurs in none, the type is inferred from comparisons and functors."""
+        types = dict(self.declared_types)
         declared = self.program.types
         waiting = [(node.args, self._attribute_types(node.relation)) for node in self.nodes if isinstance(node, syntax.Atom)]
         while waiting:
@@ -334,10 +370,18 @@ class _RulesText:
         for each in self.parameters:
             if each not in types:
                 span = next(node.span for node in self.nodes if isinstance(node, syntax.Variable) and node.name == f"${each}")
-                hint = f"compare ${each} with a variable, or let it stand in an atom, as an attribute of the type that it has"
-                raise ProgramError([Problem(f"The type of ${each} is not known", span, hint)], self.source.texts)
+                hint = f"declare it: .decl {self.name}(${each}: type, …)"
+                problem = Problem(f"The type of ${each} is not known", span, hint, undefined=self._undefined_relation(each))
+                raise ProgramError([problem], self.source.texts)
         taken = {attribute for each in self.declared.values() for attribute, _ in each.attributes}
         return [(_unused_name(each, taken), types[each]) for each in self.parameters]
+
+    def _undefined_relation(self, parameter: str) -> str:
+        """Return a relation that is not there yet and has a parameter in an atom, which may tell its type; "" if there is
+        none."""
+        atoms = (node for node in self.nodes if isinstance(node, syntax.Atom))
+        named = (atom.relation for atom in atoms for arg in atom.args if _is_parameter(arg) and arg.name == f"${parameter}")
+        return next((each for each in named if each not in self.declared and each not in self.readable), "")
 
     def _attribute_types(self, relation: str) -> list[str]:
         """Return the types of the attributes of a relation; empty if it is unknown."""
@@ -403,6 +447,19 @@ class _RulesText:
     def _qualified(self, relation: str) -> str:
         """Return the name that a relation of the text gets in the rewritten statements."""
         return relation if relation == self.name else f"{self.prefix}{self.name}.{relation}"
+
+
+def _without_parameters(statement):
+    """Return the declaration of a relation without the parameters among its attributes; any other statement as it is."""
+    if not isinstance(statement, syntax.RelationDecl):
+        return statement
+    kept = [place for place, (name, _) in enumerate(statement.attributes) if not name.startswith("$")]
+    return replace(
+        statement,
+        attributes=tuple(statement.attributes[place] for place in kept),
+        spans=tuple(statement.spans[place] for place in kept),
+        lattices=tuple(new for new, place in enumerate(kept) if place in statement.lattices),
+    )
 
 
 def _is_parameter(node) -> bool:

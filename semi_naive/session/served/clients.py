@@ -147,6 +147,8 @@ class Client:
             return
         for each in sorted(rules.reads | rules.inlines):
             self.check_may_read(each, registry)
+            if each in registry.rules and registry.rules[each].parameters and not self.owns(each):
+                raise NotAllowed(f"rules of {self.name} may not read {each}, which has parameters: register its rules anew")
         for node in _syntax_nodes(parse(rules.text, sandbox=NoFiles()).statements):
             if isinstance(node, syntax.As) and node.type not in CONVERTIBLE_TYPES:
                 may = ", ".join(sorted(CONVERTIBLE_TYPES))

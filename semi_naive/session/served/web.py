@@ -6,7 +6,7 @@ POST /transactions                             [{"insert": "edge", "rows": [[1, 
                                                {"upsert": "edge", "rows": …, "key": ["x"]}]: one transaction
 GET  /query?atom=path(1,y)                     the values of the variables of an atom or a body
 GET  /rules, GET /rules/near                   the registered relations; the attributes and rules of one
-PUT  /rules/near, DELETE /rules/near           register rules, whose text is the body; unregister them
+PUT  /rules/near, DELETE /rules/near           register rules, whose text is the body; unregister them; ?share=true, ?add=true
 GET  /changes/path?snapshot=1                  server-sent events: id is the epoch, data {"epoch", "changes": [[…, diff]]};
                                                since=41 or Last-Event-ID: begin after an epoch that is retained
 GET  /changes/path?name=billing                the same for a durable subscription: it begins with unacknowledged changes
@@ -67,6 +67,7 @@ EPOCHS_ON_PAGE = 200
 EVALUATING_THREADS = 8  # for requests that evaluate rules or change the session; those that only read have other threads
 MAX_BODY_BYTES = {"POST": 64 << 20, "PUT": 64 << 20}  # by the method of the request
 MAX_RULES_BYTES = 1 << 20  # of a text of rules: parsing takes 1.4 s for each 100 KB
+RULES_OPTIONS = ("share", "add")  # of `Session.register`
 MAX_ATOM_CHARACTERS = 1000  # of a query that is parsed on the event loop, in 10 ms; longer ones count as bodies
 MAX_WAITING_TUPLES = 1_000_000  # stored for a durable subscription; with more it lapses
 PARSERS = {Kind.NUMBER: int, Kind.UNSIGNED: int, Kind.FLOAT: float}
@@ -276,15 +277,22 @@ class Web:
         """PUT /rules/name."""
         client, registry = request.client, self.session.registry
         client.check_may_register(request.name)
-        if len(request.body) > MAX_RULES_BYTES:
+        known = registry.rules.get(request.name) or registry.waiting.get(request.name)
+        if len(request.body) + (len(known.text) if known else 0) > MAX_RULES_BYTES:
             raise BodyTooLarge(f"the rules have more than {MAX_RULES_BYTES:,} bytes: register them as several relations")
         try:
             text = request.body.decode()
         except UnicodeDecodeError as error:
             raise BadRequest(f"the rules are not UTF-8: {error.reason} at byte {error.start}") from None
+        options = {}
+        for option, value in request.options().items():
+            if option not in RULES_OPTIONS or value not in ("true", "false"):
+                expected = " and ".join(f"{each}=true or {each}=false" for each in RULES_OPTIONS)
+                raise BadRequest(f"the option {option}={abbreviated(value)} of rules is unknown: there is {expected}")
+            options[option] = value == "true"
         with self.session.limited(), self.session.in_turn():
             check = None if client.owner else partial(client.check_rules, registry=registry)
-            registry.register(request.name, text, check)
+            registry.register(request.name, text, check, **options)
         waiting = registry.waiting.get(request.name)
         return {"name": request.name} | ({"waits_for": sorted(waiting.missing)} if waiting else {})
 
