@@ -46,10 +46,12 @@ def kind_of_arrow(arrow_type) -> Kind | None:
 
 
 def bits_of_arrow(column, type_: Type, types: dict, values: Values) -> np.ndarray:
-    """Convert an Arrow column of the type `arrow_type(type_.kind)`, texts dictionary-encoded, to int64: the bits of numbers,
-    the ids of symbols and records."""
+    """Convert an Arrow column of the type `arrow_type(type_.kind)`, texts also dictionary-encoded, to int64: the bits of
+    numbers, the ids of symbols and records."""
     if type_.kind not in (Kind.SYMBOL, Kind.RECORD):
         return checked_vertices(type_, as_bits(np.ascontiguousarray(numpy_of(column))))
+    if column.type == arrow_type(Kind.SYMBOL):
+        return np.asarray(values.intern(column), np.int64)
     column = column.combine_chunks() if hasattr(column, "combine_chunks") else column  # unites the chunks' dictionaries
     column = column.chunk(0) if hasattr(column, "num_chunks") else column
     texts, positions = column.dictionary, numpy_of(column.indices)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from semi_naive.config import Config
+from semi_naive.host import memory
 from semi_naive.host.threads import in_threads
 from semi_naive.io.errors import BadInput
 from semi_naive.ra.ir import Program
@@ -40,6 +41,7 @@ class FactLoader:
         sources = ((name, source.with_pushdown(pushed[name]) if name in pushed else source) for name, source in sources)
         for name, source, pieces in in_threads(self._prepare, self._readable_parts(sources)):
             self._add(name, source, pieces)
+        memory.give_back()
 
     def _readable_parts(self, sources: Iterable[tuple[str, Source]]) -> Iterator[tuple[str, Source, bool]]:
         """Yield (relation, source, True if tasks read it). A source for the driver is split into its files."""
@@ -60,8 +62,12 @@ class FactLoader:
         If tasks read the source, no row passes through the driver; only distinct symbols do, as Arrow, to be numbered.
         """
         if make_pieces is not None:
-            for columns in make_pieces(self.values):
-                self.add_columns(name, source.needed(columns, self.values))
+            pieces = (source.needed(columns, self.values) for columns in make_pieces(self.values))
+            if self.database.partitioned(name) is None:
+                self.database.tables[name].insert_pieces(pieces)
+            else:
+                for columns in pieces:
+                    self.add_columns(name, columns)
         else:
             from semi_naive.running.relations.loading_by_tasks import TaskLoader
 
