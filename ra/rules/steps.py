@@ -155,7 +155,7 @@ class Join:
             lows, highs = block.narrowed(len(keys), lows, highs, *between)
         number, row, skip = resume_at
         new = {name: BlockColumn(block, place) for place, name in self.binds}
-        if not row and not skip and batch.size <= batch_size and (highs - lows == 1).all():  # as by a key: columns stay
+        if not row and not skip and 0 < batch.size <= batch_size and (highs - lows == 1).all():  # as by a key: columns stay
             columns = batch.columns.only(self.keep).with_rows(new, lows)
             yield Batch(batch.size, columns, resume_at=(number, batch.size, 0), joined=batch.size)
             return

@@ -176,9 +176,9 @@ class ParquetFile(File):
         spans = self.spans()
         if not self.relation.arity or not (spans or self.pushdown and self.pushdown.rows):
             return in_one_piece(partial(self.columns_of, read_parquet(self.path, self), file=self.path))
-        tables = chain.from_iterable(map(self._tables, spans))
-        read = [*tables] if len(spans) == 1 else ahead(tables)
-        return lambda values: self._converted(read, values)
+        if len(spans) == 1:
+            return partial(self._converted, [*self._tables(*spans)])
+        return lambda values: self._converted(ahead(chain.from_iterable(map(self._tables, spans))), values)
 
     def _tables(self, span: tuple[str, int, int, int]) -> Iterator[tuple[Any, str, int]]:
         """Yield (Arrow table, its file, number of its first row there) of the rows of a row group, given as in `spans`."""

@@ -143,6 +143,10 @@ def test_texts_of_parquet_are_read_as_they_are_stored(tmp_path, monkeypatch):
             pieces = list(edge_source(tmp_path / "n.parquet", strings=True).prepared()(Values()))
             assert {piece.shape[1] for piece in pieces} == ({7, 1, 4} if repeated else {120, 60})
             assert as_edges(tmp_path / "n.parquet").named() == list(zip(names, kinds, strict=True))
+            assert by_tasks(tmp_path / "n.parquet", strings=True) == list(zip(names, kinds, strict=True))
+            source = edge_source(tmp_path / "n.parquet", strings=True)
+            parts = [part.symbols.to_pylist() for part in ReadSpan(source)(source.spans()[0])]
+            assert all(len(set(symbols)) == len(symbols) for symbols in parts), "each symbol is sent once"
     for column in ([*names[:250], None, *names[251:]], [*kinds[:250], None, *kinds[251:]]):
         pq.write_table(pa.table({"a": column, "b": column}), tmp_path / "n.parquet", row_group_size=120)
         with pytest.raises(BadInput, match=r"a, row 250: the value is null"):

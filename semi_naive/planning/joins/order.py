@@ -165,11 +165,12 @@ class Greedy:
 
     def _index_cost(self, atom: Atom, bound: set[str]) -> float:
         """Return the bindings that take as long as making the index in which an atom is searched."""
-        places = frozenset(bound_places(atom, bound))
-        if self.indexes is None or len(places) in (0, len(atom.args)) or places == set(range(len(places))):
+        size = self.sizes.size(atom.relation) if self.indexes else 0
+        if size < MIN_CHARGED_TUPLES:
             return 0.0
-        known, size = places in self.indexes.searches.get(atom.relation, ()), self.sizes.size(atom.relation)
-        return 0.0 if known or size < MIN_CHARGED_TUPLES else INDEXED_TUPLE_BINDINGS * size
+        places = frozenset(bound_places(atom, bound))
+        known = places in self.indexes.searches.get(atom.relation, ()) or places == set(range(len(places)))
+        return 0.0 if known or len(places) == len(atom.args) else INDEXED_TUPLE_BINDINGS * size
 
     def _cost_from(self, start: tuple[int, Atom], atoms: list[tuple[int, Atom]]) -> float:
         """Estimate the bindings that all joins make together, if `start` comes first and the others follow greedily; an index
@@ -184,10 +185,9 @@ class Greedy:
             for number in [number for number in remaining if not newly_bound.isdisjoint(variables[number])]:
                 ranks[number] = self._rank((number, remaining[number]), bound)
             number = min(remaining, key=ranks.__getitem__)
-            del remaining[number]
             _, expected, _ = ranks[number]
             rows *= expected
-            total += rows + self._index_cost(dict(atoms)[number], bound)
+            total += rows + self._index_cost(remaining.pop(number), bound)
             newly_bound = variables[number] - bound
             bound = bound | newly_bound
         return total

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from semi_naive.config import Config
-from semi_naive.host import memory
 from semi_naive.host.threads import in_threads
 from semi_naive.io.errors import BadInput
 from semi_naive.ra.ir import Program
@@ -41,7 +40,6 @@ class FactLoader:
         sources = ((name, source.with_pushdown(pushed[name]) if name in pushed else source) for name, source in sources)
         for name, source, pieces in in_threads(self._prepare, self._readable_parts(sources)):
             self._add(name, source, pieces)
-        memory.give_back()
 
     def _readable_parts(self, sources: Iterable[tuple[str, Source]]) -> Iterator[tuple[str, Source, bool]]:
         """Yield (relation, source, True if tasks read it). A source for the driver is split into its files."""
