@@ -21,6 +21,7 @@ from semi_naive.io.formats.parquet import column_names, parquet_bytes, read_batc
 from semi_naive.io.formats.plain_text import PARSED_PIECE_BYTES, read_plain
 from semi_naive.io.names import note_order
 from semi_naive.io.unread import Source, in_one_piece
+from semi_naive.ra.ir import Kind
 from semi_naive.ra.values.values import Values
 
 MIN_BYTES_FOR_JOB = 64 << 20  # bytes of a file from which starting a job is worthwhile
@@ -172,13 +173,21 @@ class ParquetFile(File):
         return sum(rows for *_, rows in self.spans())
 
     def prepared(self) -> Callable[[Values], Iterable[np.ndarray]]:
-        """Read a file of one row group immediately, others while the rows before are converted."""
+        """Read a file of one row group immediately. Others are read while the rows before are converted or, if they have only
+        numbers, whose conversion does not depend on the order, while these are packed."""
         spans = self.spans()
         if not self.relation.arity or not (spans or self.pushdown and self.pushdown.rows):
             return in_one_piece(partial(self.columns_of, read_parquet(self.path, self), file=self.path))
         if len(spans) == 1:
             return partial(self._converted, [*self._tables(*spans)])
-        return lambda values: self._converted(ahead(chain.from_iterable(map(self._tables, spans))), values)
+        relation = self.pushdown.narrowed if self.pushdown else self.relation
+
+        def read(values: Values) -> Iterator[np.ndarray]:
+            tables = chain.from_iterable(map(self._tables, spans))
+            numbers = {Kind.SYMBOL, Kind.RECORD}.isdisjoint(relation.kinds)
+            return ahead(self._converted(tables, values)) if numbers else self._converted(ahead(tables), values)
+
+        return read
 
     def _tables(self, span: tuple[str, int, int, int]) -> Iterator[tuple[Any, str, int]]:
         """Yield (Arrow table, its file, number of its first row there) of the rows of a row group, given as in `spans`."""

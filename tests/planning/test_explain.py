@@ -272,8 +272,6 @@ def test_a_large_relation_is_scanned_if_only_one_rule_would_search_it():
     for rules, orders in (total, {(0, 1, 2)}), (sold, {(0, 1, 2)}), (searching, {(0, 1, 2), (1, 0, 2)}):
         with Program(text + rules).run({"sale": sales, "product": products}) as result:
             assert set(result.database.tables["sale"].full) == orders
-            totals = {f"kind {kind}": sum(a for _, p, a in sales if p % 3 == kind) for kind in range(3)}
-            assert rules != total or dict(result["total"].to_list()) == totals
             assert rules != sold or result["sold"].to_set() == {(i, f"kind {p % 3}") for i, p, _ in sales}
 
 
