@@ -5,6 +5,8 @@ A word is an unsigned 64-bit integer with the key columns in the high bits, so t
 so that only the first process compiles it.
 """
 
+from itertools import pairwise
+
 import numpy as np
 
 from semi_naive.host.jit import njit, types
@@ -264,12 +266,15 @@ def sort_unique(words: np.ndarray, over: bool = False) -> np.ndarray:
 
 
 def merge_all(arrays: list[np.ndarray]) -> np.ndarray:
-    """Return the union of sorted arrays, sorted. They are merged in pairs, so each word is copied log2(len(arrays)) times.
+    """Return the union of sorted arrays, sorted. They are merged in pairs, so each word is copied log2(len(arrays)) times; once
+    if their ranges follow each other.
 
     >>> merge_all([np.array([1, 4], "u8"), np.array([2, 4], "u8"), np.array([0], "u8")]).tolist()
     [0, 1, 2, 4]
     """
     arrays = [array for array in arrays if array.size]
+    if len(arrays) > 2 and all(left[-1] < right[0] for left, right in pairwise(arrays)):
+        return np.concatenate(arrays)
     while len(arrays) > 1:
         pairs = [merge(a, b) for a, b in zip(arrays[::2], arrays[1::2], strict=False)]
         arrays = pairs + arrays[2 * len(pairs) :]

@@ -6,6 +6,7 @@ The life of a tuple, as on disk (`ra.partitions.partitioned`): `insert` drops kn
 """
 
 import copy
+from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import reduce
@@ -18,6 +19,7 @@ from semi_naive.ra.ir import Order
 from semi_naive.ra.packing import Bounds, Packing, widen
 
 MAX_BLOCKS = 6  # of a part; more are merged
+MAX_WAITING_TUPLES = 1 << 23  # tuples of sorted pieces that are merged at a time: 64 MB for words
 NO_LOCK = nullcontext()  # for a table that only one thread uses
 TableLike = TypeVar("TableLike", bound="Table")
 
@@ -146,6 +148,21 @@ class Table:
             with lock:
                 columns, size = self.reduction.expanded(columns, size)
         return self.add(self.fresh(columns, size, lock), lock) if size else 0
+
+    def insert_pieces(self, pieces: Iterable[np.ndarray]) -> None:
+        """Insert tuples given in pieces, columns (arity, n) in the relation's own order. Each is sorted by itself, and many are
+        merged at a time."""
+        waiting: list[Block] = []
+        for columns in pieces:
+            if self.reduction or not columns.size:
+                self.insert(list(columns), columns.shape[1])
+                continue
+            waiting.append(self.fresh(list(columns), columns.shape[1]))
+            if sum(block.size for block in waiting) >= MAX_WAITING_TUPLES:
+                self.add(merge_blocks(waiting, self.packing.ordered(self.home)))
+                waiting = []
+        if waiting:
+            self.add(merge_blocks(waiting, self.packing.ordered(self.home)))
 
     def insert_block(self, block: Block, lock=NO_LOCK) -> int:
         """Insert a block in home order, and return the number of new tuples."""

@@ -9,6 +9,7 @@ one thread.
 
 import threading
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,6 +27,7 @@ from semi_naive.ra.rules.steps import MAX_BATCH_BINDINGS, WEIGHT, Context, Join,
 
 MAX_DENSE_KEY = 1 << 21  # keys below it are their group's number: 32 MB an aggregate and thread at most
 MAX_COUNTED_VALUE = 1 << 21  # values below it, in the second column of pairs, are counted in an array: 32 MB a thread
+MAX_FOLDED_BINDINGS = 1 << 16  # in a batch: its arrays of 0.5 MB are reused, which saves two thirds of the page faults
 PAIRS_PER_TASK = 1 << 18  # about the number of pairs that one task counts
 INITIAL_GROUPS = 1 << 10  # the smallest capacity of a hash table, in groups
 
@@ -114,7 +116,8 @@ class Folding:
 
 def folded(steps: list, keys: tuple[str, ...], literals: tuple[Aggregate, ...], context: Context) -> Folding:
     """Fold all bindings that steps make, on as many threads as the context has cores."""
-    cores, total = getattr(context, "cores", 1), Folding(keys, literals)
+    cores, total, context = getattr(context, "cores", 1), Folding(keys, literals), copy(context)
+    context.batch_size = min(context.batch_size, MAX_FOLDED_BINDINGS)
     depends_on_order = any(reduction.exact for reduction in total.reductions)
     if cores == 1 or depends_on_order or not steps_are_sliceable(steps, literals):
         for made in run_steps(steps, unit(), context):

@@ -154,10 +154,14 @@ class Join:
         if between is not None:
             lows, highs = block.narrowed(len(keys), lows, highs, *between)
         number, row, skip = resume_at
+        new = {name: BlockColumn(block, place) for place, name in self.binds}
+        if not row and not skip and 0 < batch.size <= batch_size and (highs - lows == 1).all():  # as by a key: columns stay
+            columns = batch.columns.only(self.keep).with_rows(new, lows)
+            yield Batch(batch.size, columns, resume_at=(number, batch.size, 0), joined=batch.size)
+            return
         while row < batch.size:
             rows, positions, row, skip = kernels.expand_some(lows, highs, row, skip, batch_size)
             if rows.size:
-                new = {name: BlockColumn(block, place) for place, name in self.binds}
                 columns = batch.take(rows, self.keep).with_rows(new, positions)
                 yield Batch(rows.size, columns, resume_at=(number, row, skip), joined=rows.size)
 

@@ -31,7 +31,8 @@ def numpy_of(array) -> np.ndarray:
     >>> numpy_of(arrow_of(np.array([1, -2]))[1:]).tolist()
     [-2]
     """
-    array = array.combine_chunks() if hasattr(array, "combine_chunks") else array
+    if hasattr(array, "combine_chunks"):  # which copies a single chunk
+        array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
     dtype, (_, data) = np.dtype(array.type.to_pandas_dtype()), array.buffers()
     if not len(array):
         return np.empty(0, dtype)

@@ -32,6 +32,7 @@ from semi_naive.ra.words import JIT
 
 INITIAL_SYMBOLS = 256  # that a new table has room for
 MAX_DECODED_STRINGS = 50_000  # decoded, or sorted, without pyarrow: 15 to 30 ms, where loading it takes 0.1 s and 29 MB
+MAX_HASHED_STRINGS = 1 << 16  # that are hashed before they are looked up: their hashes fit into a processor's cache
 PREFETCH_DISTANCE = 8  # in strings, between a prefetch and the lookup that it is for
 ASSUMED_SYMBOL_BYTES = 32  # of a string, before lengths are known
 MAX_RESERVED_BYTES = 256 << 20  # for further strings
@@ -142,7 +143,11 @@ class SymbolTable:
 
     def number(self, data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """Return the ids of strings data[begins[i] : ends[i]] of UTF-8 bytes; new strings get new ids."""
-        return self.number_hashed(Hashed(data, begins, ends, hash_places(data, begins, ends)))
+        ids = np.empty(len(begins), np.int64)
+        for at in range(0, len(begins), MAX_HASHED_STRINGS):
+            some = data, begins[at : at + MAX_HASHED_STRINGS], ends[at : at + MAX_HASHED_STRINGS]
+            ids[at : at + MAX_HASHED_STRINGS] = self.number_hashed(Hashed(*some, hash_places(*some)))
+        return ids
 
     def number_hashed(self, strings: Hashed) -> np.ndarray:
         """Return the ids of strings whose hashes are known; new strings get new ids. 130 ns a string of 40 bytes."""

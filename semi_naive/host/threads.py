@@ -4,6 +4,7 @@ import os
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import copy_context
+from itertools import count, takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from semi_naive.host import limits
@@ -49,6 +50,12 @@ def in_threads(
         if pool is not None:
             _wait(waiting)
             _idle[threads].append(pool)
+
+
+def ahead(values: Iterator[Made]) -> Iterator[Made]:
+    """Yield the values of an iterator. A thread computes the next WAITING_RESULTS_A_THREAD while the caller uses one."""
+    end: Any = object()
+    return takewhile(lambda value: value is not end, in_threads(lambda _: next(values, end), count(), 1))
 
 
 _idle: defaultdict[int, list["ThreadPoolExecutor"]] = defaultdict(list)  # idle pools, by number of threads

@@ -17,6 +17,7 @@ from semi_naive.io.formats.matrix_market import check_entries
 from semi_naive.io.unread import Source, SparkFrame, schema_of
 from semi_naive.ra.spark.spark_context import map_in_arrow
 from semi_naive.ra.text.strings import Interning
+from semi_naive.ra.text.symbols import SymbolTable
 from semi_naive.ra.values.values import Values
 
 MIN_BATCH_ROWS = 1 << 20  # rows; Spark's own Arrow batches have 10,000, and every block costs a Row and a pickle
@@ -46,31 +47,20 @@ class SourcePart(NamedTuple):
 
 @dataclass
 class GatheredSymbols(Interning):
-    """A substitute for a run's values while a task reads: symbols are numbered in order of occurrence; equal symbols may have
-    several numbers.
-    """
+    """A substitute for a run's values while a task reads: symbols are numbered in order of first occurrence."""
 
-    found: list = field(default_factory=list)
-    size: int = 0
+    table: SymbolTable = field(default_factory=SymbolTable)
 
     def intern(self, strings) -> np.ndarray:
-        """Return the numbers of some strings, which are appended to the gathered ones."""
-        import pyarrow as pa
-
-        array = strings if isinstance(strings, pa.Array) else pa.array(strings, pa.string())
-        self.found.append(array.cast(pa.string()))
-        self.size += len(array)
-        return np.arange(self.size - len(array), self.size)
+        return self.table.intern(strings)
 
     def clear(self) -> None:
         """Forget the gathered strings."""
-        self.found, self.size = [], 0
+        self.table = SymbolTable()
 
     def array(self):
         """Return all gathered strings as a pyarrow array, None if there are none."""
-        import pyarrow as pa
-
-        return pa.concat_arrays(self.found) if self.found else None
+        return self.table.array() if len(self.table) else None
 
 
 @dataclass

@@ -6,20 +6,22 @@ import gzip
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from semi_naive.host.threads import in_threads
+from semi_naive.host.threads import ahead, in_threads
 from semi_naive.io.files import contents, file_size, io_errors, is_gzip, line_buffers, line_pieces, open_binary
 from semi_naive.io.formats.delimited import read_by_rules, read_delimited
 from semi_naive.io.formats.layouts import Format, Matrix
 from semi_naive.io.formats.lines import located_rows
 from semi_naive.io.formats.matrix_market import check_entries, symmetric_edges
-from semi_naive.io.formats.parquet import column_names, parquet_bytes, read_parquet, read_row_group, row_groups
+from semi_naive.io.formats.parquet import column_names, parquet_bytes, read_batches, read_parquet, row_groups
 from semi_naive.io.formats.plain_text import PARSED_PIECE_BYTES, read_plain
 from semi_naive.io.names import note_order
 from semi_naive.io.unread import Source, in_one_piece
+from semi_naive.ra.ir import Kind
 from semi_naive.ra.values.values import Values
 
 MIN_BYTES_FOR_JOB = 64 << 20  # bytes of a file from which starting a job is worthwhile
@@ -171,20 +173,36 @@ class ParquetFile(File):
         return sum(rows for *_, rows in self.spans())
 
     def prepared(self) -> Callable[[Values], Iterable[np.ndarray]]:
-        """Read a file of one row group immediately, the row groups of others one after the other when they are needed."""
+        """Read a file of one row group immediately. Others are read while the rows before are converted or, if they have only
+        numbers, whose conversion does not depend on the order, while these are packed."""
         spans = self.spans()
-        if self.relation.arity and (len(spans) > 1 or self.pushdown and self.pushdown.rows):
-            return lambda values: (columns for span in spans for columns, _ in self.read(span, values))
-        return in_one_piece(partial(self._columns_of_table, read_parquet(self.path, self)))
+        if not self.relation.arity or not (spans or self.pushdown and self.pushdown.rows):
+            return in_one_piece(partial(self.columns_of, read_parquet(self.path, self), file=self.path))
+        if len(spans) == 1:
+            return partial(self._converted, [*self._tables(*spans)])
+        relation = self.pushdown.narrowed if self.pushdown else self.relation
 
-    def _columns_of_table(self, table, values: Values, part: str | None = None, first_row: int = 0) -> np.ndarray:
-        """Convert an Arrow table to columns, and return its memory to the system. part: its file, in a directory; first_row:
-        the number of its first row there."""
+        def read(values: Values) -> Iterator[np.ndarray]:
+            tables = chain.from_iterable(map(self._tables, spans))
+            numbers = {Kind.SYMBOL, Kind.RECORD}.isdisjoint(relation.kinds)
+            return ahead(self._converted(tables, values)) if numbers else self._converted(ahead(tables), values)
+
+        return read
+
+    def _tables(self, span: tuple[str, int, int, int]) -> Iterator[tuple[Any, str, int]]:
+        """Yield (Arrow table, its file, number of its first row there) of the rows of a row group, given as in `spans`."""
+        part, group, first_row, _ = span
+        for table in read_batches(self.path, part, group, self):
+            yield table, part, first_row
+            first_row += table.num_rows
+
+    def _converted(self, tables: Iterable[tuple[Any, str, int]], values: Values) -> Iterator[np.ndarray]:
+        """Convert the tables that `_tables` yields to columns. Then return Arrow's memory to the system."""
         import pyarrow as pa
 
-        columns = self.columns_of(table, values, part or self.path, first_row)
-        pa.default_memory_pool().release_unused()  # Arrow's pool would keep the memory of the table
-        return columns
+        for table, part, first_row in tables:
+            yield self.columns_of(table, values, part, first_row)
+        pa.default_memory_pool().release_unused()
 
     def spans(self) -> list[tuple[str, int, int, int]]:
         """Return (file, row group, number of its first row, its rows) of the row groups that may have needed rows."""
@@ -193,8 +211,7 @@ class ParquetFile(File):
 
     def read(self, span: tuple[str, int, int, int], values: Values) -> Iterator[tuple[np.ndarray, int]]:
         """Yield the (columns, rows) of a row group, given as in `spans`."""
-        part, group, first_row, rows = span
-        yield self._columns_of_table(read_row_group(self.path, part, group, self), values, part, first_row), rows
+        return ((columns, columns.shape[1]) for columns in self._converted(self._tables(span), values))
 
     def lines_before(self, span) -> int:
         return 0  # errors name rows, which `read` numbers from the beginning of the file

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from semi_naive.graphs import BadInput, as_edges
 from semi_naive.io.edges import edge_source
+from semi_naive.io.formats import parquet
+from semi_naive.io.formats.parquet import MAX_REPEATED_BYTES
 from semi_naive.io.parallel import ReadSpan, check_reports, frame_parts
 from semi_naive.io.python_data import is_spark_frame, source_of
 from semi_naive.io.sources import MIN_BYTES_FOR_JOB, SPAN_BYTES, byte_ranges
@@ -124,6 +126,31 @@ def test_parquet_file_and_directory(tmp_path):
     (tmp_path / "edges" / "_SUCCESS").touch()
     assert as_edges(tmp_path / "edges" / "part-1.parquet").named() == [(1, 3), (2, 4)]
     assert as_edges(tmp_path / "edges").named() == [(0, 3), (2, 4), (1, 3), (2, 4)]
+
+
+def test_texts_of_parquet_are_read_as_they_are_stored(tmp_path, monkeypatch):
+    """With a dictionary, or whole after a dictionary that became too large; in batches, whose rows keep their numbers."""
+    monkeypatch.setattr(parquet, "MAX_BATCH_ROWS", 7)
+    names = [f"a name of some length {number:04}" for number in range(300)]
+    kinds = [f"kind {number % 3}" for number in range(300)]
+    for limit, coded in ((1 << 20, ["b"]), (64, ["b"])):
+        for repeated in (MAX_REPEATED_BYTES, 0):
+            monkeypatch.setattr(parquet, "MAX_REPEATED_BYTES", repeated)
+            options = {"row_group_size": 120, "dictionary_pagesize_limit": limit, "write_batch_size": 8, "data_page_size": 64}
+            pq.write_table(pa.table({"a": names, "b": kinds}), tmp_path / "n.parquet", **options)
+            footer = pq.read_metadata(tmp_path / "n.parquet")
+            assert parquet._coded_texts(footer.row_group(1), footer.schema.to_arrow_schema())[0] == coded
+            pieces = list(edge_source(tmp_path / "n.parquet", strings=True).prepared()(Values()))
+            assert {piece.shape[1] for piece in pieces} == ({7, 1, 4} if repeated else {120, 60})
+            assert as_edges(tmp_path / "n.parquet").named() == list(zip(names, kinds, strict=True))
+            assert by_tasks(tmp_path / "n.parquet", strings=True) == list(zip(names, kinds, strict=True))
+            source = edge_source(tmp_path / "n.parquet", strings=True)
+            parts = [part.symbols.to_pylist() for part in ReadSpan(source)(source.spans()[0])]
+            assert all(len(set(symbols)) == len(symbols) for symbols in parts), "each symbol is sent once"
+    for column in ([*names[:250], None, *names[251:]], [*kinds[:250], None, *kinds[251:]]):
+        pq.write_table(pa.table({"a": column, "b": column}), tmp_path / "n.parquet", row_group_size=120)
+        with pytest.raises(BadInput, match=r"a, row 250: the value is null"):
+            as_edges(tmp_path / "n.parquet")
 
 
 def test_strings_are_interned(tmp_path):

@@ -256,6 +256,25 @@ a(z) :- b(y, _), e(_, y, z).
         assert set(result.database.tables["e"].full) == {(0, 1, 2), (1, 2, 0)}
 
 
+def test_a_large_relation_is_scanned_if_only_one_rule_would_search_it():
+    """Making an index takes longer than a join with each tuple by the keys of small relations; a recursive rule needs it."""
+    text = """.decl sale(id: number, product: number, price: number)
+.decl product(product: number, kind: symbol)
+.input sale, product
+.decl total(kind: symbol, price: number)
+.output total
+.decl sold(id: number, kind: symbol)
+.output sold
+"""
+    total, sold = "total(k, sum(a)) :- sale(_, p, a), product(p, k).\n", "sold(i, k) :- product(p, k), sale(i, p, _).\n"
+    searching = ".decl r(x: number)\n.output r\nr(1).\nr(y) :- r(x), sale(y, x, _).\n"
+    sales, products = [(i, i % 50, i % 7) for i in range(6000)], [(p, f"kind {p % 3}") for p in range(50)]
+    for rules, orders in (total, {(0, 1, 2)}), (sold, {(0, 1, 2)}), (searching, {(0, 1, 2), (1, 0, 2)}):
+        with Program(text + rules).run({"sale": sales, "product": products}) as result:
+            assert set(result.database.tables["sale"].full) == orders
+            assert rules != sold or result["sold"].to_set() == {(i, f"kind {p % 3}") for i, p, _ in sales}
+
+
 def test_facts_are_read_as_for_a_run(tmp_path, capsys):
     with pytest.raises(BadInput, match=r"edge\[0\]"):
         explained(PATHS, "paths.dl", {"edge": [(1,)]})

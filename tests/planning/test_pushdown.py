@@ -63,9 +63,9 @@ def test_programs_that_count_their_bindings_read_all():
 
 def test_row_groups_without_rows_that_are_needed_are_skipped(file, monkeypatch):
     read = []
-    reader = sources.read_row_group
+    reader = sources.read_batches
     monkeypatch.setattr(
-        sources, "read_row_group", lambda path, part, group, source: read.append(group) or reader(path, part, group, source)
+        sources, "read_batches", lambda path, part, group, source: read.append(group) or reader(path, part, group, source)
     )
     with Program(SALES + "picked(c) :- sale(_, c, a, d, _), d >= 90, a > 5.").run(file.parent, only_outputs=True) as result:
         assert read == [36, 37, 38, 39]

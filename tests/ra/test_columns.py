@@ -8,7 +8,7 @@ from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.ir import Compare, Const, Kind, Range, Var
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.columns import BlockColumn, Columns
-from semi_naive.ra.rules.steps import Filter, Generate, run_steps
+from semi_naive.ra.rules.steps import Filter, Generate, Join, run_steps
 from semi_naive.ra.values.dictionary import Dictionary, Rows
 
 STEPS = st.tuples(st.sampled_from(["pick", "slice", "only", "add", "block", "read", "where", "read"]), st.randoms())
@@ -69,6 +69,23 @@ def test_a_filtered_range_gathers_what_is_kept():
     assert made.size == 1
     assert made.columns.pending["x"][1].tolist() == [0], "the row that it waits for is one of the first batch"
     assert made.columns["x"].tolist() == [70]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3)), unique=True), st.lists(st.integers(0, 9), min_size=1))
+def test_a_join_by_a_key_gathers_no_column(tuples, keys):
+    """If each binding has one partner, the batch's columns are passed on. A join may stop after its batch either way."""
+    join = Join("r", "all", (0, 1), (Var("x", Kind.NUMBER),), ((1, "y"),), frozenset("xy"))
+    for relation in (tuples, [(number, 100 - number) for number in range(10)]):
+        context = Here()
+        context.blocks = lambda *index, made=relation: [Block.of(list(np.array(made).reshape(-1, 2).T), len(made))]
+        batch = Batch(len(keys), {"x": np.array(keys)})
+        (made,) = [*join(batch, context)] or [Batch(0, {"x": np.zeros(0), "y": np.zeros(0)})]
+        passed_on = "x" in made.columns.gathered and made.columns["x"] is batch.columns["x"]
+        assert passed_on == (made.size > 0 and [sum(key == x for x, _ in relation) for key in keys] == [1] * len(keys))
+        pairs = zip(made.columns["x"].tolist(), made.columns["y"].tolist(), strict=True)
+        assert sorted(pairs) == sorted((key, y) for key in keys for x, y in relation if x == key)
+        assert not made.size or not [*join(batch, context, made.resume_at)]
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,6 +1,7 @@
 """The kernels against numpy and Python's sets, without Spark."""
 
 import itertools
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from semi_naive.balance.hashing import subbucket_of
 from semi_naive.host import jit
 from semi_naive.ra import chunks, lanes, words
 from semi_naive.ra.blocks import kernels
+from semi_naive.ra.blocks import table as tables
 from semi_naive.ra.blocks.block import HALVES, Block, Chunked, bounds_of, fits, group_begins, merge_blocks, roomy, snug
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.closures.graph import intern, relabel
@@ -381,3 +383,23 @@ def test_a_directory_is_made_once_it_takes_less_than_searches_without_it():
         assert (lows == (some if len(keys) == 2 else first[some] * 1000)).all()
         assert (highs == lows + (1 if len(keys) == 2 else 1000)).all()
     assert set(pairs._directories) == {32}
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(st.lists(st.tuples(st.integers(0, 9), st.sampled_from([0, 5, 2**20, 2**40])), max_size=9), max_size=9),
+    st.booleans(),
+)
+def test_facts_in_pieces_are_one_set(pieces, ascending):
+    """Whether a few are merged at a time, and their packing becomes wider, or all; also if their ranges follow each other."""
+    if ascending:
+        pieces = [[(10 * number + x, y) for x, y in piece] for number, piece in enumerate(pieces)]
+    for waiting in (1, 12, 1 << 23):
+        with mock.patch.object(tables, "MAX_WAITING_TUPLES", waiting):
+            table = Table(2)
+            table.insert([np.array([3]), np.array([5])], 1)
+            table.advance()
+            table.insert_pieces(np.array(piece, np.int64).reshape(-1, 2).T.copy() for piece in pieces)
+            assert sorted(zip(*(column.tolist() for column in table.columns()), strict=True)) == sorted(
+                {(3, 5), *itertools.chain(*pieces)}
+            )

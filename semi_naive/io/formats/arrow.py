@@ -214,16 +214,15 @@ def _bits(column, type_: Type, types: dict, values: Values, fault) -> np.ndarray
 
 
 def _texts(column):
-    """Return a column as dictionary-encoded texts; values of other types are written as text. An existing dictionary is kept,
-    so each distinct text is looked up once."""
+    """Return a column as texts; values of other types are written as text. An existing dictionary is kept, so each distinct
+    text is looked up once."""
     import pyarrow as pa
 
-    coded = column if pa.types.is_dictionary(column.type) and column.type.value_type == pa.string() else None
-    if coded is None:
-        coded = column.cast(plain_type(column.type)).cast(pa.string()).dictionary_encode()
-    for chunk in coded.chunks:
-        chunk.dictionary.validate(full=True)  # files may hold any bytes as text
-    return coded
+    coded = pa.types.is_dictionary(column.type) and column.type.value_type == pa.string()
+    texts = column if coded else cast(cast(column, plain_type(column.type)), pa.string())
+    for chunk in texts.chunks:
+        (chunk.dictionary if coded else chunk).validate(full=True)  # files may hold any bytes as text
+    return texts
 
 
 def _readable_dictionaries(column):

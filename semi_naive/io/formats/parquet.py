@@ -1,10 +1,15 @@
 """Read parquet files, and directories of them, as Arrow tables."""
 
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import filesystem, io_errors, is_uri
+
+MAX_BATCH_ROWS = 1 << 17  # of 1 MB a column, which the C library reuses: page faults of a row group's take 10 ns a value
+MAX_REPEATED_BYTES = 1 << 16  # of the compressed dictionaries of a row group that each batch looks up again
+MAX_CODED_BYTES = 8  # of a text, on average, if most are numbers in a dictionary: 4 at most, and a share of the dictionary
 
 
 def is_parquet(path: str) -> bool:
@@ -18,22 +23,13 @@ def read_parquet(path: str, source):
     """Return all rows of a parquet file, or of a directory's files in order of their names, as one pyarrow table. source: the
     `Source`, which determines the columns that are read."""
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     with parquet_errors(path):
         system, parts = part_files(path)
-        files = [_open_part(part, system) for part in parts]
+        files = [pq.ParquetFile(part, filesystem=system) for part in parts]
         tables = [file.read(columns=source.names_to_read(file.schema_arrow.names, path)) for file in files]
         return _check_column_names(pa.concat_tables(tables, promote_options="permissive"))
-
-
-def _open_part(part: str, system):
-    """Open a parquet file. Its texts are read with their dictionaries: each distinct text of a row group is decoded once."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    footer = pq.read_metadata(part, filesystem=system)
-    texts = [field.name for field in footer.schema.to_arrow_schema() if pa.types.is_string(field.type)]
-    return pq.ParquetFile(part, filesystem=system, metadata=footer, read_dictionary=texts)
 
 
 def row_groups(path: str, source) -> list[tuple[str, int, int, int]]:
@@ -63,12 +59,34 @@ def _ranges_of(group, places: dict[str, int]) -> dict[int, tuple]:
     return {place: (statistics.min, statistics.max) for place, statistics in known if statistics and statistics.has_min_max}
 
 
-def read_row_group(path: str, part: str, group: int, source):
-    """Return a row group of one of the `part_files` of `path` as a pyarrow table. source: as for `read_parquet`."""
+def read_batches(path: str, part: str, group: int, source) -> Iterator:
+    """Yield the rows of a row group of one of the `part_files` of `path` in order, as pyarrow tables: of at most MAX_BATCH_ROWS
+    rows, unless these would repeat a large dictionary. source: as for `read_parquet`."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     with parquet_errors(path):
         system, _ = filesystem(path)
-        file = _open_part(part, system)
-        return _check_column_names(file.read_row_group(group, columns=source.names_to_read(file.schema_arrow.names, part)))
+        footer = pq.read_metadata(part, filesystem=system)
+        coded, dictionary_bytes = _coded_texts(footer.row_group(group), footer.schema.to_arrow_schema())
+        file = pq.ParquetFile(part, filesystem=system, metadata=footer, read_dictionary=coded)
+        columns = source.names_to_read(file.schema_arrow.names, part)
+        rows = MAX_BATCH_ROWS if dictionary_bytes <= MAX_REPEATED_BYTES else footer.row_group(group).num_rows
+        for batch in file.iter_batches(rows, [group], columns):
+            yield _check_column_names(pa.Table.from_batches([batch]))
+
+
+def _coded_texts(group, schema) -> tuple[list[str], int]:
+    """Return (the columns of texts of a row group that are read with their dictionaries, so that each distinct text is decoded
+    once; the bytes of these dictionaries): most values are stored as numbers. A writer stops using a dictionary that exceeds
+    its limit, mostly 1 MB, and of the texts that follow Arrow would look up each one, in five times the time of reading it."""
+    import pyarrow as pa
+
+    texts = {field.name for field in schema if pa.types.is_string(field.type)}
+    chunks = (chunk for chunk in map(group.column, range(group.num_columns)) if chunk.path_in_schema in texts)
+    coded = [c for c in chunks if c.has_dictionary_page and c.total_uncompressed_size < MAX_CODED_BYTES * c.num_values]
+    dictionary_bytes = sum(chunk.data_page_offset - chunk.dictionary_page_offset for chunk in coded)
+    return [chunk.path_in_schema for chunk in coded], dictionary_bytes
 
 
 def column_names(path: str) -> list[str]:

@@ -52,14 +52,16 @@ def kind_of_arrow(arrow_type) -> Kind | None:
 
 
 def bits_of_arrow(column, type_: Type, types: dict, values: Values) -> np.ndarray:
-    """Convert an Arrow column of the type `arrow_type(type_.kind)`, or of texts, dictionary-encoded, to int64: the bits of
+    """Convert an Arrow column of the type `arrow_type(type_.kind)`, or of texts, also dictionary-encoded, to int64: the bits of
     numbers and encoded values, the ids of symbols and records. Raises Mismatch for a text that does not fit."""
-    import pyarrow as pa
-
-    if type_.kind in ENCODED and not pa.types.is_dictionary(column.type):
+    if type_.kind in ENCODED and kind_of_arrow(column.type) != Kind.SYMBOL:
         return numbers_of_arrow(column, type_.kind)
     if type_.kind not in (Kind.SYMBOL, Kind.RECORD, *ENCODED):
         return checked_vertices(type_, as_bits(np.ascontiguousarray(numpy_of(column))))
+    if column.type == arrow_type(Kind.SYMBOL):
+        if type_.kind == Kind.SYMBOL:
+            return np.asarray(values.intern(column), np.int64)
+        column = column.dictionary_encode()
     column = column.combine_chunks() if hasattr(column, "combine_chunks") else column  # unites the chunks' dictionaries
     column = column.chunk(0) if hasattr(column, "num_chunks") else column
     texts, positions = column.dictionary, numpy_of(column.indices)

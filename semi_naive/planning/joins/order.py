@@ -26,6 +26,8 @@ MIN_SAMPLED_TUPLES = 256  # tuples of a relation from which its distribution of 
 MAX_FIRST_ATOMS = 24  # atoms of a body that are tried as the first one: the smallest
 GUARDED_COST_RATIO = 2  # cost of a partial aggregate without its guards, over that with them, up to which guards are left out
 INDEX_COST_RATIO = 2  # weight of the bindings of an atom that needs a new index
+MIN_CHARGED_TUPLES = 1 << 12  # of a relation from which an index that a rule needs counts: 0.2 ms
+INDEXED_TUPLE_BINDINGS = 4  # a tuple of a new index takes 60 ns, a binding of a join by a key 15 (bench.analytics, 2026-11)
 
 
 def bound_places(atom: Atom, bound: set[str]) -> list[int]:
@@ -39,13 +41,15 @@ class Greedy:
 
     parts: by place of an atom in the body, the part of its relation that it reads, if not "all"; first: the place of the atom
     that must come first, the delta; given: the places of the atoms in the order of a .plan; made: the existing indexes, if a
-    further one costs too much for a few bindings."""
+    further one costs too much for a few bindings; indexes: those that other rules search, if the rule is evaluated once in the
+    driver, so that an index which only this rule searches counts."""
 
     sizes: Sizes
     parts: dict[int, str]
     first: int | None = None
     given: tuple[int, ...] = ()
     made: dict[str, set[Order]] | None = None
+    indexes: Indexes | None = None
 
     def __post_init__(self):
         self.rows, self.log, self.taken = 1.0, [], 0  # the expected bindings, the chosen atoms, and their number
@@ -159,8 +163,18 @@ class Greedy:
         places = set(bound_places(atom, bound))
         return not places or any(places == set(order[: len(places)]) for order in self.made.get(atom.relation, ()))
 
+    def _index_cost(self, atom: Atom, bound: set[str]) -> float:
+        """Return the bindings that take as long as making the index in which an atom is searched."""
+        size = self.sizes.size(atom.relation) if self.indexes else 0
+        if size < MIN_CHARGED_TUPLES:
+            return 0.0
+        places = frozenset(bound_places(atom, bound))
+        known = places in self.indexes.searches.get(atom.relation, ()) or places == set(range(len(places)))
+        return 0.0 if known or len(places) == len(atom.args) else INDEXED_TUPLE_BINDINGS * size
+
     def _cost_from(self, start: tuple[int, Atom], atoms: list[tuple[int, Atom]]) -> float:
-        """Estimate the bindings that all joins make together, if `start` comes first and the others follow greedily."""
+        """Estimate the bindings that all joins make together, if `start` comes first and the others follow greedily; an index
+        counts as bindings."""
         variables = {number: names_of_variables(atom) for number, atom in atoms}
         first, _ = start
         rows = total = self.expected(*start, set())
@@ -171,10 +185,9 @@ class Greedy:
             for number in [number for number in remaining if not newly_bound.isdisjoint(variables[number])]:
                 ranks[number] = self._rank((number, remaining[number]), bound)
             number = min(remaining, key=ranks.__getitem__)
-            del remaining[number]
             _, expected, _ = ranks[number]
             rows *= expected
-            total += rows
+            total += rows + self._index_cost(remaining.pop(number), bound)
             newly_bound = variables[number] - bound
             bound = bound | newly_bound
         return total
@@ -215,7 +228,7 @@ def _plan_fold(
     streams: Mapping[str, Derivation],
 ) -> PlannedBody:  # fmt: skip
     """Compile a rule that aggregates its whole body (`fold`), without its guards."""
-    greedy = Greedy(sizes, {}, made=made)
+    greedy = Greedy(sizes, {}, made=made, indexes=indexes)
     compiler, after = Compiler(rule, greedy, indexes.order_for, {}), Compiler(rule, greedy.inner(), indexes.order_for, {})
     compiler.streams = streams
     binary = partial(binary_steps, rule, sizes, indexes.arities, fold.body, every=True)
@@ -233,7 +246,8 @@ def _plan_as_written(
     given = tuple(atoms[place] for place in (rule.plan or {}).get(version, ()))
     if given and delta is not None and placing.own:  # each partition begins with its part of the delta
         given = (delta, *(place for place in given if place != delta))
-    greedy = Greedy(sizes, parts, delta, given, made)
+    once = delta is None and not parts and placing is NOWHERE
+    greedy = Greedy(sizes, parts, delta, given, made, indexes if once else None)
     compiler = Compiler(rule, greedy, indexes.order_for, parts, placing=placing, deal=deal, sizes=in_driver)
     compiler.streams = streams
 

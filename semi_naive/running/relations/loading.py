@@ -60,8 +60,12 @@ class FactLoader:
         If tasks read the source, no row passes through the driver; only distinct symbols do, as Arrow, to be numbered.
         """
         if make_pieces is not None:
-            for columns in make_pieces(self.values):
-                self.add_columns(name, source.needed(columns, self.values))
+            pieces = (source.needed(columns, self.values) for columns in make_pieces(self.values))
+            if self.database.partitioned(name) is None:
+                self.database.tables[name].insert_pieces(pieces)
+            else:
+                for columns in pieces:
+                    self.add_columns(name, columns)
         else:
             from semi_naive.running.relations.loading_by_tasks import TaskLoader
 
