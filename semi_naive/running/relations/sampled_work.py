@@ -230,21 +230,17 @@ class _Walk:
         """Draw a sample of the scanned tuples. Return False if nothing is known of them.
 
         Of a relation that is made later, each variable is drawn on its own, from a column of another atom."""
-        known = self.work.known
-        if scan.relation in known and (size := self.database.count(scan.relation)):
-            rows = np.sort(self.random.permutation(size)[:MAX_SAMPLED])
-            columns = self.database.columns(scan.relation)
+        drawn, size = {}, self.database.count(scan.relation) if scan.relation in self.work.known else 0
+        if size:
+            rows, columns = np.sort(self.random.permutation(size)[:MAX_SAMPLED]), self.database.columns(scan.relation)
             drawn = {name: columns[scan.order[place]][rows] for place, name in scan.binds}
             self.weight = size / rows.size
-        else:
-            drawn = {}
-            for _, name in scan.binds:
-                atoms = (atom for atom in self.rule.body if getattr(atom, "relation", "") in known)
-                of = [(a.relation, i) for a in atoms for i, term in enumerate(a.args) if getattr(term, "name", "") == name]
-                column = self.database.columns(of[0][0])[of[0][1]] if of else np.empty(0, np.int64)
-                if not column.size:
-                    return False
-                drawn[name] = self.random.choice(column, MAX_SAMPLED)
+        for _, name in scan.binds if not size else ():
+            atoms = [atom for atom in self.rule.body if getattr(atom, "relation", "") in self.work.known]
+            of = [(a.relation, i) for a in atoms for i, term in enumerate(a.args) if getattr(term, "name", "") == name]
+            if not of or not self.database.count(of[0][0]):
+                return False
+            drawn[name] = self.random.choice(self.database.columns(of[0][0])[of[0][1]], MAX_SAMPLED)
         self.batch = Batch(len(next(iter(drawn.values()), ())), drawn)
         return self.batch.size > 0
 
@@ -275,71 +271,49 @@ class _Walk:
 
     def _arrive(self, step, move: Exchange | Visit | None) -> Arrival:
         """Run a step, and return the arrival of the bindings at it. move: how they were sent."""
-        chosen = np.zeros(self.batch.size, np.int64)
-        if isinstance(move, Visit):
-            chosen = (self.batch.columns[OFFER] + move.turn) % len(move.exchanges)
-        elif isinstance(step, Propose | Intersect):  # all indexes are replicated
-            chosen = (self.batch.columns[OFFER] + getattr(step, "turn", 0)) % len(step.steps)
-        to = self._buckets(list(move.exchanges) if isinstance(move, Visit) else [move], chosen)
-        parents, made_in, weight = self.parents, self.made_in, self.weight
+        searches, chosen = getattr(step, "steps", (step,)), np.zeros(self.batch.size, np.int64)  # chosen: of the searches
+        if isinstance(step, Propose | Intersect):
+            chosen = (self.batch.columns[OFFER] + getattr(step, "turn", 0)) % len(searches)
+        index, bucket = self._buckets(list(move.exchanges) if isinstance(move, Visit) else [move], chosen)
         whole_key = isinstance(step, Intersect) or isinstance(step, Join) and len(step.keys) == len(step.order)
-        subbucket = (
-            self._subbuckets(step, chosen) if whole_key else self.random.integers(0, self.work.map.partitions, chosen.size)
-        )
-        if isinstance(step, Count):
-            low, high = self._ranges(step)
-            sent = high > low
-            offer = (high - low) * step.among + step.number
-            if step.number:
-                offer = np.minimum(offer, self.batch.columns[OFFER])
-            self.batch = self.batch.with_columns({OFFER: offer % step.among if step.number == step.among - 1 else offer})
-            rows = np.flatnonzero(sent)
-        elif isinstance(step, Propose):
-            rows, sent = self._extended(step.steps, chosen)
-        elif isinstance(step, Intersect):
-            sent = np.zeros(self.batch.size, np.bool_)
-            for number, search in enumerate(step.steps):
-                low, high = self._ranges(search)
-                sent |= (chosen == number) & (high > low)
-            rows = np.flatnonzero(sent)
-        elif step.binds:
-            rows, sent = self._extended((step,), chosen)
+        if whole_key:
+            keys = np.array([self._keys(search)[-1] for search in searches])
+            subbucket = self.work.subbuckets_of(keys[chosen, np.arange(chosen.size)])
         else:
-            low, high = self._ranges(step)
-            sent = high > low
-            rows = np.flatnonzero(sent)
-        if rows is not None:
-            self.parents = np.arange(sent.size)
-            self._keep(rows)
+            subbucket = self.random.integers(0, self.work.map.partitions, chosen.size)
+        low, high = self._ranges(searches, chosen)
+        counts, extends = high - low, isinstance(step, Propose) or isinstance(step, Join) and bool(step.binds)
+        sent = counts.astype(float) if extends else (counts > 0).astype(float)
         to_all = not whole_key and not isinstance(step, Count)
-        return Arrival(parents, *to, subbucket, made_in, weight, sent.astype(float), to_all)
+        arrival = Arrival(self.parents, index, bucket, subbucket, self.made_in, self.weight, sent, to_all)
+        if isinstance(step, Count):
+            offer = counts * step.among + step.number
+            offer = np.minimum(offer, self.batch.columns[OFFER]) if step.number else offer
+            self.batch = self.batch.with_columns({OFFER: offer % step.among if step.number == step.among - 1 else offer})
+        self.parents = np.arange(counts.size)
+        if extends:
+            self._extend(searches, chosen, counts, high)
+        else:
+            self._keep(np.flatnonzero(sent))
+        return arrival
 
-    def _subbuckets(self, step: Intersect | Join, chosen: np.ndarray) -> np.ndarray:
-        """Return the subbucket of each binding by the last column of its key. chosen: the search that it takes."""
-        values = np.zeros(chosen.size, np.int64)
-        for number, search in enumerate(getattr(step, "steps", (step,))):
-            values = np.where(chosen == number, self._keys(search)[-1], values)
-        return self.work.subbuckets_of(values)
+    def _ranges(self, searches, chosen: np.ndarray) -> np.ndarray:
+        """Return (low, high) of each binding's tuples in the index that it searches (2, n)."""
+        found = [self.work.block((one.relation, one.order)).ranges(self._keys(one), chosen.size) for one in searches]
+        return np.array(found)[chosen, :, np.arange(chosen.size)].T
 
-    def _ranges(self, search) -> tuple[np.ndarray, np.ndarray]:
-        return self.work.block((search.relation, search.order)).ranges(self._keys(search), self.batch.size)
-
-    def _extended(self, searches, chosen: np.ndarray) -> tuple[None, np.ndarray]:
-        """Extend each binding by the tuples of one of the searches, or make an evenly spaced sample of all extensions. Return
-        (None, the number of extensions of each binding)."""
-        ranges = np.array([self._ranges(search) for search in searches])  # (searches, 2, bindings)
-        low, high = ranges[chosen, :, np.arange(self.batch.size)].T
-        ends = np.cumsum(high - low)
-        total = int(ends[-1])
-        drawn = (np.arange(min(total, MAX_SAMPLED)) * max(1.0, total / MAX_SAMPLED)).astype(np.int64)
+    def _extend(self, searches, chosen: np.ndarray, counts: np.ndarray, high: np.ndarray) -> None:
+        """Extend each binding by its tuples, or make an evenly spaced sample of all extensions. counts, high: the number of the
+        tuples of each, and where they end."""
+        ends = np.cumsum(counts)
+        spacing = max(1.0, ends[-1] / MAX_SAMPLED)
+        drawn = (np.arange(min(int(ends[-1]), MAX_SAMPLED)) * spacing).astype(np.int64)
         rows = np.searchsorted(ends, drawn, "right")
         positions = high[rows] - (ends[rows] - drawn)
-        columns, made_in = dict(self.batch.columns.picked(rows).items()), np.zeros(rows.size, np.int64)
+        columns, self.made_in = dict(self.batch.columns.picked(rows).items()), np.zeros(rows.size, np.int64)
         for number, search in enumerate(searches):
             own, block = chosen[rows] == number, self.work.block((search.relation, search.order))
-            made_in[own] = self.work.subbuckets_of(block.column(len(search.order) - 1, positions[own]))
+            self.made_in[own] = self.work.subbuckets_of(block.column(len(search.order) - 1, positions[own]))
             for place, name in search.binds:
                 columns.setdefault(name, np.zeros(rows.size, np.int64))[own] = block.column(place, positions[own])
-        self.batch, self.parents, self.made_in = Batch(rows.size, columns), rows, made_in
-        self.weight *= max(1.0, total / MAX_SAMPLED)
-        return None, high - low
+        self.batch, self.parents, self.weight = Batch(rows.size, columns), rows, self.weight * spacing

@@ -79,7 +79,8 @@ def _evened(work: SampledWork, frozen: set[int], plain: np.ndarray, states: np.n
     allowed, unevenness = dict.fromkeys(work.indexes, MAX_COPIED_SHARE), _unevenness(plain)
     for chosen in [*([hub] for hub in hubs * MAX_ROUNDS), hubs]:  # at last all at once: some help only together
         for state in (COPIED, SPLIT):
-            changed, copies = states.copy(), Counter()
+            changed = states.copy()
+            copies: Counter[Index] = Counter()
             for group, bucket in (divmod(hub, work.map.buckets) for hub in chosen):
                 members = work.united == group
                 if len(chosen) == 1 or (states[members, bucket] == WHOLE).all():
