@@ -131,6 +131,7 @@ class Statics:
         results = self.cluster.jobs.job(
             SendToIndexes(sources, indexes, self.map.partitions), StoreIndexes(indexes, label, self.cluster.root)
         )
+        self.cluster.discard([dealt for source in sources.values() if isinstance(source, tuple) for dealt in source[0]])
         for born in (result for result in results if isinstance(result, Born)):
             index = indexes[born.relation][born.index]
             index.full[born.partition] = born.full
@@ -194,7 +195,7 @@ class Statics:
         else:
             blocks = self.database.blocks(name, "all", order)
         blocks = [block for block in blocks if block.size]
-        return (self.cluster.share(name, merged_as(blocks, len(order))) if blocks else []), order
+        return (self.cluster.deal(name, merged_as(blocks, len(order))) if blocks else []), order
 
     def _record_partitioned(self, index: Index, found: PartitionedIndex, iteration: int) -> None:
         """Record in the trace that an index is on the partitions."""
