@@ -33,6 +33,14 @@ class BucketMap:
         """
         return cls(partitions, tuple((b % partitions,) for b in range(buckets)), buckets)
 
+    def finer(self, parts: int) -> "BucketMap":
+        """Return the map in which each bucket is divided into several, which stay on its partition.
+
+        >>> BucketMap.deal(2, 2).finer(2).homes
+        ((0,), (1,), (0,), (1,))
+        """
+        return replace(self, homes=self.homes * parts)  # a hash modulo n·k, modulo n, is the hash modulo n
+
     @property
     def buckets(self) -> int:
         return len(self.homes)

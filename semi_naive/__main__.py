@@ -362,6 +362,9 @@ def simulate(source, ranks, policies, options, trace, quiet, **given):
 @click.option("-o", "--output", metavar="OUT", help="Write the matches: .parquet .csv .tsv .facts .txt, also .gz.")
 @click.option("--all", "every", is_flag=True, help="Count each match in every order that the pattern's symmetries allow.")
 @click.option("--homomorphisms", is_flag=True, help="Count assignments: vertices without an edge may be the same one.")
+@click.option("--order", metavar="VERTICES", help="Bind the pattern's vertices in this order: a,c,b. Default: one is chosen.")
+@click.option("--triangles", is_flag=True, help="Find all triangles first, and join these in place of their edges.")
+@click.option("--no-factorised", is_flag=True, help="Count by listing, not by products of the counts of independent parts.")
 @click.option("--plan", type=click.Choice(SEARCHES), default="auto", show_default=True, help="Search by this plan.")
 @click.option(
     "--memory", type=Bytes(), metavar="BYTES",
@@ -371,7 +374,7 @@ def simulate(source, ranks, policies, options, trace, quiet, **given):
 @click.option("--local-dir", metavar="DIR", help="Keep these files there, not in the system's temporary folder.")
 @click.option("--trace", metavar="FILE", help="Write the record of a boxed or bigjoin plan as JSON; see `semi-naive plot`.")
 @click.option("--header", is_flag=True, help="Take the first row as the columns' names.")
-def subgraphs(edges, pattern, directed, output, every, homomorphisms, plan, memory, local_dir, trace, header):
+def subgraphs(edges, pattern, output, every, order, no_factorised, trace, header, **options):
     """Count the subgraphs of EDGES that look like a pattern. With -o, write where they are."""
     from semi_naive import subgraphs
     from semi_naive.io.results.outputs import output_format
@@ -380,8 +383,7 @@ def subgraphs(edges, pattern, directed, output, every, homomorphisms, plan, memo
     if output:
         output_format(output)
     pattern = [pair.split("-") for pair in pattern.split(",")] if "," in pattern else pattern
-    options = {"directed": directed, "symmetry": not every, "homomorphisms": homomorphisms, "plan": plan, "memory": memory}
-    options["local_dir"] = local_dir
+    options |= {"symmetry": not every, "order": order.split(",") if order else None, "factorised": not no_factorised}
     keep = partial(_write_records, trace=trace, plot=None) if trace else None
     found = subgraphs(_graph_of(edges, {"header": header}), pattern, count=not output, trace=keep, **options)
     if output:

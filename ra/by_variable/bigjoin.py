@@ -32,7 +32,7 @@ BLOCKS = 1 << 32  # exceeds the number of blocks of an index on a partition
 class Count:
     """A step that counts the tuples of a binding in atom `number` of `among`. The variable OFFER keeps the least count so far
     and its atom; after the last atom, only the atom. A binding without tuples is dropped. The tuples are counted in one
-    subbucket of the binding's bucket, and multiplied by the number of its subbuckets."""
+    subbucket of the binding's bucket; `Context.counts_of_buckets` has the number in all."""
 
     relation: str
     part: str
@@ -50,15 +50,17 @@ class Count:
         """Update OFFER of each binding."""
         if self.keys:
             keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys]
-            counts, parts = match_counts(self, batch, context), context.subbuckets(self.relation, self.order, keys)
+            counts = match_counts(self, batch, context)
+            counts, present = context.counts_of_buckets(self.relation, self.order, keys, counts)
         else:  # an atom without bound columns: if it proposes, the binding is sent to all partitions
-            counts, parts = np.full(batch.size, context.total(self.relation, self.part, self.order)), 1
-        offer = counts * parts * self.among + self.number
+            counts = np.full(batch.size, context.total(self.relation, self.part, self.order))
+            present = counts > 0
+        offer = counts * self.among + self.number
         if self.number:
             offer = np.minimum(offer, batch.columns[OFFER])
         if self.number == self.among - 1:
             offer %= self.among
-        yield batch.with_columns({OFFER: offer}).where((counts > 0) | (parts > 1))
+        yield batch.with_columns({OFFER: offer}).where(present)
 
 
 @dataclass

@@ -12,17 +12,21 @@ from semi_naive.ra.partitions.local_insert import Born, count_by_slot
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.spark.reports import Report
 
-Shared = tuple[list[StoredBlock], Order]  # blocks that every host has, and their column order
+Shared = tuple[list[StoredBlock], Order]  # blocks that every host can read, and their column order
 
 
 def tuples_of(source: PartitionedRelation | Shared, partition: int, partitions: int, order: Order) -> Iterator[Block]:
-    """Yield a partition's tuples of a relation as blocks in a column order; of blocks that every host has, an equal share."""
+    """Yield a partition's tuples of a relation as blocks in a column order; of shared blocks, an equal share of all tuples."""
     if not isinstance(source, PartitionedRelation):
-        stored, known = source
-        for whole in (one.open() for one in stored):
-            begin, end = (whole.size * p // partitions for p in (partition, partition + 1))
-            share = Block(whole.packing, whole.words[:, begin:end].copy())
-            yield share.reordered(tuple(known.index(i) for i in order))
+        shared, known = source
+        total, begin = sum(one.size for one in shared), 0
+        for one in shared:
+            low, high = (min(max(total * p // partitions - begin, 0), one.size) for p in (partition, partition + 1))
+            if low < high:  # other blocks are not read, and not sent to this host
+                whole = one.open()
+                part = Block(whole.packing, whole.words[:, low:high].copy())
+                yield part.reordered(tuple(known.index(i) for i in order))
+            begin += one.size
     else:
         yield from blocks_of(source, partition, order)
 

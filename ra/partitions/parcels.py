@@ -138,8 +138,7 @@ def to_subbucket(
 def receiving_partitions(placement: BucketMap, here: Here = ()) -> np.ndarray:
     """Return a mask (partitions, buckets) of the partitions to which the bindings of each bucket are sent."""
     receives = np.zeros((placement.partitions, placement.buckets), np.bool_)
-    for bucket, homes in enumerate(placement.homes):
-        receives[list(homes), bucket] = True
+    receives[placement.tables()[1], np.repeat(np.arange(placement.buckets), placement.subbuckets)] = True
     if here:
         partition, copied_buckets = here
         receives[:, copied_buckets] = False

@@ -42,6 +42,8 @@ class PartitionedIndex:
     pairs: np.ndarray | float = 0.0  # the expected number of pairs that the next join compares in each slot
     fresh: np.ndarray | float = 0.0  # the number of delta tuples in each slot
     copies: dict[int, frozenset[int]] = field(default_factory=dict)  # for each copied bucket, the partitions with all of it
+    # (values, ascending; number of tuples of each) in buckets that were split for hubs, if they are known
+    split_counts: tuple[np.ndarray, np.ndarray] | None = None
     copied: Parts = field(default_factory=list)  # the tuples of copied buckets on partitions that are not their home
 
     def __post_init__(self):
@@ -69,10 +71,10 @@ class PartitionedIndex:
         self.fresh, self.pairs = np.maximum(fresh, 0), pairs
         self.work = expected(self.fresh, self.map.tables()[1], received, born)
 
-    def joins_in_place(self, placement: BucketMap) -> bool:
+    def joins_in_place(self, placement: BucketMap, one: bool = False) -> bool:
         """True if each tuple that `placement` assigns to a bucket is on a partition that has all of this index's bucket of the
-        same number. Then both can be joined without a shuffle."""
-        if (self.map.subbuckets > 1).any():
+        same number, or with `one` a subbucket of it. Then both can be joined without a shuffle."""
+        if not one and (self.map.subbuckets > 1).any():
             return False
         if placement.homes == self.map.homes:
             return True

@@ -93,15 +93,21 @@ class TaskContext:
             return sum(block.size for block in self.blocks(relation, part, order))
         return partitioned.count
 
-    def subbuckets(self, relation: str, order: Order, keys: list[np.ndarray]) -> np.ndarray | int:
-        """Return for each key, given as columns, the number of subbuckets of its bucket; 1 if no bucket of the index is
-        refined."""
+    def counts_of_buckets(self, relation: str, order: Order, keys: list[np.ndarray], counts: np.ndarray) -> tuple:
+        """See `Context`. The counts are exact where the buckets of hubs were split, and otherwise estimated from one subbucket
+        if there are several."""
         partitioned = self.world.relations.get(relation)
         index = partitioned.index(order) if partitioned and (relation, order) not in self.world.statics else None
         if index is None or (index.map.subbuckets == 1).all():
-            return 1
-        bucket = bucket_of(combined(np.array(keys[: index.keys], np.int64)), np.uint64(index.map.buckets))
-        return index.map.subbuckets[bucket.astype(np.int64)]
+            return counts, counts > 0
+        bucket = bucket_of(combined(np.array(keys[: index.keys], np.int64)), np.uint64(index.map.buckets)).astype(np.int64)
+        parts = index.map.subbuckets[bucket]
+        if index.split_counts is None or len(keys) > index.keys:
+            return counts * parts, (counts > 0) | (parts > 1)
+        values, sizes = (np.append(column, 0) for column in index.split_counts)
+        places = np.searchsorted(values[:-1], keys[0])
+        counts = np.where(parts > 1, np.where(values[places] == keys[0], sizes[places], 0), counts)
+        return counts, counts > 0
 
 
 @functools.lru_cache(maxsize=2)

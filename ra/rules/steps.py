@@ -53,8 +53,9 @@ class Context(Protocol):
     def total(self, relation: str, part: str, order: tuple[int, ...]) -> int:
         """Return the number of tuples of a relation on all partitions, or an upper bound."""
 
-    def subbuckets(self, relation: str, order: tuple[int, ...], keys: list[np.ndarray]) -> np.ndarray | int:
-        """Return the number of subbuckets of each key's bucket in an index."""
+    def counts_of_buckets(self, relation: str, order: Order, keys: list[np.ndarray], counts: np.ndarray) -> tuple:
+        """Return (counts, mask): the number of tuples of each key (n,) in all subbuckets of an index, and those keys that may
+        have some. counts: the tuples found in the subbucket of this partition."""
 
 
 def run_steps(steps: list, batch: Batch, context: Context):

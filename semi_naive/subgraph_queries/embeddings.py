@@ -129,10 +129,22 @@ def _run_bigjoin(query: ConjunctiveQuery, vertices: Vertices, plan: str, count: 
     """Evaluate a query by BiGJoin on the partitions, and return the number of matches or their rows (n, vertices)."""
     batch = None if memory is None else max(1, memory // 8)  # a proposal takes 8 bytes
     query = replace(query, order=query.order or orders.choose_order(query, vertices.tries))
+    if not vertices.directed:
+        query = _oriented(query)
     number, rows, record = vertices.on_partitions(sc, plan == "bigjoin-s").run(query, not count, batch)
     if trace:
         trace(record)
     return number if count else rows.T
+
+
+def _oriented(query: ConjunctiveQuery) -> ConjunctiveQuery:
+    """Return a query over an undirected graph in which each atom of `edge` begins with the vertex that is bound first. As the
+    relation has both directions, one index serves all of these atoms."""
+    atoms = list(query.atoms)
+    for number, atom in enumerate(atoms):
+        if atom.relation == "edge":
+            atoms[number] = atom._replace(terms=tuple(sorted(atom.terms, key=query.order.index)))
+    return replace(query, atoms=tuple(atoms))
 
 
 def _spark_context(spark):

@@ -34,11 +34,10 @@ from semi_naive.running.balanced.exchange_segments import cut_into_segments
 from semi_naive.running.balanced.rounds import evaluate_in_rounds
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
-from semi_naive.running.relations.splitting import joined_columns
 from semi_naive.running.relations.statics import Statics
 from semi_naive.subgraph_queries.record import Record
 
-BUCKETS_PER_PARTITION = 32  # of an index whose heavy buckets are split
+FINER_BUCKETS = 16  # parts of a bucket if hubs are split: so few other vertices are split with one
 PROPOSALS_PER_PARTITION = 1 << 24  # proposals processed at a time, if no limit is given: 128 MB once written out
 
 
@@ -46,19 +45,20 @@ class PartitionedGraph:
     """The relations of a graph on the partitions of a SparkContext, by default one for each core.
 
     relations: {name: columns (arity, n)}; a relation is loaded when a pattern first needs it.
-    split: use BiGJoin-S, which splits or copies heavy buckets of an index (`running.relations.splitting`).
+    split: use BiGJoin-S, which splits or copies the buckets of hubs (`running.relations.splitting`).
     """
 
     def __init__(self, relations: Mapping[str, Any], sc, split: bool = False, partitions: int | None = None):
         self.relations, self.split = relations, split
         config = Config(partitions=partitions or cores(sc))
-        if split:
-            config = config.with_options({"buckets": max(64, BUCKETS_PER_PARTITION * config.partitions)})
         self.database = Database(Program({}, {}, []), Values())
         self.cluster, self.indexes = Cluster(sc, config, "subgraphs"), Indexes({})
         self.placing = Placing(frozenset(), 0, self.database.bytes)
         trace = Trace(plan="balanced", relations=[], config=config.to_json())
-        self.statics = Statics(self.database, self.cluster, self.placing, trace, self.cluster.bucket_map())
+        placement = self.cluster.bucket_map()
+        if split:
+            placement = placement.finer(FINER_BUCKETS)
+        self.statics = Statics(self.database, self.cluster, self.placing, trace, placement)
 
     def close(self) -> None:
         """Remove the indexes from all hosts."""
@@ -113,8 +113,7 @@ class PartitionedGraph:
             name, order, keys = colocated
             wanted.setdefault(name, {order: keys})
         if self.split:
-            read = [(name, order) for name, orders in wanted.items() for order in orders]
-            self.statics.joined_with |= joined_columns([body], read)
+            self.statics.detect_hubs([body], wanted, self.relations.keys())
         self.statics.partition(wanted, 0)
         self.statics.prepare(body, 0)
         version = replace(

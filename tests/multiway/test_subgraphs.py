@@ -1,5 +1,6 @@
 """Subgraph queries: what networkx's matcher finds, by every plan; and patterns that cannot be searched for."""
 
+import json
 import math
 import os
 from collections import Counter
@@ -282,6 +283,20 @@ def test_the_command(run, tmp_path):
     assert status == 2 and "the pattern 'triangel' is unknown" in errors
     status, _, errors = run("subgraphs", "edges.tsv", "--pattern", "triangle", "-o", "found.xls")
     assert status == 2 and "cannot tell the format" in errors
+
+
+def test_the_command_passes_how_to_search(run, tmp_path, monkeypatch):
+    (tmp_path / "edges.tsv").write_text("1\t2\n2\t3\n3\t1\n3\t4\n")
+    search = ["subgraphs", "edges.tsv", "--pattern", "triangle"]
+    assert run(*search, "--order", "c,a,b", "--memory", "100000", "--trace", "found.json")[:2] == (0, "1\n")
+    assert json.loads((tmp_path / "found.json").read_text())["order"] == ["c", "a", "b"]
+    status, _, errors = run(*search, "--order", "c,a")
+    assert status == 2 and "expected each vertex of the pattern once, which are a, b, c" in errors
+    passed = {}
+    monkeypatch.setattr("semi_naive.subgraphs", lambda graph, pattern, **options: passed.update(options))
+    for options, expected in (((), (False, True)), (("--triangles",), (True, True)), (("--no-factorised",), (False, False))):
+        run(*search, *options)
+        assert (passed["triangles"], passed["factorised"]) == expected and passed["order"] is None and passed["symmetry"]
 
 
 def test_counts_beyond_64_bits():

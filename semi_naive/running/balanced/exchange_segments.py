@@ -78,7 +78,7 @@ class _Cutting:
         """Cut before a join with a partitioned index, unless the bindings are in its buckets already."""
         index = self.relations[step.relation].index(step.order)
         keys = tuple(getattr(term, "name", "") for term in step.keys[: index.keys])  # "" for a term that is not a variable
-        if not self._in_buckets_already(keys, index):
+        if not self._in_buckets_already(keys, index, step.one):
             move = self._cut(self._variables_of(step.keys), step.keep, index.map if step.keys else "every", len(keys))
             move.copies, move.one = index.copies, step.one and bool(keys)
             move.rest = () if move.one else self._subbucket_places(step, index, range(len(step.keys)))
@@ -169,21 +169,21 @@ class _Cutting:
 
     # -- where bindings are
 
-    def _in_buckets_already(self, keys: tuple[str, ...], target: PartitionedIndex) -> bool:
+    def _in_buckets_already(self, keys: tuple[str, ...], target: PartitionedIndex, one: bool = False) -> bool:
         """True if the bindings are in the buckets of `target` by the variables `keys` already, so that no exchange is needed.
-        A first scan is moved to an index in such buckets if there is one."""
+        A first scan is moved to an index in such buckets if there is one. one: a single subbucket of a bucket is enough."""
         if not keys or not all(keys):
             return False
         if not self.moves and not self.holds and self.bucketed_by is None:
-            placement = self._scan_in_buckets(keys, target)
+            placement = self._scan_in_buckets(keys, target, one)
             if placement is None:
                 return False
             self.bucketed_by = keys, placement
-        return self.bucketed_by is not None and self.bucketed_by[0] == keys and target.joins_in_place(self.bucketed_by[1])
+        return self.bucketed_by is not None and self.bucketed_by[0] == keys and target.joins_in_place(self.bucketed_by[1], one)
 
-    def _scan_in_buckets(self, names: tuple[str, ...], target: PartitionedIndex) -> BucketMap | None:
+    def _scan_in_buckets(self, names: tuple[str, ...], target: PartitionedIndex, one: bool) -> BucketMap | None:
         """Scan the first atom in an index whose tuples are on the partitions of `target`'s buckets, by the columns of `names`.
-        Return the bucket map of that index; None if there is none."""
+        Return the bucket map of that index; None if there is none. one: see `_in_buckets_already`."""
         scan = self.segments[0][0] if self.segments[0] else None
         if (
             not isinstance(scan, Join)
@@ -194,7 +194,7 @@ class _Cutting:
             return None
         column = {name: scan.order[place] for place, name in scan.binds}
         for index in self.relations[scan.relation].indexes:
-            if tuple(column.get(name) for name in names) == index.order[: index.keys] and target.joins_in_place(index.map):
+            if tuple(column.get(name) for name in names) == index.order[: index.keys] and target.joins_in_place(index.map, one):
                 scan.reorder(index.order)
                 return index.map
         return None

@@ -37,7 +37,6 @@ from semi_naive.running.driver.local import Local
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
 from semi_naive.running.relations.dealing import deal_tuples
-from semi_naive.running.relations.splitting import joined_columns, splittable_indexes
 from semi_naive.running.relations.statics import Statics
 
 
@@ -115,20 +114,10 @@ class Partitioned:
                 wanted[name] = {order: keys}
         for name in self.stratum.relations:
             self.relations[name] = self._empty_relation(name, wanted.pop(name, {}))
-        self._allow_splitting(bodies)
+        if self.config.refine:
+            in_driver = self.database.tables.keys() - self.database.on_partitions.keys() - set(self.stratum.relations)
+            self.statics.detect_hubs(bodies, wanted, in_driver)
         self.statics.partition(wanted, self.iteration)
-
-    def _allow_splitting(self, bodies: list[PlannedBody]) -> None:
-        """Allow heavy buckets of an index that BiGJoin searches to be split, if the driver has the tuples of the index, to
-        count them and those of the columns that are joined with it."""
-        if not self.config.refine:
-            return
-        in_driver = self.database.tables.keys() - self.database.on_partitions.keys() - set(self.stratum.relations)
-        splittable = splittable_indexes(bodies)
-        for index, columns in joined_columns(bodies).items():
-            relation, _ = index
-            if index in splittable and relation in in_driver:
-                self.statics.joined_with[index] = frozenset(column for column in columns if column[0] in in_driver)
 
     def _may_have_any_index(self, name: str) -> bool:
         """True for a relation of the stratum that is not aggregated: an aggregated one is in buckets of its key only."""

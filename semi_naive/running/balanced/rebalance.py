@@ -120,7 +120,7 @@ class Rebalance:
         if change is None:
             return
         begun, before, loads = time.perf_counter(), index.map.split(index.sizes), index.map.loads(index.sizes)
-        index.map = change.map
+        index.map, index.split_counts = change.map, None
         index.sizes = np.zeros(int(index.map.subbuckets.sum()), np.int64)
         label = self.cluster.label(f"{name}-{number}-move")
         results = self.cluster.jobs.job(

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -158,6 +159,22 @@ class Cluster:
             words = self.sc.broadcast(np.ascontiguousarray(block.words).reshape(-1))
             stored = [replace(handle, broadcast=words) for handle in stored]
         return stored
+
+    def deal(self, name: str, block) -> list[StoredBlock]:
+        """Write a block to files, one for each partition; a host gets the files that its partitions read (`tuples_of`)."""
+        from semi_naive.ra.blocks.block import Block
+
+        cuts = [block.size * part // self.jobs.partitions for part in range(self.jobs.partitions + 1)]
+        shares = (Block(block.packing, block.words[:, begin:end]) for begin, end in pairwise(cuts))
+        return [handle for share in shares for handle in self.share(name, share)]
+
+    def discard(self, dealt: list[StoredBlock]) -> None:
+        """Delete files that `deal` has written, and their broadcasts."""
+        for handle in dealt:
+            if handle.broadcast is not None:
+                handle.broadcast.destroy()
+            Path(handle.run.path).unlink(missing_ok=True)
+        self.jobs.discard([[handle.run.path for handle in dealt]] * self.jobs.partitions)
 
     def share_array(self, name: str, array: np.ndarray) -> Replica:
         """Write an array to a file on every host."""

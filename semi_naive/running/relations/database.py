@@ -120,9 +120,9 @@ class Database:
     def total(self, relation: str, part: str, order: Order) -> int:
         return sum(block.size for block in self.blocks(relation, part, order))
 
-    def subbuckets(self, relation: str, order: Order, keys: list[np.ndarray]) -> int:
-        """Return 1: tables in the driver have no buckets."""
-        return 1
+    def counts_of_buckets(self, relation: str, order: Order, keys: list[np.ndarray], counts: np.ndarray) -> tuple:
+        """See `Context`: tables in the driver have no buckets."""
+        return counts, counts > 0
 
     def host_cache_dir(self, read: set[tuple[str, Order]]) -> None:
         """Return None: no other process reads these tables."""

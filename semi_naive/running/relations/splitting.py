@@ -1,112 +1,113 @@
-"""Skew resilience (BiGJoin-S): heavy buckets of an index are split over the partitions when the index is made, or copied to
-all.
+"""Skew resilience (BiGJoin-S): buckets of hubs are split over the partitions when an index is made, or copied to all.
 
-A value that many tuples have, or that many bindings search for, makes one partition do most of the work. The work is estimated
-as the number of pairs of tuples of both sides with the value. A bucket with much more than its share of all pairs gets a
-subbucket on each partition, so that each proposes a part of the values that a binding has there. If the bucket is small it is
-copied instead, and bindings stay on their partitions (*Distributed Evaluation of Subgraph Queries Using Worst-case Optimal
-Low-Memory Dataflows*, Ammar, McSherry, Salihoglu, Joglekar 2018, section 3.4).
+A value that many tuples have, or that many bindings search for, makes one partition do most of the work. A sample of the
+bindings shows the work in each bucket (`sampled_work`). A hub's bucket gets a subbucket on each partition, each of which
+proposes a part of the values that a binding has there; or a small one is copied, and bindings stay on their partitions
+(*Distributed Evaluation of Subgraph Queries Using Worst-case Optimal Low-Memory Dataflows*, Ammar, McSherry, Salihoglu,
+Joglekar 2018, section 3.4). The authors saw higher overheads than benefits (7). So a bucket is only split or copied if this
+makes the partitions more even, and none is unless the heaviest partition then has less work than without.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.balance.hashing import bucket_of
 from semi_naive.planning.joins.body import PlannedBody, searched_indexes
 from semi_naive.planning.joins.placing import Index
 from semi_naive.ra.by_variable.bigjoin import Count, Intersect, Propose
-from semi_naive.ra.ir import Atom, Var
-from semi_naive.ra.lanes import combined
+from semi_naive.ra.partitions.partitioned import PartitionedIndex
 from semi_naive.ra.rules.gathering import Hold
 from semi_naive.ra.rules.steps import Join
-from semi_naive.running.relations.database import Database
+from semi_naive.running.relations.sampled_work import COPIED, SPLIT, WHOLE, SampledWork
 
-LOOKUPS_PER_COPY = 8  # searches for a tuple from which sending a copy of it is worthwhile
-# A partition's share of the work in one bucket from which it is heavy: lighter ones average out to 1.2× the mean.
-HEAVY_SHARE = 1 / 16
-HEAVY_RATIO = 2  # ratio to an average bucket from which a bucket is heavy: less may be chance
-
-
-def split_heavy_buckets(
-    placement: BucketMap, database: Database, index: Index, joined_with: Iterable[tuple[str, int]], tolerance: float
-) -> tuple[BucketMap, list[int]]:
-    """Return (map, copied): the bucket map of an index by its first column with heavy buckets split, and the numbers of buckets
-    to be copied.
-
-    Nothing is split if the heaviest partition has at most `tolerance` times the average work. joined_with: columns of other
-    relations that the index is joined with, as (relation, column). At most as many tuples are copied as the index has.
-    """
-    relation, order = index
-    values, counts = frequencies(database.columns(relation)[order[0]])
-    others = np.ones(values.size, np.int64)
-    for other, column in joined_with:
-        others = np.maximum(others, matches(values, *frequencies(database.columns(other)[column])))
-    bucket = bucket_of(combined(values[None]), np.uint64(placement.buckets)).astype(np.int64)
-    sizes, work = (
-        np.bincount(bucket, weights=weights, minlength=placement.buckets) for weights in (counts, counts * others.astype(float))
-    )
-    loads = placement.loads(work)
-    if loads.max() <= tolerance * loads.mean():
-        return placement, []
-    heavy = np.flatnonzero(work > max(HEAVY_SHARE / placement.partitions, HEAVY_RATIO / placement.buckets) * work.sum())
-    heavy = heavy[np.argsort(sizes[heavy] / work[heavy], kind="stable")]  # copying the first saves most for each tuple
-    copied = work[heavy] >= LOOKUPS_PER_COPY * placement.partitions * sizes[heavy]
-    copied &= np.cumsum(sizes[heavy]) * (placement.partitions - 1) <= sizes.sum()
-    homes, partitions = list(placement.homes), placement.partitions
-    for number in heavy[~copied].tolist():
-        homes[number] = tuple((number + i) % partitions for i in range(partitions))
-    return replace(placement, homes=tuple(homes)), heavy[copied].tolist()
+# A partition's share of the work in one bucket from which it is a hub's: lighter ones average out.
+HUB_SHARE = 1 / 16
+MAX_HUBS = 64  # buckets of hubs that are considered, the heaviest first: pricing one takes some 2 ms
+MAX_COPIED_SHARE = 0.25  # copied tuples, relative to the tuples of an index: bounds the memory for hubs
+MAX_EXTRA_WORK = 1.2  # work of all partitions, relative to the work without splitting
+MIN_SAVED_SHARE = 0.05  # of the heaviest partition's work: the error of the prediction
+MIN_SAVED = 1000  # bindings of the heaviest partition: what is saved of fewer is chance
+MAX_ROUNDS = 3  # times that each hub is considered: nothing changed in a fourth on the graphs of tests/multiway
 
 
-def frequencies(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (distinct values of a column, ascending; the number of times that each occurs).
+class Hubs(NamedTuple):
+    """The hubs of an index. map: its bucket map, in which some buckets are split; copied: the buckets to be copied; counts: the
+    (values, ascending; number of tuples of each) in split buckets."""
 
-    >>> [part.tolist() for part in frequencies(np.array([5, 3, 5]))]
-    [[3, 5], [1, 2]]
-    """
-    column = np.sort(column)
-    first = np.flatnonzero(np.concatenate(([True], column[1:] != column[:-1]))) if column.size else np.empty(0, np.int64)
-    return column[first], np.diff(np.append(first, column.size))
+    map: BucketMap
+    copied: list[int] = []
+    counts: tuple[np.ndarray, np.ndarray] | None = None
 
 
-def matches(values: np.ndarray, others: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Return the number of times that each value occurs in another column, given by its `frequencies`: others, counts."""
-    if not others.size:
-        return np.zeros(values.size, np.int64)
-    places = np.minimum(np.searchsorted(others, values), others.size - 1)
-    return np.where(others[places] == values, counts[places], 0)
+def split_hubs(work: SampledWork, fixed: dict[Index, PartitionedIndex | None], tolerance: float) -> dict[Index, Hubs]:
+    """Return the hubs of each index that is not in `fixed`.
+
+    fixed: indexes whose buckets must not change: those that exist; None for those that cannot be split. Nothing is split if the
+    heaviest partition has at most `tolerance` times the average work, or if too little of its work would be saved."""
+    states = np.full(work.shape, WHOLE)
+    for name, index in fixed.items():
+        if index:
+            states[work.united == work.united[work.numbers[name]], index.map.subbuckets > 1] = SPLIT
+            states[work.numbers[name], list(index.copies)] = COPIED
+    plain = work.of_partitions(states)
+    if plain.max() > tolerance * plain.mean():
+        evened = _evened(work, {work.united[work.numbers[name]] for name in fixed}, plain, states)
+        if plain.max() - work.of_partitions(evened).max() >= max(MIN_SAVED, MIN_SAVED_SHARE * plain.max()):
+            states = evened
+    found = {}
+    for name, number in work.numbers.items():
+        homes, partitions = list(work.map.homes), work.map.partitions
+        for bucket in np.flatnonzero(states[number] == SPLIT).tolist():
+            homes[bucket] = tuple((homes[bucket][0] + i) % partitions for i in range(partitions))
+        copied = np.flatnonzero(states[number] == COPIED).tolist() if number in work.searched else []
+        found[name] = Hubs(replace(work.map, homes=tuple(homes)), copied, work.counts(name, states[number] == SPLIT))
+    return {name: hubs for name, hubs in found.items() if name not in fixed}
 
 
-def splittable_indexes(bodies: Iterable[PlannedBody]) -> set[Index]:
-    """Return the indexes whose buckets may be split: BiGJoin searches them, and otherwise only joins do. A negation or an
-    aggregate needs whole buckets."""
-    counted, whole = set(), set()
+def _evened(work: SampledWork, frozen: set[int], plain: np.ndarray, states: np.ndarray) -> np.ndarray:
+    """Return the states of the buckets (see `SampledWork.of_partitions`) after splitting or copying hubs one by one, the
+    heaviest first, each if this makes the work more even. plain: the work of the partitions without it; frozen: groups of
+    indexes that stay as they are."""
+    loads = np.array([work.loads()[work.united == group].sum(axis=0) for group in range(len(states))])
+    loads[list(frozen)] = 0
+    hubs = np.argsort(-loads, axis=None, kind="stable")[:MAX_HUBS]
+    hubs = hubs[loads.flat[hubs] > HUB_SHARE * plain.sum() / work.map.partitions].tolist()
+    allowed, unevenness = dict.fromkeys(work.indexes, MAX_COPIED_SHARE), _unevenness(plain)
+    for chosen in [*([hub] for hub in hubs * MAX_ROUNDS), hubs]:  # at last all at once: some help only together
+        for state in (COPIED, SPLIT):
+            changed = states.copy()
+            copies: Counter[Index] = Counter()
+            for group, bucket in (divmod(hub, work.map.buckets) for hub in chosen):
+                members = work.united == group
+                if len(chosen) == 1 or (states[members, bucket] == WHOLE).all():
+                    changed[members, bucket] = state
+                    copies.update(work.copies(group, bucket) if state == COPIED else {})
+            made = work.of_partitions(changed)
+            affordable = made.sum() <= MAX_EXTRA_WORK * plain.sum() and all(allowed[i] >= share for i, share in copies.items())
+            if affordable and _unevenness(made) < unevenness:
+                unevenness, states = _unevenness(made), changed
+                allowed |= {index: allowed[index] - share for index, share in copies.items()}
+    return states
+
+
+def _unevenness(work: np.ndarray) -> float:
+    """Return a norm of the partitions' work in which the heaviest counts most, and that decreases with less work."""
+    return float(np.sum(work**4))
+
+
+def with_whole_buckets(bodies: Iterable[PlannedBody]) -> set[Index]:
+    """Return the indexes whose buckets must not be split: not only joins search them. A negation or an aggregate needs whole
+    buckets."""
+    whole = set()
     for body in bodies:
         steps = body.derivation.steps
         aggregated = any(isinstance(step, Hold) for step in steps)
         for step in steps:
-            if isinstance(step, Count):
-                counted.add((step.relation, step.order))
             joins = isinstance(step, Count | Propose | Intersect) or isinstance(step, Join) and not step.every
             if aggregated or not joins:
                 whole |= searched_indexes([step])
-    return counted - whole
-
-
-def joined_columns(bodies: Iterable[PlannedBody], others: Iterable[Index] = ()) -> dict[Index, frozenset[tuple[str, int]]]:
-    """Return the indexes that BiGJoin searches by a variable in their first column, each with the columns, (relation, column),
-    of other atoms that have this variable. others: indexes that are only read; they have no columns."""
-    columns_of: dict[Index, set[tuple[str, int]]] = {index: set() for index in others}
-    for body in bodies:
-        atoms = [literal for literal in body.rule.body if isinstance(literal, Atom)]
-        for step in (step for step in body.derivation.steps if isinstance(step, Count) and step.keys):
-            places = columns_of.setdefault((step.relation, step.order), set())
-            if isinstance(key := step.keys[0], Var):
-                places |= {(atom.relation, column) for atom in atoms for column, term in enumerate(atom.args) if term == key}
-    found = {}
-    for (relation, order), places in columns_of.items():
-        found[relation, order] = frozenset(places - {(relation, order[0])}) or frozenset(places)  # its own, if no other
-    return found
+    return whole

@@ -5,6 +5,7 @@ the partitions.
 Partitioned indexes are built by the shuffle of one job for all of them, unless they exist already.
 """
 
+from collections.abc import Set
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from semi_naive.planning.joins.body import PlannedBody, searched_indexes
 from semi_naive.planning.joins.placing import Index, Placing
 from semi_naive.ra.blocks.block import Block, merged_as
 from semi_naive.ra.blocks.stored import StoredBlock
+from semi_naive.ra.by_variable.bigjoin import Count
 from semi_naive.ra.ir import Order
 from semi_naive.ra.partitions.loading import SendToIndexes, StoreIndexes, WriteReordered
 from semi_naive.ra.partitions.local_insert import Born
@@ -24,7 +26,8 @@ from semi_naive.ra.partitions.rehome import CopyBuckets, TakeCopy
 from semi_naive.ra.rules.steps import Join
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
-from semi_naive.running.relations.splitting import split_heavy_buckets
+from semi_naive.running.relations.sampled_work import SampledWork
+from semi_naive.running.relations.splitting import Hubs, split_hubs, with_whole_buckets
 
 if TYPE_CHECKING:
     from semi_naive.running.relations.on_partitions import OnPartitions, Remade
@@ -32,8 +35,8 @@ if TYPE_CHECKING:
 
 @dataclass
 class Statics:
-    """The indexes that one stratum reads of relations of other strata. map: the bucket map of partitioned indexes; joined_with:
-    for each index whose heavy buckets are split, the columns that its first column is joined with (`relations.splitting`).
+    """The indexes that one stratum reads of relations of other strata. map: the bucket map of partitioned indexes; hubs: the
+    maps of indexes in which the buckets of hubs are split, and their buckets to be copied.
     """
 
     database: Database
@@ -43,7 +46,7 @@ class Statics:
     map: BucketMap
     replicated: dict[Index, list[StoredBlock]] = field(default_factory=dict)
     partitioned: dict[str, PartitionedRelation] = field(default_factory=dict)
-    joined_with: dict[Index, frozenset[tuple[str, int]]] = field(default_factory=dict)
+    hubs: dict[Index, Hubs] = field(default_factory=dict)
 
     def prepare(self, body: PlannedBody, iteration: int) -> None:
         """Make the missing indexes that a body searches."""
@@ -128,6 +131,7 @@ class Statics:
         results = self.cluster.jobs.job(
             SendToIndexes(sources, indexes, self.map.partitions), StoreIndexes(indexes, label, self.cluster.root)
         )
+        self.cluster.discard([dealt for source in sources.values() if isinstance(source, tuple) for dealt in source[0]])
         for born in (result for result in results if isinstance(result, Born)):
             index = indexes[born.relation][born.index]
             index.full[born.partition] = born.full
@@ -139,15 +143,27 @@ class Statics:
                     self._copy(name, index)
                 self._record_partitioned((name, index.order), index, iteration)
 
+    def detect_hubs(self, bodies: list[PlannedBody], wanted: dict[str, dict], known: Set[str]) -> None:
+        """Decide which buckets of the indexes that BiGJoin reads are split or copied (`relations.splitting`). wanted: see
+        `partition`; known: the relations whose tuples the driver has."""
+        bodies = [body for body in bodies if any(isinstance(step, Count) for step in body.derivation.steps)]
+        indexes = {(name, order): keys for name, orders in wanted.items() for order, keys in orders.items() if name in known}
+        whole = with_whole_buckets(bodies)
+        whole |= {
+            index for index, keys in indexes.items() if keys > 1 or len(index[1]) != 2
+        }  # else a value is in several buckets
+        fixed = {index: self._index(index) for index in indexes if self._index(index) or index in whole}
+        if bodies and fixed.keys() < indexes.keys():
+            work = SampledWork(self.database, self.map, indexes, known)
+            for body in bodies:
+                work.add(body)
+            self.hubs |= split_hubs(work, fixed, self.cluster.config.tolerance)
+
     def _empty_index(self, name: str, order: Order, keys: int) -> PartitionedIndex:
-        """Return an empty partitioned index. Heavy buckets are split or copied if `joined_with` has columns for it."""
-        # With more than two columns, a value would be on several partitions.
-        if (name, order) not in self.joined_with or keys > 1 or len(order) != 2:
-            return PartitionedIndex(order, keys, self.map)
-        columns, tolerance = self.joined_with[name, order], self.cluster.config.tolerance
-        placement, copied = split_heavy_buckets(self.map, self.database, (name, order), columns, tolerance)
-        everywhere = frozenset(range(placement.partitions))
-        return PartitionedIndex(order, keys, placement, copies=dict.fromkeys(copied, everywhere))
+        """Return an empty partitioned index, with the buckets of hubs split."""
+        hubs = self.hubs.get((name, order)) or Hubs(self.map)
+        everywhere = frozenset(range(hubs.map.partitions))
+        return PartitionedIndex(order, keys, hubs.map, copies=dict.fromkeys(hubs.copied, everywhere), split_counts=hubs.counts)
 
     def _copy(self, name: str, index: PartitionedIndex) -> None:
         """Bring the buckets to be copied to all partitions."""
@@ -179,7 +195,7 @@ class Statics:
         else:
             blocks = self.database.blocks(name, "all", order)
         blocks = [block for block in blocks if block.size]
-        return (self.cluster.share(name, merged_as(blocks, len(order))) if blocks else []), order
+        return (self.cluster.deal(name, merged_as(blocks, len(order))) if blocks else []), order
 
     def _record_partitioned(self, index: Index, found: PartitionedIndex, iteration: int) -> None:
         """Record in the trace that an index is on the partitions."""
