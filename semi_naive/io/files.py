@@ -5,6 +5,7 @@ import contextvars
 import gzip
 import io
 import os
+import stat
 import sys
 import uuid
 import zlib
@@ -58,7 +59,10 @@ def is_uri(path: str) -> bool:
 def file_size(path: str) -> int:
     """Return the bytes of a file at a path or URI, as stored; 0 if there is none."""
     if not is_uri(path):
-        return os.path.getsize(path) if os.path.isfile(path) else 0
+        with contextlib.suppress(OSError, ValueError):
+            found = os.stat(path)
+            return found.st_size if stat.S_ISREG(found.st_mode) else 0
+        return 0
     system, inside = filesystem(path)
     return system.get_file_info(inside).size or 0
 
@@ -102,6 +106,8 @@ def numbered_lines(stream, path: str, offset: int = 0):
 
 def check_fact_file(path: str, relation, folders: bool = False) -> None:
     """Raise BadInput if the fact file of a relation, or its folder, is missing. folders: the facts may be in a folder."""
+    if os.path.isfile(path):
+        return
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
         message = f"Cannot open fact file {os.path.basename(path)}: there is no folder {folder!r}"

@@ -80,6 +80,12 @@ class TextFile(File):
     def matrix(self) -> Matrix | None:
         return self.form.matrix
 
+    @property
+    def large(self) -> bool:
+        with io_errors(self.path):
+            may_be_large = GZIP_RATIO * file_size(self.path) >= MIN_BYTES_FOR_JOB  # a small file is not opened for that
+        return may_be_large and super().large
+
     def size(self) -> int:
         with io_errors(self.path):
             return file_size(self.path) * (GZIP_RATIO if is_gzip(self.path) else 1)
@@ -105,9 +111,10 @@ class TextFile(File):
 
     def prepared(self) -> Callable[[Values], Iterable[np.ndarray]]:
         """Parse the file if it is plain text; then only its symbols remain to be numbered."""
-        begin, _ = self.rows_begin()
         with io_errors(self.path), open_binary(self.path) as stream:
-            stream.seek(begin)
+            if "layout" not in vars(self):  # found here, the file is opened once
+                vars(self)["layout"] = located_rows(stream, self.form, self.relation, self.path)
+            stream.seek(self.layout.offset)
             size = PARSED_PIECE_BYTES
             if not isinstance(
                 stream, gzip.GzipFile

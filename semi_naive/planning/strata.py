@@ -88,7 +88,7 @@ def _is_constant(term: ir.Term) -> bool:
 
 def names_read(rules: list[ir.Rule]) -> set[str]:
     """Return the relations in the bodies of some rules."""
-    return {edge.body for rule in rules for edge in rule_edges(rule)}
+    return {name for rule in rules for name, _ in _relations_with_kind(rule.body, "")}
 
 
 def readers(strata: list[Stratum]) -> dict[str, set[int]]:

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from bench.faults.lines import Line
+from semi_naive import Program
 from semi_naive.host import jit, kernel_cache, native, private
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.tuple_at_a_time import ready
+from semi_naive.running.driver import local
 
 u64 = types.Array(types.uint64, 1, "C")
 HEAVY = ("numba", "scipy", "pyspark", "networkx", "matplotlib", "rich")
@@ -70,6 +72,18 @@ def test_a_machine_that_cannot_be_compiled_is_asked_for_now_and_then_and_told_of
             later.setattr(ready.time, "monotonic", lambda now=now: now)
             assert not ready.machine_is_ready(1.0)
     assert len(asked) == 2 and caplog.text.count("kernels could not be compiled") == 1
+
+
+@pytest.mark.parametrize("rule, due", [("p(x) :- p{}(x). p{}(x) :- p(x).", 400), ("p(x) :- p{}(x).", 0)])
+def test_an_iteration_of_many_rules_need_not_be_run_for_its_seconds(monkeypatch, rule, due):
+    asked = []
+    monkeypatch.setattr("semi_naive.running.driver.local.machine_is_ready", asked.append)
+    names = [f"p{number}" for number in range(400)]
+    text = "\n".join([f".decl {name}(x: number)" for name in ["p", "q", *names]])
+    text += "\n.output p\np(1). q(x) :- p(x). p(x) :- q(x), x > 1.\n" + "\n".join(rule.replace("p{}", name) for name in names)
+    with Program(text).run() as result:
+        assert result["p"].to_set() == {(1,)} and local.MIN_SECONDS_PER_VERSION * 400 > ready.LOADING_SECONDS
+    assert asked[0] == pytest.approx(local.MIN_SECONDS_PER_VERSION * (due + 1))
 
 
 def loop(words):

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from semi_naive import Program
 from semi_naive.graphs import BadInput, as_edges
 from semi_naive.io.edges import edge_source
 from semi_naive.io.formats import parquet
@@ -345,6 +346,15 @@ def test_what_is_large(write, tmp_path):
     with open(path, "rb+") as sparse:
         sparse.truncate(MIN_BYTES_FOR_JOB)
     assert edge_source(path).large and not edge_source(write("a.tsv", "1\t2\n")).large
+
+
+def test_a_small_file_is_opened_once(tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr("semi_naive.io.files.open", lambda path, mode: opened.append(path) or open(path, mode), raising=False)
+    (tmp_path / "e.facts").write_text("y\tx\n1\t2\n3\t4\n")
+    text = ".decl e(x: number, y: number)\n.input e(headers=true)\n.output e"
+    with Program(text).run(tmp_path) as result:
+        assert result["e"].to_set() == {(2, 1), (4, 3)} and opened == [str(tmp_path / "e.facts")]
 
 
 def by_tasks(data, split=SPAN_BYTES, **reading) -> list:

@@ -53,6 +53,13 @@ def test_what_no_rule_needs_is_not_read(file, rule):
         assert "sale" not in result and "sale" in whole
 
 
+def test_a_rule_that_reads_all_may_come_first_or_last():
+    text = ".decl e(x: number, y: number)\n.input e\n.decl a, b(x: number)\n.output a, b\n"
+    rules = ["a(x + y) :- e(x, y).", "b(x) :- e(x, 3).", "b(x) :- e(x, _), x > 1."]
+    for some, pushed in ((rules, set()), (rules[::-1], set()), (rules[1:], {"e"})):
+        assert Program(text + "\n".join(some)).compile(only_outputs=True).pushdown.keys() == pushed
+
+
 def test_programs_that_count_their_bindings_read_all():
     for rule in (
         "picked(c) :- sale(_, c, _, _, _), autoinc() < 3.",

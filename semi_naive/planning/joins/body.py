@@ -275,7 +275,7 @@ class Compiler:
         """Return (column, lower bounds, upper bounds): a column of numbers whose new variable is compared with bound terms, so
         that only tuples between them are needed. None if there is none, or if an index that is sorted by this column after the
         keys does not pay. new: the names of the new variables, by column."""
-        if self.sizes is None or not self.sizes.repays_index(atom.relation, self.choose.rows):
+        if self.sizes is None:
             return None
         lower: dict[str, list[Term]] = {}
         upper: dict[str, list[Term]] = {}
@@ -285,7 +285,7 @@ class Compiler:
                     if isinstance(side, Var) and side.name in new.values() and self._is_bound(other):
                         (upper if op[0] == "<" else lower).setdefault(side.name, []).append(other)
         ranged = [column for column, name in new.items() if name in lower or name in upper]
-        if not ranged:
+        if not ranged or not self.sizes.repays_index(atom.relation, self.choose.rows):
             return None
         column = max(ranged, key=lambda column: new[column] in lower and new[column] in upper)
         name = new[column]

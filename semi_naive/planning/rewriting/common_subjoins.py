@@ -9,7 +9,7 @@ its relations depends on a head of the rules, so that it is complete before they
 core or none, because two atoms of a triangle have many more tuples than the triangle."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations, islice, permutations, product
 
@@ -18,6 +18,8 @@ from semi_naive.planning import rewrite
 from semi_naive.planning.joins.multiway import core_of
 from semi_naive.planning.strata import recursion_groups
 from semi_naive.ra import ir
+
+Candidate = tuple[tuple[str, ...], tuple[int, ...]]  # the shapes of a join's atoms, and their places
 
 MAX_SHARED_ATOMS = 4  # atoms of a shared join
 MAX_BODY_ATOMS = 8  # atoms of a body: a longer one has too many subsets
@@ -71,27 +73,28 @@ class _Subjoins:
         self.group = recursion_groups(program)
         self.small = _only_facts(program)
         self.removals = {relation.removal for relation in program.relations.values() if relation.dominated}
-        self.frequency = Counter(shape for rule in program.rules for shape in {shape for shape, _ in self.candidates(rule)})
-        self.of_rule = [dict(self.canonical(i, rule)) for i, rule in enumerate(program.rules)]
+        found = [list(self.candidates(rule)) for rule in program.rules]
+        self.frequency = Counter(shape for of_rule in found for shape in {shape for shape, _ in of_rule})
+        self.of_rule = [dict(self.canonical(i, rule, found[i])) for i, rule in enumerate(program.rules)]
 
     def update(self, rules: dict[int, ir.Rule]) -> None:
         """Find the joins of changed rules, given by their numbers."""
         for i, rule in rules.items():
-            self.of_rule[i] = dict(self.canonical(i, rule))
+            self.of_rule[i] = dict(self.canonical(i, rule, self.candidates(rule)))
 
-    def candidates(self, rule: ir.Rule) -> Iterator[tuple[tuple[str, ...], tuple[int, ...]]]:
+    def candidates(self, rule: ir.Rule) -> Iterator[Candidate]:
         """Yield the joins of a rule that another rule may share: (shapes of the atoms, without names of variables; their
         places). The atoms are connected by variables. A join has all atoms of the rule's cyclic core or none."""
-        head, shapes = rule.head.relation, {}
-        if rule.plan or rule.join or head in self.removals:
+        if rule.plan or rule.join or rule.head.relation in self.removals:
             return
-        for place, literal in enumerate(rule.body):
-            if (
-                isinstance(literal, ir.Atom)
-                and rewrite.has_simple_arguments(literal)
-                and self.group[head] != self.group.get(literal.relation, self.group[head])
-            ):
-                shapes[place] = _shape_of_atom(literal)
+        group = self.group[rule.head.relation]
+        shapes = {
+            place: _shape_of_atom(literal)
+            for place, literal in enumerate(rule.body)
+            if isinstance(literal, ir.Atom)
+            and self.group.get(literal.relation, group) != group
+            and rewrite.has_simple_arguments(literal)
+        }
         if not 2 <= len(shapes) <= MAX_BODY_ATOMS or rewrite.has_autoinc(rule):
             return
         core = core_of({place: literal for place, literal in enumerate(rule.body) if isinstance(literal, ir.Atom)})
@@ -103,9 +106,9 @@ class _Subjoins:
                 if not splits_core and not is_small and len(rewrite.connected(atoms)) == 1:
                     yield tuple(sorted(shapes[place] for place in places)), places
 
-    def canonical(self, index: int, rule: ir.Rule) -> Iterator[tuple[str, Subjoin]]:
-        """Yield (canonical text, join) for each join of a rule whose shape occurs in several rules."""
-        for shape, places in self.candidates(rule):
+    def canonical(self, index: int, rule: ir.Rule, candidates: Iterable[Candidate]) -> Iterator[tuple[str, Subjoin]]:
+        """Yield (canonical text, join) for each of a rule's `candidates` whose shape occurs in several rules."""
+        for shape, places in candidates:
             if self.frequency[shape] > 1:
                 text, ordered = _canonical_order({place: rule.body[place] for place in places})
                 variables = rewrite.variables_of([rule.body[place] for place in ordered])

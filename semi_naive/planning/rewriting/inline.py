@@ -72,6 +72,8 @@ def copies(program: ir.Program) -> tuple[list[tuple[ir.Rule, list[ir.Rule]]], se
 def _next_to_inline(program: ir.Program) -> set[str]:
     """Return the relations to inline in this round: their rules read no relation that is still to be inlined."""
     qualified = {name for name, relation in program.relations.items() if "inline" in relation.qualifiers}
+    if not qualified:
+        return set()
     excluded = {directive.relation for directive in program.directives}
     excluded |= {rule.head.relation for rule in program.rules if rewrite.has_autoinc(rule)}
     excluded |= {name for name in qualified if not program.relations[name].plain}

@@ -45,7 +45,8 @@ def magic(program: ir.Program, keep: Iterable[str] = ()) -> ir.Program:
     path@bf(x, z) :- path@bf.demand(x), edge(x, z).
     path@bf(x, z) :- path@bf.demand(x), path@bf(x, y), edge(y, z).
     """
-    chosen = _chosen(program) - _computed_whole(program) - set(keep)
+    chosen = _chosen(program) - set(keep)
+    chosen = chosen and chosen - _computed_whole(program)
     while chosen:
         demands = _Demands(program, chosen)
         demands.propagate()

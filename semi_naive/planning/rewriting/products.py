@@ -30,8 +30,10 @@ def factor(program: Program) -> Program:
     factor@2(z) :- edge(z, _).
     pair(x, z) :- factor@1(x), factor@2(z).
     """
-    cycles = orderless(program)
     of_one_tuple = {loop.steps.step for loop in program.loops if loop.steps}
+    if all(len(_components(rule.body, of_one_tuple)) == 1 for rule in program.rules):
+        return program
+    cycles = orderless(program)
     rules, relations = [], dict(program.relations)
     names: dict[tuple, str] = {}  # of the relations of factors, by the texts of these
     for rule in program.rules:
@@ -56,7 +58,7 @@ def _factors(
     """Yield (literals, variables of a new relation for them) of each factor of a rule's body; None for a factor that gets no
     relation. cycle: the relations of the head's stratum, or None if its rules cannot be split; of_one_tuple: relations that
     multiply nothing."""
-    factors = _components(rule.body, of_one_tuple) if len(rule.body) > 1 else [rule.body]
+    factors = _components(rule.body, of_one_tuple)
     if cycle is None or len(factors) < 2 or not is_plain(rule):
         yield rule.body, None
         return
@@ -71,8 +73,8 @@ def _factors(
 def _components(body: tuple[Literal, ...], of_one_tuple: set[str]) -> list[tuple[Literal, ...]]:
     """Return the groups of literals that variables connect, in the order of their first literals. Groups without an atom, or
     only with atoms of relations of one tuple, are added to the first other group."""
-    groups = connected(body)
     atoms = {place for place, each in enumerate(body) if isinstance(each, Atom) and each.relation not in of_one_tuple}
+    groups = connected(body) if len(atoms) > 1 else []
     factors = [places for places in groups if not atoms.isdisjoint(places)]
     others = [place for places in groups if places not in factors for place in places]
     if factors:

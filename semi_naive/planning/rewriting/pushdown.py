@@ -8,6 +8,7 @@ attributes in such a program, and readers leave rows out: the row groups of a pa
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from semi_naive.planning import rewrite
 from semi_naive.planning.rewriting.whole_bodies import fold_of
@@ -60,12 +61,16 @@ def _pushed_down(programs: list[ir.Program], keep: set[str], given: Iterable[str
     relations = {name: relation for name, relation in programs[0].relations.items() if relation.plain and relation.arity}
     relations = {name: relation for name, relation in relations.items() if relation.null == "error"}  # else all columns count
     readings = {name: _Reading() for name in given if name in relations and name not in whole}
-    for program in programs:
-        for rule in program.rules:
-            if not is_fact(rule):
-                uses = Counter(node.name for node in rewrite.walk(rule) if isinstance(node, ir.Var))
-                counted = rewrite.has_autoinc(rule) or fold_of(rule) is not None
-                _read_body(rule.body, readings, uses, counted, {})
+    partial = dict(readings)  # those of which a further rule may read more
+    for rule in chain.from_iterable(program.rules for program in programs):
+        nodes = list(rewrite.walk(rule)) if partial else []
+        if read := {node.relation for node in nodes if isinstance(node, ir.Atom)} & partial.keys():
+            uses = Counter(node.name for node in nodes if isinstance(node, ir.Var))
+            counted = any(isinstance(node, ir.Autoinc) for node in nodes) or fold_of(rule) is not None
+            _read_body(rule.body, partial, uses, counted, {})
+            for name in read:
+                if partial[name].is_whole(relations[name]):
+                    del partial[name]
     pushed = {name: reading.pushdown(relations[name]) for name, reading in readings.items()}
     return {name: each for name, each in pushed.items() if each.rows or len(each.read) < each.relation.arity}
 
@@ -86,6 +91,10 @@ class _Reading:
             self.filters.add(tuple(conditions))
             if not conditions or len(self.filters) > MAX_ALTERNATIVES:
                 self.filters = None
+
+    def is_whole(self, relation: ir.Relation) -> bool:
+        """True if all columns of all rows are read."""
+        return self.filters is None and len(self.columns) == relation.arity
 
     def pushdown(self, relation: ir.Relation) -> Pushdown:
         """Return the pushdown of the relation, which reads at least one attribute."""

@@ -1,8 +1,9 @@
 """Simplify a program: fold constants, merge variables that are equal, and remove rules and literals without effect."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
+from operator import is_not
 from typing import TypeVar
 
 from semi_naive.planning import rewrite
@@ -37,25 +38,28 @@ def settled(rule: ir.Rule) -> ir.Rule | None:
     if not rule.body and all(isinstance(arg, ir.Const) for arg in rule.head.args):  # most facts
         return rule
     while True:
-        body = _without_true(fold(literal) for literal in rule.body)
+        head, body = fold(rule.head), _without_true(map(fold, rule.body))
         if body is None:
             return None
-        smaller = substitute_aliases(rewrite.with_body(replace(rule, head=fold(rule.head)), body))
-        if smaller == rule:
+        changes = head is not rule.head or len(body) < len(rule.body) or any(map(is_not, body, rule.body))
+        smaller = substitute_aliases(rewrite.with_body(replace(rule, head=head), body) if changes else rule)
+        if smaller is rule or smaller == rule:
             return rule
         rule = smaller
 
 
 def _without_true(body: Iterable) -> tuple | None:
     """Return a body without true and duplicate literals; None if it is false."""
-    kept: dict[str, ir.Literal] = {}
+    kept: list[ir.Literal] = []
     for literal in body:
         literal = _simplified_aggregate(literal) if isinstance(literal, ir.Aggregate) else literal
-        if literal == ir.Truth(False):
+        if not isinstance(literal, ir.Truth):
+            kept.append(literal)
+        elif not literal.value:
             return None
-        if literal != ir.Truth(True):
-            kept.setdefault(repr(literal), literal)  # not by ==, as a NaN of Python is not equal to itself
-    return tuple(kept.values())
+    if len(set(map(_shape_of_literal, kept))) == len(kept):  # no two can be equal
+        return tuple(kept)
+    return tuple({repr(literal): literal for literal in kept}.values())  # not by ==, as a NaN of Python is not equal to itself
 
 
 def _simplified_aggregate(literal: ir.Aggregate) -> ir.Literal:
@@ -99,7 +103,12 @@ def without_repetition(rules: list[ir.Rule]) -> list[ir.Rule]:
 
 def _shape_of_rule(rule: ir.Rule) -> tuple:
     """Return a key that is equal for duplicate rules, and fast to compute."""
-    return rule.head.relation, tuple([getattr(literal, "relation", literal.__class__) for literal in rule.body])
+    return rule.head.relation, tuple(map(_shape_of_literal, rule.body))
+
+
+def _shape_of_literal(literal: ir.Literal) -> Hashable:
+    """Return a key that is equal for duplicate literals."""
+    return getattr(literal, "relation", literal.__class__)
 
 
 def without_empty(program: ir.Program, given: set[str]) -> list[ir.Rule]:
@@ -196,14 +205,14 @@ def _without_aliases_in_aggregates(reader: Reader, body: tuple, outside: set[str
 
 def _first_alias(body: tuple, fixed: set[str]) -> tuple[int, dict[str, ir.Term]] | None:
     """Return (position, {name: term}) of the first equation that can be removed by substitution; None if there is none."""
-    fixed = fixed | rewrite.results_of(body)
-    for index, literal in enumerate(body):
-        if isinstance(literal, ir.Compare) and literal.op == "=":
-            sides = (literal.left, literal.right)
-            ways = (sides[::-1], sides) if _is_generated(literal.right) else (sides, sides[::-1])
-            for var, term in ways:
-                if isinstance(var, ir.Var) and var.name not in fixed and _is_alias(var, term, literal.kind):
-                    return index, {var.name: term}
+    equations = [(index, each) for index, each in enumerate(body) if isinstance(each, ir.Compare) and each.op == "="]
+    fixed = fixed | rewrite.results_of(body) if equations else fixed
+    for index, literal in equations:
+        sides = (literal.left, literal.right)
+        ways = (sides[::-1], sides) if _is_generated(literal.right) else (sides, sides[::-1])
+        for var, term in ways:
+            if isinstance(var, ir.Var) and var.name not in fixed and _is_alias(var, term, literal.kind):
+                return index, {var.name: term}
     return None
 
 
@@ -232,6 +241,8 @@ def fold(node):
     >>> print(fold(ir.Compare("<", one, two, kind)), fold(ir.Call("/", (one, zero), kind)))
     true (1 / 0)
     """
+    if isinstance(node, ir.Atom) and rewrite.has_simple_arguments(node):  # most literals
+        return node
     return rewrite.transform(node, _folded)
 
 

@@ -16,6 +16,8 @@ from semi_naive.planning.strata import orderless
 from semi_naive.ra import ir
 from semi_naive.ra.ir import Atom, Compare, Literal, Program, Rule, Var, Wild
 
+MIN_LITERALS = 3  # literals of a rule that is split: two recursive atoms, and one that is joined with the first
+
 
 def halve(program: Program, names: dict[str, str] | None = None) -> Program:
     """Split the joins of two recursive atoms, if the first half has fewer variables than it joins. names: the names of halves
@@ -31,6 +33,8 @@ def halve(program: Program, names: dict[str, str] | None = None) -> Program:
     half@1(x, z) :- load(x, y), to(y, z).
     to(x, o) :- half@1(x, z), to(z, o).
     """
+    if all(len(rule.body) < MIN_LITERALS for rule in program.rules):
+        return program
     cycles = orderless(program)
     rules, relations = [], dict(program.relations)
     names = {} if names is None else names

@@ -18,6 +18,7 @@ from semi_naive.ra import ir
 from semi_naive.ra.ir import Atom, Compare, Literal, Program, Rule, Var
 
 PREFIX = "static@"
+MIN_LITERALS = 3  # literals of a rule with a static join: a recursive atom, and the two that are joined
 MAX_STATIC_TUPLES = 1 << 20  # tuples of a static join: some 50 ms; a recursion may read few of them
 MAX_STATIC_GROWTH = 16  # the same, for each tuple that it reads: of roles 18 deep, 15
 
@@ -35,7 +36,9 @@ def join_static(program: Program) -> Program:
     static@1(y, u) :- f(y, z), g(z, u).
     p(x, u) :- p(x, y), static@1(y, u).
     """
-    cycles = {} if program.loops else orderless(program)
+    if program.loops or all(len(rule.body) < MIN_LITERALS for rule in program.rules):
+        return program
+    cycles = orderless(program)
     rules, relations = [], dict(program.relations)
     names: dict[str, str] = {}  # of the relations of static joins, by the texts of these
     for rule in program.rules:
@@ -55,7 +58,7 @@ def _static_joins(rule: Rule, cycle: frozenset[str]) -> list[tuple[tuple[Literal
     """Return the joins of a rule that are worth a relation: (literals, including filters; variables that the rest of the rule
     reads) of each. cycle: the relations of the head's stratum."""
     recursive = [atom for atom in positive_atoms(rule.body) if atom.relation in cycle]
-    if not recursive or len(rule.body) < 3 or not is_plain(rule):
+    if not recursive or len(rule.body) < MIN_LITERALS or not is_plain(rule):
         return []
     found = []
     complete = [atom for atom in positive_atoms(rule.body) if atom.relation not in cycle and has_simple_arguments(atom)]

@@ -102,7 +102,7 @@ class Partitioned:
         """Plan the rule versions, and make an empty index for each order in which they search a relation of the stratum.
         Partition the indexes of other relations that are not replicated."""
         nonrecursive = self.local.nonrecursive_versions() if self.iteration == 0 else []
-        rule_versions = [*nonrecursive, *self.local.delta_versions()]
+        rule_versions = [*nonrecursive, *self.local.delta_versions]
         bodies = plan_all(self._plan, rule_versions, self.bodies, self.local.indexes, self.placing)
         wanted = keyed(bodies)
         not_replicated = {name for name, _ in self.placing.partitioned}
@@ -163,7 +163,7 @@ class Partitioned:
 
     def versions(self) -> list[RuleVersion]:
         """Return the delta versions whose delta is not empty."""
-        return [version for version in self.local.delta_versions() if self.relations[version.delta_relation].home.delta_size()]
+        return [version for version in self.local.delta_versions if self.relations[version.delta_relation].home.delta_size()]
 
     def size(self, relation: str, part: str = "all") -> float:
         """Return the number of tuples of a relation or its delta. For an empty relation of the stratum, it is that of the
@@ -295,7 +295,7 @@ class Partitioned:
 
     def compiled_delta_versions(self) -> list[Version]:
         """Return the delta versions of the rules, cut into segments."""
-        return [self.compiled(number, *one) for number, one in enumerate(self.local.delta_versions())]
+        return [self.compiled(number, *one) for number, one in enumerate(self.local.delta_versions)]
 
     def _record_costs(self, compiled: list[Version], results: list) -> None:
         """Record the cost of each rule, and the values that tasks have made, from the results of a job. Raises the first error

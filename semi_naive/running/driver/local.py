@@ -7,7 +7,8 @@ iteration, to a plan on the partitions.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, groupby, islice
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 MAX_BASE_TUPLES = 64_000_000  # tuples of the nonrecursive rules of a decomposed stratum, which the driver evaluates
 MAX_INSTRUCTIONS_PER_LITERAL = 8_000  # machine instructions of a literal and iteration, as long as a step on blocks takes
+MIN_SECONDS_PER_VERSION = 1e-4  # of a rule version of few tuples, a block at a time: measured 0.2 to 0.3 ms
 MAX_DRIVER_TUPLES = 100_000_000  # tuples of a stratum: 800 MB, and as much while blocks are merged
 MAX_UNPACKED_TUPLES = 1 << 20  # tuples in chunks that are unpacked into words for the machine: 2 ms
 MAX_COUNTED_RELATIONS = 3  # relations of a stratum that an error names with their sizes
@@ -96,10 +98,17 @@ class Local:
         self.dominance = self._dominance()
         removals = self.dominance.removals if self.dominance else ()
         rules = [rule for rule in self.stratum.rules if rule.head.relation not in removals]
-        self.once = [rule for rule in rules if not versions(rule, recursive)]
-        self.again = [rule for rule in rules if versions(rule, recursive)]
-        self.small *= sum(len(versions(rule, recursive)) for rule in self.again)
-        self.literals = sum(len(versions(rule, recursive)) * len(rule.body) for rule in self.again)  # in all delta versions
+        found = [(rule, versions(rule, recursive)) for rule in rules]
+        self.once = [rule for rule, of_rule in found if not of_rule]
+        self.again = [rule for rule, of_rule in found if of_rule]
+        self.delta_versions = [  # of the recursive rules: one for each atom that may read the delta
+            RuleVersion(rule, place, parts | self.iterations.parts(rule), number)
+            for rule, of_rule in found
+            for number, (place, parts) in enumerate(of_rule)
+        ]
+        self.readers = Counter(version.delta_relation for version in self.delta_versions)  # their number, by delta
+        self.small *= len(self.delta_versions)
+        self.literals = sum(len(version.rule.body) for version in self.delta_versions)
         self.growing = Growing(self.again, recursive)
         self.tables: dict[str, Any] = {}  # the tables of the stratum's relations, while it is evaluated in this process
         self.marks: dict[str, Any] = {}  # by relation, the state to roll back to
@@ -116,13 +125,6 @@ class Local:
         from semi_naive.running.driver.dominance import Dominance
 
         return Dominance(self, found, Local)
-
-    def delta_versions(self) -> Iterator[RuleVersion]:
-        """Yield the versions of the recursive rules: one for each atom that may read the delta."""
-        for rule in self.again:
-            numbers = self.iterations.parts(rule)
-            for number, (place, parts) in enumerate(versions(rule, self.recursive)):
-                yield RuleVersion(rule, place, parts | numbers, number)
 
     def nonrecursive_versions(self) -> list[RuleVersion]:
         """Return a version of each nonrecursive rule, which reads no delta."""
@@ -170,8 +172,8 @@ class Local:
         """Return (rule, relation of the delta, body) of all delta versions, for evaluators that do not use the tables of this
         process: the machine, and tasks on the partitions."""
         self.for_driver = False
-        self._plan(self.delta_versions())
-        return [(version.rule, version.delta_relation, self._body(*version)) for version in self.delta_versions()]
+        self._plan(self.delta_versions)
+        return [(version.rule, version.delta_relation, self._body(*version)) for version in self.delta_versions]
 
     def continue_to_fixpoint(self) -> None:
         """Run iterations from the current delta to the fixpoint. Raises TooLarge."""
@@ -183,13 +185,18 @@ class Local:
             if self.growing.due():
                 self.growing.look(self.tables)
             if not self.is_last(self.iteration, self.database.count):
-                suits_machine = delta <= self.small and not self._too_much_work()
-                if suits_machine and machine_is_ready(self.small_seconds) and not self._has_many_chunks() and self._by_tuples():
+                suits_machine = delta <= self.small and not self._too_much_work() and machine_is_ready(self._block_seconds())
+                if suits_machine and not self._has_many_chunks() and self._by_tuples():
                     continue
                 begun = time.perf_counter()
                 self.iterate()
                 self.small_seconds += time.perf_counter() - begun if delta <= self.small else 0
             self._advance()
+
+    def _block_seconds(self) -> float:
+        """Return the seconds that iterations with small deltas take a block at a time, including the least of the next one."""
+        due = sum(self.readers[name] for name, table in self.tables.items() if table.delta_size)
+        return self.small_seconds + MIN_SECONDS_PER_VERSION * due
 
     def _take_tables(self) -> None:
         """Set `tables` to the current tables of the stratum's relations, without those that rules do not derive."""
@@ -250,14 +257,14 @@ class Local:
         process, roll back and raise TooLarge."""
         self.made = self.words = 0
         if self.iteration == 1:
-            self._plan(self.delta_versions())
+            self._plan(self.delta_versions)
         self.marks = {name: table.mark() for name, table in self.tables.items()}
         words = sum(min(table.count, table.nbytes // 8) for table in self.tables.values())  # a dense table takes few words
         if self.budget is not None and self.returns == 0 and words > self.max_tuples:
             raise TooLarge
         self._within_memory()
         delta = sum(table.delta_size for table in self.tables.values())
-        due = [version for version in self.delta_versions() if self.tables[version.delta_relation].delta_size]
+        due = [version for version in self.delta_versions if self.tables[version.delta_relation].delta_size]
         if together := Together.of(self, due):
             together.run()
             if together.exceeds:

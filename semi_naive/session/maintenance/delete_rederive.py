@@ -83,7 +83,7 @@ class Incremental(Local):
         super().__post_init__()
         self.max_small_delta = self.small
         self.first: Sequence[RuleVersion] = ()  # versions that run only in the first iteration
-        self.recursive_versions = len(list(self.delta_versions()))  # they precede those of the first iteration in the machine
+        self.recursive_versions = len(self.delta_versions)  # they precede those of the first iteration in the machine
 
     def _reset(self) -> None:
         """Reset the counters and caches of the previous evaluation."""
@@ -251,7 +251,7 @@ class DeleteRederive:
     def searched(self) -> set[tuple[str, Order]]:
         """Return the (relation, column order) of the indexes that are searched to maintain the stratum. Call it within
         `with_changes`."""
-        inserting = [*self._applicable(self.insertions), *self.inserting.delta_versions()]
+        inserting = [*self._applicable(self.insertions), *self.inserting.delta_versions]
         return self.inserting.searched(inserting) | self.overdeleting.searched(self._applicable(self.overdeletions))
 
     # -- insert
@@ -345,7 +345,7 @@ class DeleteRederive:
                 for name, block in fresh.items():
                     suspected[name].append(block)
                     tables[name] = with_delta(old[name], block)
-                versions = [each for each in self.inserting.delta_versions() if each.delta_relation in fresh]
+                versions = [each for each in self.inserting.delta_versions if each.delta_relation in fresh]
                 self.inserting.derive(new, versions)
                 tables.update(old)
         finally:
