@@ -1,4 +1,4 @@
-"""Policies of balance on 27 families of graphs, 90 cases of a family on some number of simulated ranks: none, the paper's, ours.
+"""Three policies of balance, none, the paper's and ours, on 27 families of graphs, each on some numbers of simulated ranks.
 
     python -m bench.policies [--rows "tree up;grid"] [--toy] [--out FILE]
 

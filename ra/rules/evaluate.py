@@ -375,8 +375,7 @@ class Evaluate:
 
 @dataclass
 class Outbox:
-    """A buffer of outgoing tuples, so that many are deduplicated and sent at once: in few parcels also where many small runs are
-    joined.
+    """A buffer of outgoing tuples, so that many are deduplicated and sent at once, also those made of many small runs.
 
     tuples_of: function of a batch → lists, which are sent immediately, or a block or (columns, size), which are buffered, in
     the order of the destination's index.
