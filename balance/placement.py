@@ -7,7 +7,7 @@ excess, puts the heaviest part on the lightest partition, and acts when that pay
 work of the whole run: tree pointing up, height 20, 13.8 → 1.14, RMAT scale 16 1.10 (`python -m bench.paper --only policies`).
 """
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 MAX_SUBBUCKETS = 4096  # of a bucket: with more, a table of them costs more than the imbalance
 MIN_RELIEVED_LOAD = 0.9  # of the average: a heavy partition is not relieved of so much that less would remain
+TUPLES_PER_WORK = 0.5  # work counts a head twice, as a pair and as it arrives; moving counts a tuple once
+MESSAGE_TUPLES = 46  # the tuples that are made and inserted in the time of a message, as `balance.machine` prices them
+ROUND_TUPLES = 116  # the same of a round of a collective operation
 UNSPLITTABLE = 0.75  # fraction of a bucket in one subbucket from which its tuples probably agree in the hashed column
 
 
@@ -51,9 +54,51 @@ def expected(fresh: np.ndarray, home: np.ndarray, received: np.ndarray, born: np
     return fresh * (1 + ratio[home])
 
 
+class Outlook(NamedTuple):
+    """What is expected of the iterations to come.
+
+    remaining: how often the work of the next iteration, in all of them together.
+    messages: those of the rank that sent heads in the most messages, in the last iteration.
+    """
+
+    remaining: float = 1.0
+    messages: float = 0.0
+
+    @classmethod
+    def of(cls, iterations: list[dict], horizon: float) -> "Outlook":
+        """Return the outlook after some iterations of a trace. horizon: the most `remaining` iterations."""
+        births = [born for entry in iterations[-3:] for born in entry["births"]]
+        remaining = remaining_iterations(births, min(horizon, max(1, iterations[-1]["iteration"])))
+        shuffles = (phase for phase in iterations[-1]["phases"] if phase["phase"] == "all-to-all")
+        messages = sum((np.asarray(phase.get("messages", 0)) for phase in shuffles), np.zeros(1))
+        return cls(remaining, float(messages.max()))
+
+
+NEXT_ONLY = Outlook()  # the next iteration is the last one
+
+
+def remaining_iterations(births: Sequence[int], most: float) -> float:
+    """Return how often the work of the next iteration is expected in all remaining ones together, at most `most` times.
+
+    births: the tuples born in the last iterations; the last of them are the next delta. If they decline, the decline is
+    extrapolated by its last ratio, which is exact for deltas that shrink geometrically, linearly or as those of a tree.
+
+    >>> remaining_iterations([5, 8, 8], 3), remaining_iterations([60, 56, 48], 10), remaining_iterations([16, 8, 4], 10)
+    (3, 1.6666666666666667, 1.9921875)
+    """
+    delta, before, earlier = [*births[:-4:-1], 0, 0, 0][:3]
+    decline, total, rest = before - delta, 1.0, float(delta)
+    if len(births) < 2 or decline <= 0 or not delta:
+        return most
+    ratio = decline / (earlier - before) if earlier > before else 1.0
+    while total < most and (rest := rest - (decline := decline * ratio)) > 0.01 * delta:
+        total += rest / delta
+    return min(most, total)
+
+
 def plan_map_change(
     placement: BucketMap, sizes: np.ndarray, work: np.ndarray, config: "Config", least: int, splits: bool = True,
-    carried: np.ndarray | None = None,
+    carried: np.ndarray | None = None, outlook: Outlook = NEXT_ONLY,
 ) -> MapChange | None:  # fmt: skip
     """Plan the changes of a bucket map by the settings of a `semi_naive.Config`; None for no change.
 
@@ -65,7 +110,7 @@ def plan_map_change(
     if not config.refine:
         return None
     carried = np.zeros(placement.buckets) if carried is None else carried
-    return _Plan(placement, sizes, work, config, carried).change(least, splits)
+    return _Plan(placement, sizes, work, config, carried, outlook).change(least, splits)
 
 
 def by_sizes(
@@ -89,7 +134,7 @@ def by_sizes(
 
 def spread_inner(
     placement: BucketMap, sizes: np.ndarray, work: np.ndarray, delta: np.ndarray, config: "Config", least: int,
-    kept: Container[int] = (),
+    kept: Container[int] = (), outlook: Outlook = NEXT_ONLY,
 ) -> MapChange | None:  # fmt: skip
     """Plan a change of the inner relation, with which the delta is joined; None for no change.
 
@@ -99,22 +144,55 @@ def spread_inner(
     kept: buckets that are copied already and not split.
 
     Splitting the delta does not help if a single tuple of it joins with more tuples than a partition should process. Then the
-    bucket of the inner relation is split, and its delta is sent to all of its subbuckets (the intra-bucket shuffle).
+    bucket of the inner relation is split, and its delta is sent to all of its subbuckets (the intra-bucket shuffle). This also
+    divides the messages in which the heads of one tuple are sent.
     """
     if config.policy == "paper":
         return by_sizes(placement, placement.split(sizes), config, least, kept=kept)
-    stored, average = np.add.reduceat(sizes, placement.tables()[0][:-1]), work.sum() / placement.partitions
-    new_counts = {}
-    has_heavy_tuple = work > average * np.maximum(delta, 1)  # one that is more work than a partition should have
-    for bucket in np.flatnonzero(has_heavy_tuple) if config.refine and average else ():
-        parts = count = len(placement.homes[bucket])
-        max_parts = min(MAX_SUBBUCKETS, 4 * placement.partitions, stored[bucket])
-        while work[bucket] / parts > config.grain * average and parts * 2 <= max_parts:
-            parts *= 2
-        saved = config.horizon * (work[bucket] / count - max(work[bucket] / parts, average))
-        if parts > count and bucket not in kept and saved >= max(least, stored[bucket]):
-            new_counts[int(bucket)] = parts
-    return MapChange(placement.resize(new_counts), {"refine": sorted(new_counts)}) if new_counts else None
+    counts = _Spreading(placement, sizes, work, delta).counts(least, kept, outlook.remaining) if config.refine else {}
+    return MapChange(placement.resize(counts), {"refine": sorted(counts)}) if counts else None
+
+
+class _Spreading:
+    """The planning of how many subbuckets buckets of the inner relation get. stored: the tuples of each bucket; loads: the cost
+    of each bucket in one iteration, in tuples, on each of its partitions; by_partition: their sums.
+    """
+
+    def __init__(self, placement: BucketMap, sizes, work, delta):
+        self.placement, self.work, self.delta = placement, work, delta
+        (self.first, self.home), subbuckets = placement.tables(), placement.subbuckets
+        self.stored = np.add.reduceat(sizes, self.first[:-1])
+        self.loads = np.where(delta > 0, self._cost(slice(None), subbuckets), 0.0)
+        self.by_partition = np.bincount(self.home, np.repeat(self.loads, subbuckets), placement.partitions)
+
+    def _cost(self, bucket, parts):
+        """Return the cost of a bucket of so many parts, on each: the work, a message to each partition that its heads may
+        reach, and the delta, sent to all parts."""
+        reached = np.minimum(self.placement.partitions, self.stored[bucket] / parts)
+        sent = np.where(parts > 1, (self.delta[bucket] + MESSAGE_TUPLES) * parts, 0)
+        return TUPLES_PER_WORK * self.work[bucket] / parts + MESSAGE_TUPLES * reached + sent
+
+    def counts(self, least: int, kept: Container[int], remaining: float) -> dict[int, int]:
+        """Return {bucket: number of subbuckets}: as many of the most expensive buckets as pays best, or {}."""
+        partitions, subbuckets = self.placement.partitions, self.placement.subbuckets
+        has_heavy_tuple = self.loads > self.by_partition.mean() * np.maximum(self.delta, 1)
+        shuffle = least + ROUND_TUPLES * np.log2(partitions) if subbuckets.max() == 1 else 0.0  # a phase that there was not
+        before, after, moved, gain = self.by_partition.max() - shuffle, 0.0, 0, 0.0
+        found: list[tuple[int, int]] = []
+        paying = 0
+        for bucket in np.argsort(-self.loads, kind="stable").tolist():
+            most = min(MAX_SUBBUCKETS, partitions, int(self.stored[bucket])) // int(subbuckets[bucket])
+            choices = subbuckets[bucket] << np.arange(max(1, most.bit_length()))
+            costs = self._cost(bucket, choices)
+            if bucket in kept or not has_heavy_tuple[bucket] or self.loads[bucket] <= after or not costs.argmin():
+                break  # its partition remains the heaviest
+            found.append((bucket, int(choices[costs.argmin()])))
+            after, moved = max(after, costs.min()), moved + self.stored[bucket]
+            np.subtract.at(self.by_partition, self.home[self.first[bucket] : self.first[bucket + 1]], self.loads[bucket])
+            saved = remaining * (before - max(after, self.by_partition.max())) - max(least, moved)
+            if saved > gain:
+                gain, paying = saved, len(found)
+        return dict(found[:paying])
 
 
 class _LooseSubbucket(NamedTuple):
@@ -132,12 +210,13 @@ class _Plan:
     planned partition of each subbucket, and work on each partition; grain: the work from which a subbucket is split.
     """
 
-    def __init__(self, placement: BucketMap, sizes, work, config, carried):
+    def __init__(self, placement: BucketMap, sizes, work, config, carried, outlook):
         self.placement, self.sizes, self.work, self.carried = placement, sizes, work, carried
         self.first, self.home = placement.tables()
         self.homes = [list(homes) for homes in placement.homes]
         self.load = np.bincount(self.home, weights=work, minlength=placement.partitions)
-        self.average, self.tolerance, self.horizon = self.load.mean(), config.tolerance, config.horizon
+        self.average, self.tolerance, self.remaining = self.load.mean(), config.tolerance, outlook.remaining
+        self.messages = outlook.messages
         self.grain = config.grain * self.average
         self.loose: list[_LooseSubbucket] = []
 
@@ -152,7 +231,8 @@ class _Plan:
         for partition in np.flatnonzero(self.load > self.tolerance * self.average):
             self._relieve(int(partition))
         moved = self._place()
-        if self.horizon * (before - self.load.max()) < max(least, moved):
+        saved = TUPLES_PER_WORK * (before - self.load.max()) - MESSAGE_TUPLES * self._more_messages()
+        if self.remaining * saved < max(least, moved):
             return None
         changed = [bucket for bucket, homes in enumerate(self.placement.homes) if list(homes) != self.homes[bucket]]
         refined = [bucket for bucket in changed if len(self.homes[bucket]) > len(self.placement.homes[bucket])]
@@ -169,7 +249,8 @@ class _Plan:
         if count > 1 and work.max() > UNSPLITTABLE * total:
             return
         parts = count
-        while total / parts > self.grain and parts * 2 <= max_parts:
+        sent = self.carried[bucket] / (self.remaining * TUPLES_PER_WORK)  # with each part, in work of an iteration
+        while total / parts > self.grain and parts * 2 <= max_parts and total / (2 * parts) > sent * parts:
             parts *= 2
         share = count / parts
         for old, partition in enumerate(homes):
@@ -194,6 +275,14 @@ class _Plan:
                 self.load[partition] = rest
                 self.loose.append(part)
 
+    def _more_messages(self) -> float:
+        """Return how many messages more a partition is expected to send in an iteration: in proportion to the subbuckets with
+        work, but at most one to each partition, and one for each head."""
+        busy = int((self.work > 0).sum())
+        more = sum(len(new) - len(old) for new, old in zip(self.homes, self.placement.homes, strict=True))
+        most = min(self.load.size, TUPLES_PER_WORK * self.load.max())
+        return max(0.0, min(most, self.messages * (1 + more / max(1, busy))) - self.messages)
+
     def _place(self) -> float:
         """Put each loose subbucket, the heaviest first, on the partition that is the lightest then. Return the tuples that the
         busiest partition sends and receives."""
@@ -207,6 +296,6 @@ class _Plan:
             self.load[partition] += part.work
             self.homes[part.bucket][part.subbucket] = partition
             if partition != part.partition:
-                moved[part.partition] += part.tuples
+                moved[part.partition] += part.tuples + self.carried[part.bucket]
                 moved[partition] += part.tuples + self.carried[part.bucket]
         return float(moved.max(initial=0))

@@ -203,14 +203,33 @@ def _rests(outer, pairs, cursor, end, starts, ends, mask, room, seen, heads):
 
 
 @njit(**JIT)
-def _ship(z, heads, base, subs, scattered, home, words, destinations, at, arrived):
-    """Write the heads of one z as words, and the ranks where they arrive, from position `at` on. base, subs: the first slot and
-    the number of subbuckets of z's bucket; arrived[r] grows by the heads for rank r. scattered: the hash of each id, by
-    which subbuckets are chosen; home: the rank of each slot."""
+def _buffer(z, heads, base, subs, scattered, home, words, destinations, at):
+    """Write the heads of one z as words, and the ranks to which they go, from position `at` on. base, subs: the first slot and
+    the number of subbuckets of z's bucket; scattered: the hash of each id, by which subbuckets are chosen; home: the rank of
+    each slot."""
     for i in range(heads.size):
-        rank = home[base + (np.int64(scattered[heads[i]] % subs) if subs > 1 else 0)]
-        words[at + i], destinations[at + i] = z << np.uint64(32) | heads[i], rank
-        arrived[rank] += 1
+        words[at + i] = z << np.uint64(32) | heads[i]
+        destinations[at + i] = home[base + (np.int64(scattered[heads[i]] % subs) if subs > 1 else 0)]
+
+
+@njit(**JIT)
+def _shipped(words, destinations, size, batches, counters, arrived, sums):
+    """Send the buffered heads of some batches, each once, and return their number. `sums` grows by (0, heads, bytes, messages),
+    arrived[r] by the heads for rank r."""
+    if batches > 1:  # those of one batch are sorted and distinct
+        order = np.argsort(words[:size])
+        words[:size], destinations[:size] = words[order], destinations[order]
+        distinct = 0
+        for i in range(size):
+            if i == 0 or words[i] != words[distinct - 1]:
+                words[distinct], destinations[distinct] = words[i], destinations[i]
+                distinct += 1
+        size = distinct
+    for i in range(size):
+        arrived[destinations[i]] += 1
+    coded, messages = _code(words, destinations, size, counters)
+    sums[1:] += np.array([size, coded, messages])
+    return size
 
 
 @njit(**JIT)
@@ -246,7 +265,8 @@ def join_on_ranks(
     bucket, scattered, first, home, join, pair, born, marked, mark, sums, arrived, fresh,
 ):  # fmt: skip
     """Count the local joins of the ranks begin to end - 1: each run of a rank's delta with each of its inner runs, until there
-    are more than `threshold` heads (-1: all), as `ra.rules.evaluate.Evaluate` does, in batches of about `most` heads.
+    are more than `threshold` heads (-1: all), as `ra.rules.evaluate.Evaluate` does, in batches of at least `most` heads, or the
+    last one of two runs. Heads are sent when at least `most` are buffered.
 
     Rank r starts at join[r], pair[r], and stores the position where it stops; join[r] is -1 if no pairs are left. Counts are
     added to sums[r], (pairs compared, heads made, bytes, messages), and to arrived[d], the heads sent to rank d. If `marked` is
@@ -259,14 +279,14 @@ def join_on_ranks(
     pairs, starts, ends = np.empty(longest, np.uint64), np.empty(longest, np.int64), np.empty(longest, np.int64)
     seen, heads = np.zeros((bucket.size + 63) // 64, np.uint64), np.empty(bucket.size + 1, np.uint64)
     words, destinations, counters = (
-        np.empty(most + bucket.size, np.uint64),
-        np.empty(most + bucket.size, np.int64),
+        np.empty(2 * most + bucket.size, np.uint64),
+        np.empty(2 * most + bucket.size, np.int64),
         _counters(fresh.size),
     )
     for rank in range(begin, end):
         if join[rank] < 0:
             continue
-        made, skip, start = 0, join[rank], pair[rank]
+        made, size, batches, skip, start = 0, 0, 0, join[rank], pair[rank]
         join[rank] = -1
         runs, deltas = rank_runs[rank + 1] - rank_runs[rank], rank_deltas[rank + 1] - rank_deltas[rank]
         for number in range(skip, runs * deltas):
@@ -275,21 +295,21 @@ def join_on_ranks(
             cursor, found = start if number == skip else 0, 0
             found = _match(outer, low, high, inner, run_begin[run], run_end[run], shift, pairs, starts, ends)
             while cursor < found and (threshold < 0 or made <= threshold):
-                size = 0
-                while cursor < found and size < most:
-                    z, stop = pairs[cursor] >> np.uint64(32), _end_of(pairs, cursor, found)
-                    count, cursor, compared = _rests(outer, pairs, cursor, stop, starts, ends, mask, most - size, seen, heads)
+                before = size
+                while cursor < found and size - before < most:
+                    z, stop, room = pairs[cursor] >> np.uint64(32), _end_of(pairs, cursor, found), most - (size - before)
+                    count, cursor, compared = _rests(outer, pairs, cursor, stop, starts, ends, mask, room, seen, heads)
                     sums[rank, 0] += compared
                     base, subs = first[bucket[z]], np.uint32(first[bucket[z] + 1] - first[bucket[z]])
-                    _ship(z, heads[:count], base, subs, scattered, home, words, destinations, size, arrived)
+                    _buffer(z, heads[:count], base, subs, scattered, home, words, destinations, size)
                     if marked.size:
                         _mark(z, heads[:count], base, subs, scattered, home, shift, born, marked, mark, fresh)
                     size += count
-                coded, messages = _code(words, destinations, size, counters)
-                sums[rank, 2] += coded
-                sums[rank, 3] += messages
-                made += size
+                batches += 1
+                if size >= most or 0 <= threshold < made + size:
+                    made += _shipped(words, destinations, size, batches, counters, arrived, sums[rank])
+                    size = batches = 0
             if cursor < found:
                 join[rank], pair[rank] = number, cursor
                 break
-        sums[rank, 1] += made
+        _shipped(words, destinations, size, batches, counters, arrived, sums[rank])

@@ -18,7 +18,7 @@ from semi_naive.balance import replay
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import bucket_of, mix
 from semi_naive.balance.machine import Machine
-from semi_naive.balance.placement import MapChange, expected, plan_map_change, spread_inner
+from semi_naive.balance.placement import MapChange, Outlook, expected, plan_map_change, spread_inner
 from semi_naive.balance.pricing import priced_record
 from semi_naive.balance.trace import Trace, balance_of, record_change
 from semi_naive.config import Config
@@ -262,16 +262,17 @@ class Simulation:
     def _rebalance(self, number: int) -> None:
         """Change the bucket maps before the next iteration, as `semi_naive.running.balanced.rebalance` does."""
         least, copies = self.config.least(self.machine.worth()), self.config.copy_inner
+        outlook = Outlook.of(self.trace.record["iterations"], self.config.horizon)
         expected_work = self._expected_work(number)
         work = np.add.reduceat(expected_work, self.path.map.tables()[0][:-1])
         delta = np.bincount(self.bucket_of_id[self._births_of(number) >> np.uint64(self.shift)], minlength=self.buckets)
-        change = spread_inner(self.inner.map, self.inner.sizes, work, delta, self.config, least, kept=self.copies)
+        change = spread_inner(self.inner.map, self.inner.sizes, work, delta, self.config, least, self.copies, outlook)
         self._rehome(number, self.inner, "edge", change)
         if change is not None:  # the pairs of a bucket that was split are joined on other ranks
             expected_work = self._expected_work(number)
         inner_sizes = np.add.reduceat(self.inner.sizes, self.inner.map.tables()[0][:-1])
         carried = np.where((self.inner.map.subbuckets == 1) & copies, inner_sizes, 0)
-        change = plan_map_change(self.path.map, self.path.sizes, expected_work, self.config, least, carried=carried)
+        change = plan_map_change(self.path.map, self.path.sizes, expected_work, self.config, least, True, carried, outlook)
         self._rehome(number, self.path, "path", change)
         if copies:
             self._copy_inner(number)

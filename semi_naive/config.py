@@ -89,7 +89,7 @@ class Config:
     refinement_minimum: int | None = None
     tolerance: float = 1.1
     grain: float = 0.5
-    horizon: float = 2.0
+    horizon: float = 4.0
     refinement_ratio: float = 3.0
     refinement_factor: int = 4
     consolidate: bool = True

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.ra.blocks.block import Block, bounds_of, roomy, snug
+from semi_naive.ra.blocks.block import Block, bounds_of, merged_as, roomy, snug
 from semi_naive.ra.blocks.stored import StoredBlock, store
 from semi_naive.ra.by_variable import listed
 from semi_naive.ra.by_variable.bigjoin import OFFER, Intersect
@@ -309,7 +309,7 @@ class Evaluate:
         def ship(block: Block | Listed):
             return self._lists_moved(block, move, tag) if isinstance(block, Listed) else self._moved(block, move, tag)
 
-        return Outbox(tuples_of, ship, snug)
+        return Outbox(tuples_of, ship, self.context.batch_size, snug)
 
     def _lists_moved(self, batch: Listed, move: Move, tag: str):
         """Yield the parcels of a batch of lists, as `_moved` does for a block of bindings."""
@@ -369,51 +369,60 @@ class Evaluate:
         def ship(block: Block):
             return parcels.to_home(block, home.keys, home.map, relation.name, self.streams)
 
-        return Outbox(tuples_of, ship, thinned=relation.reduction.thinned if relation.reduction else None)
+        thinned = relation.reduction.thinned if relation.reduction else None
+        return Outbox(tuples_of, ship, self.context.batch_size, thinned=thinned)
 
 
 @dataclass
 class Outbox:
-    """A buffer of outgoing tuples, so that many are deduplicated and sent at once.
+    """A buffer of outgoing tuples, so that many are deduplicated and sent at once, also those made of many small runs.
 
-    tuples_of: function of a batch → a block or lists, which are sent immediately, or (columns, size) in the order of the
-    destination's index, which are buffered.
+    tuples_of: function of a batch → lists, which are sent immediately, or a block or (columns, size), which are buffered, in
+    the order of the destination's index.
     ship: function of a block or lists → iterator of (destination, parcel) pairs.
+    batch_size: the tuples of blocks that are buffered at most, before one more block.
     packing: chooses the packing of a block from its bounds.
     thinned: drops tuples of a buffer, columns and size, that need not be sent (see `Reduction`).
-    rows: the number of buffered tuples, in `waiting`.
+    rows: the number of buffered tuples, in `blocks` or in `waiting`.
     takes_memory: True if the tuples sent take memory until the stage ends, and so count towards the threshold.
     """
 
     tuples_of: Callable[[Batch], Block | Listed | tuple[list[np.ndarray], int]]
     ship: Callable[[Block | Listed], Iterator[tuple[int, parcels.Parcel | listed.ListParcel]]]
+    batch_size: int
     packing: Callable[[Bounds], Packing] = roomy
     thinned: Callable | None = None
+    blocks: list[Block] = field(default_factory=list)
     waiting: list[Batch] = field(default_factory=list)
     rows: int = 0
     takes_memory = True
 
     def take(self, batch: Batch):
-        """Yield the batch's tuples if they are a block or lists; else buffer them, and yield the buffer once it is full."""
+        """Yield the batch's tuples if they are lists; else buffer them, and yield the buffer once it is full."""
         tuples = self.tuples_of(batch)
-        if isinstance(tuples, Block | Listed):
+        if isinstance(tuples, Listed):
             yield tuples
             return
-        columns, size = tuples
-        self.waiting.append(Batch(size, dict(enumerate(columns))))
-        self.rows += size
-        if self.rows >= MAX_BUFFERED_TUPLES:
+        if isinstance(tuples, Block):
+            self.blocks.append(tuples)
+        else:
+            columns, size = tuples
+            self.waiting.append(Batch(size, dict(enumerate(columns))))
+        self.rows += batch.size
+        if self.rows >= (self.batch_size if self.blocks else MAX_BUFFERED_TUPLES):
             yield from self.flush()
 
     def flush(self):
-        """Yield the buffered tuples as one block."""
-        if self.rows:
+        """Yield the buffered tuples as blocks: one, unless a rule's batches are partly blocks."""
+        if self.blocks:
+            yield self.blocks[0] if len(self.blocks) == 1 else merged_as(self.blocks, self.blocks[0].arity)
+        if self.waiting:
             whole = concatenate_batches(self.waiting)
-            self.waiting, self.rows = [], 0
             columns, size = list(whole.columns.values()), whole.size
             if self.thinned:
                 columns, size = self.thinned(columns, size)
             yield Block.of(columns, size, self.packing(bounds_of(columns)))
+        self.blocks, self.waiting, self.rows = [], [], 0
 
 
 class HeadColumns(NamedTuple):

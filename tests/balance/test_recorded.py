@@ -165,7 +165,7 @@ def rows(out: str) -> list[list[str]]:
 @pytest.fixture
 def edges(tmp_path):
     path = tmp_path / "edges.tsv"
-    path.write_text("".join(f"{x}\t{y}\n" for x, y in graphs.tree(7).tolist()))
+    path.write_text("".join(f"{x}\t{y}\n" for x, y in graphs.tree(9).tolist()))
     return path
 
 

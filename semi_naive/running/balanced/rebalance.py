@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.balance.placement import MapChange, plan_map_change, spread_inner
+from semi_naive.balance.placement import MapChange, Outlook, plan_map_change, spread_inner
 from semi_naive.balance.trace import Trace, record_change
 from semi_naive.config import Config
 from semi_naive.planning.joins.placing import Index
@@ -38,9 +38,10 @@ class Rebalance:
     def __call__(self, relations: dict[str, PartitionedRelation], statics: Numbered, iteration: int) -> None:
         """Plan and carry out the changes of all indexes. relations: those of the stratum; statics: the indexes of other
         relations that may be split, by (relation, number)."""
+        outlook, least = Outlook.of(self.trace.record["iterations"], self.config.horizon), self.config.least()
         for (name, number), index in statics.items():
             work, delta = self._work_of_deltas(relations, index)
-            change = spread_inner(index.map, index.sizes, work, delta, self.config, self.config.least(), kept=index.copies)
+            change = spread_inner(index.map, index.sizes, work, delta, self.config, least, index.copies, outlook)
             self._rehome(name, number, index, change, iteration)
         for name, relation in relations.items():
             for number, index in enumerate(relation.indexes) if relation.reduction is None else ():
@@ -48,7 +49,7 @@ class Rebalance:
                 first_joins = self.first_joins.get((name, number), [])
                 partners = {key: each for key, each in statics.items() if joins_in_buckets(index, first_joins, each)}
                 work, carried = self._work(index, first_joins), self._tuples_copied_along(index, partners.values())
-                change = plan_map_change(index.map, index.sizes, work, self.config, self.config.least(), splits, carried)
+                change = plan_map_change(index.map, index.sizes, work, self.config, least, splits, carried, outlook)
                 self._rehome(name, number, index, change, iteration)
                 for (partner_name, partner_number), partner in partners.items() if self.config.copy_inner else ():
                     self._copy(partner_name, partner_number, partner, index.map, iteration)
