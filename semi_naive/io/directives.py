@@ -21,7 +21,7 @@ EXTENSIONS = {
     "parquet": ".parquet",
 }
 READABLE = ("file", "stdin", "jsonfile", "json", "jsonlines", "sqlite", "parquet", "arrow")
-WRITABLE = ("file", "stdout", "stdoutprintsize", "jsonfile", "json", "sqlite", "parquet")
+WRITABLE = ("file", "stdout", "stdoutprintsize", "jsonfile", "json", "jsonlines", "sqlite", "parquet")
 
 
 def _complain(text: str) -> None:

@@ -80,14 +80,15 @@ def test_python_values_come_back(copy, form):
     assert copied(copy, data) == set(ROWS)
 
 
-@pytest.mark.parametrize("name", ["o.csv", "o.tsv", "o.facts", "o.csv.gz", "o.parquet"])
+@pytest.mark.parametrize("name", ["o.csv", "o.tsv", "o.facts", "o.csv.gz", "o.parquet", "o.json", "o.jsonl"])
 def test_files_come_back(copy, tmp_path, name):
     copy.run({"r": ROWS})["o"].write(tmp_path / name)
     assert copied(copy, str(tmp_path / name)) == set(ROWS)
 
 
 @pytest.mark.parametrize(
-    "parameters", ["IO=jsonfile", 'IO=jsonfile, format="object"', "IO=sqlite", "IO=parquet", "rfc4180=true"]
+    "parameters",
+    ["IO=jsonfile", "IO=jsonlines", "IO=jsonlines", 'IO=jsonfile, format="object"', "IO=sqlite", "IO=parquet", "rfc4180=true"],
 )
 def test_directives_write_what_they_read(tmp_path, parameters):
     text = COPY.replace(".input r", "").replace(".output o", f'.output o({parameters}, filename="o")')

@@ -1,5 +1,7 @@
 """Dictionaries of Python, lines of JSON and files of Arrow data: columns by name, and errors with their place."""
 
+import json
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -72,3 +74,16 @@ def test_columns_of_arrow_files_and_json_lines_are_inferred(tmp_path):
     (tmp_path / "b.jsonl").write_text('{"x": 1, "y": "a"}\n')
     assert inferred_columns(str(tmp_path / "a.feather")) == [("d", "date"), ("n", "number")]
     assert inferred_columns(str(tmp_path / "b.jsonl")) == [("x", "number"), ("y", "symbol")]
+
+
+@pytest.mark.parametrize("name", ["o.json", "o.jsonl", "o.sqlite"])
+def test_results_are_written_by_name_and_read_back(tmp_path, name):
+    rows = [(f"n{number}", number) for number in range(7000)] + [('a "b"\n', -1)]  # more than are formatted without kernels
+    result = Program(PEOPLE).run({"p": rows})["o"]
+    path = str(tmp_path / name)
+    result.write(path)
+    again = Program(PEOPLE.replace(" p", " o").replace("p(", "o(").replace(".decl o(name: symbol, age: number) .output o", ""))
+    assert set(again.run({"o": path})["o"].to_list()) == set(rows)
+    if name == "o.jsonl":
+        lines = (tmp_path / name).read_text().splitlines()
+        assert len(lines) == 7001 and json.loads(lines[-1]).keys() == {"name", "age"}

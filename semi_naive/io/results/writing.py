@@ -83,7 +83,8 @@ def write_rows(
     if form.io == "parquet":
         _write_parquet(file, rows, relation, types, values, threads)
         return
-    for piece in (_json if form.io == "jsonfile" else _table)(rows, relation, types, values, form, threads):
+    pieces_of = {"jsonfile": _json, "jsonlines": _json_lines}.get(form.io, _table)
+    for piece in pieces_of(rows, relation, types, values, form, threads):
         file.write(piece)
 
 
@@ -154,14 +155,29 @@ def _json(rows, relation: Relation, types: dict, values: Values, form: Format, t
     if not relation.arity:
         yield b"[null\n]\n" if rows.size else b"[]\n"
         return
-    opened, closed = "{}" if form.objects else "[]"
-    keys = [f"{json.dumps(name)}: " if form.objects else "" for name, _ in relation.attributes]
-    seams = [f",\n{opened}{keys[0]}", *[f", {key}" for key in keys[1:]], closed]
-    pieces = lines(rows, relation, types, values, JsonStyle(form.objects), _json_value, seams, threads)
+    pieces = _json_tuples(rows, relation, types, values, form, threads, ",\n", "")
     yield b"["
     yield next(pieces)[2:]  # without the comma and the line end that separate rows
     yield from pieces
     yield b"]\n"
+
+
+def _json_lines(rows, relation: Relation, types: dict, values: Values, form: Format, threads: int | None = None) -> Iterator:
+    """Yield the JSON of one tuple a line, in pieces."""
+    if relation.arity:
+        yield from _json_tuples(rows, relation, types, values, form, threads, "", "\n")
+    elif rows.size:
+        yield b"{}\n" if form.objects else b"[]\n"
+
+
+def _json_tuples(
+    rows, relation: Relation, types: dict, values: Values, form: Format, threads, before: str, after: str
+) -> Iterator:
+    """Yield the JSON of each tuple, in pieces of bytes. before, after: texts around each tuple."""
+    opened, closed = "{}" if form.objects else "[]"
+    keys = [f"{json.dumps(name)}: " if form.objects else "" for name, _ in relation.attributes]
+    seams = [f"{before}{opened}{keys[0]}", *[f", {key}" for key in keys[1:]], f"{closed}{after}"]
+    return lines(rows, relation, types, values, JsonStyle(form.objects), _json_value, seams, threads)
 
 
 def _json_value(kind: Kind, value) -> str:

@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from semi_naive.io.formats.layouts import Format
+from semi_naive.io.formats.layouts import BY_NAME, Format
 from semi_naive.io.results.writing import write_file
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.ra.spark.failures import translate_failures
@@ -14,13 +14,17 @@ MIN_TASK_WRITTEN_TUPLES = 1_000_000  # tuples on the partitions from which tasks
 
 def write_answer(answer, path) -> None:
     """Write the tuples of an `Answer` to a file, whole or not at all: in order, as `write_relation` does, except that tuples on
-    the partitions are written to .parquet in no order. In .csv strings are quoted, by RFC 4180.
+    the partitions are written to .parquet in no order. In .csv strings are quoted, by RFC 4180. In .json and .jsonl tuples are
+    objects; in .sqlite they replace the table of the relation.
     """
     from semi_naive.io.results.outputs import DELIMITERS, output_format  # a program's own .output needs none
 
+    path = os.fspath(path)
+    if (io := BY_NAME.get(os.path.splitext(path)[1])) in ("jsonfile", "jsonlines", "sqlite"):
+        write_relation(answer, os.path.abspath(path), Format(io, answer.name, objects=True))
+        return
     if written_by_spark(answer, path):
         return
-    path = os.fspath(path)
     kind, zipped = output_format(path)
     if kind == ".parquet" and answer.on_partitions:
         return Tuples.write(answer, path)
