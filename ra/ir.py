@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from semi_naive.ra.cached import cached
 from semi_naive.ra.nodes import node
 
 if TYPE_CHECKING:
@@ -516,6 +517,12 @@ class Program:
     loops: tuple[Loop, ...] = ()
     sums: dict[str, tuple] = field(default_factory=dict)
     inlined: dict[str, list] = field(default_factory=dict)
+
+    @cached
+    def limit_sizes(self) -> dict[str, int]:
+        """The .limitsize of each relation that has one."""
+        found = (each for each in self.directives if each.kind == "limitsize" and "n" in each.parameters)
+        return {directive.relation: int(directive.parameters["n"]) for directive in found}
 
     def lattice(self, name: str) -> str | None:
         """Return "min" or "max" if a relation keeps the best value of each key, else None. The program need not declare it: a

@@ -106,8 +106,7 @@ def why_not_decomposed(stratum: Stratum, database, config: Config) -> str:
 
 def limit_sizes(relations: Collection[str], program) -> dict[str, int]:
     """Return the .limitsize of those of some relations that have one."""
-    found = (d for d in program.directives if d.kind == "limitsize" and d.relation in relations)
-    return {directive.relation: int(directive.parameters["n"]) for directive in found if "n" in directive.parameters}
+    return {name: size for name, size in program.limit_sizes.items() if name in relations}
 
 
 def why_in_one_place(stratum: Stratum, relations) -> str:
