@@ -165,8 +165,7 @@ class Greedy:
 
     def _index_cost(self, atom: Atom, bound: set[str]) -> float:
         """Return the bindings that take as long as making the index in which an atom is searched."""
-        size = self.sizes.size(atom.relation) if self.indexes else 0
-        if size < MIN_CHARGED_TUPLES:
+        if self.indexes is None or (size := self.sizes.size(atom.relation)) < MIN_CHARGED_TUPLES:
             return 0.0
         places = frozenset(bound_places(atom, bound))
         known = places in self.indexes.searches.get(atom.relation, ()) or places == set(range(len(places)))
