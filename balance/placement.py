@@ -7,7 +7,7 @@ excess, puts the heaviest part on the lightest partition, and acts when that pay
 work of the whole run: tree pointing up, height 20, 13.8 → 1.14, RMAT scale 16 1.10 (`python -m bench.paper --only policies`).
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -87,7 +87,7 @@ def remaining_iterations(births: Sequence[int], most: float) -> float:
     (3, 1.6666666666666667, 1.9921875)
     """
     delta, before, earlier = [*births[:-4:-1], 0, 0, 0][:3]
-    decline, total, rest = before - delta, 1.0, float(delta)
+    decline, total, rest = float(before - delta), 1.0, float(delta)
     if len(births) < 2 or decline <= 0 or not delta:
         return most
     ratio = decline / (earlier - before) if earlier > before else 1.0
@@ -114,7 +114,7 @@ def plan_map_change(
 
 
 def by_sizes(
-    placement: BucketMap, sizes: list[list[int]], config: "Config", least: int, splits: bool = True, kept: Container[int] = ()
+    placement: BucketMap, sizes: list[list[int]], config: "Config", least: int, splits: bool = True, kept: Collection[int] = ()
 ) -> MapChange | None:
     """Plan a change of a bucket map by the rules of *Load-balancing Parallel Relational Algebra*, section 3.2; None for no
     change. sizes: the tuples in each subbucket of each bucket; least: the least size of a subbucket that is split; kept: the
@@ -134,7 +134,7 @@ def by_sizes(
 
 def spread_inner(
     placement: BucketMap, sizes: np.ndarray, work: np.ndarray, delta: np.ndarray, config: "Config", least: int,
-    kept: Container[int] = (), outlook: Outlook = NEXT_ONLY,
+    kept: Collection[int] = (), outlook: Outlook = NEXT_ONLY,
 ) -> MapChange | None:  # fmt: skip
     """Plan a change of the inner relation, with which the delta is joined; None for no change.
 
@@ -177,7 +177,7 @@ class _Spreading:
         sent = np.where(parts > 1, (self.delta[bucket] + MESSAGE_TUPLES) * parts, 0)
         return TUPLES_PER_WORK * self.work[bucket] / parts + MESSAGE_TUPLES * self.reached[bucket] / parts + sent
 
-    def counts(self, least: int, kept: Container[int], remaining: float) -> dict[int, int]:
+    def counts(self, least: int, kept: Collection[int], remaining: float) -> dict[int, int]:
         """Return {bucket: number of subbuckets}: as many of the most expensive buckets as pays best, or {}."""
         partitions, subbuckets = self.placement.partitions, self.placement.subbuckets
         has_heavy_tuple = self.work > self.work.sum() / partitions * np.maximum(self.delta, 1)
