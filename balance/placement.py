@@ -83,8 +83,8 @@ def remaining_iterations(births: Sequence[int], most: float) -> float:
     births: the tuples born in the last iterations; the last of them are the next delta. If they decline, the decline is
     extrapolated by its last ratio, which is exact for deltas that shrink geometrically, linearly or as those of a tree.
 
-    >>> remaining_iterations([5, 8, 8], 3), remaining_iterations([60, 56, 48], 10), remaining_iterations([16, 8, 4], 10)
-    (3, 1.6666666666666667, 1.9921875)
+    >>> remaining_iterations([5, 8, 8], 3), remaining_iterations([60, 50, 40], 10), remaining_iterations([16, 8, 4], 10)
+    (3, 2.5, 1.984375)
     """
     delta, before, earlier = [*births[:-4:-1], 0, 0, 0][:3]
     decline, total, rest = float(before - delta), 1.0, float(delta)
