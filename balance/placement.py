@@ -7,7 +7,7 @@ excess, puts the heaviest part on the lightest partition, and acts when that pay
 work of the whole run: tree pointing up, height 20, 13.8 → 1.14, RMAT scale 16 1.10 (`python -m bench.paper --only policies`).
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,7 +23,7 @@ MAX_SUBBUCKETS = 4096  # of a bucket: with more, a table of them costs more than
 MIN_RELIEVED_LOAD = 0.9  # of the average: a heavy partition is not relieved of so much that less would remain
 TUPLES_PER_WORK = 0.5  # work counts a head twice, as a pair and as it arrives; moving counts a tuple once
 MESSAGE_TUPLES = 46  # the tuples that are made and inserted in the time of a message, as `balance.machine` prices them
-ROUND_TUPLES = 116  # the same of a round of a collective operation
+ROUND_TUPLES = 232  # the same of two rounds of a collective operation: those of a shuffle, and as much for its messages
 UNSPLITTABLE = 0.75  # fraction of a bucket in one subbucket from which its tuples probably agree in the hashed column
 
 
@@ -58,11 +58,11 @@ class Outlook(NamedTuple):
     """What is expected of the iterations to come.
 
     remaining: how often the work of the next iteration, in all of them together.
-    messages: those of the rank that sent heads in the most messages, in the last iteration.
+    messages: those of the rank that sent heads in the most messages, in the last iteration; infinite: not known.
     """
 
     remaining: float = 1.0
-    messages: float = 0.0
+    messages: float = np.inf
 
     @classmethod
     def of(cls, iterations: list[dict], horizon: float) -> "Outlook":
@@ -83,11 +83,11 @@ def remaining_iterations(births: Sequence[int], most: float) -> float:
     births: the tuples born in the last iterations; the last of them are the next delta. If they decline, the decline is
     extrapolated by its last ratio, which is exact for deltas that shrink geometrically, linearly or as those of a tree.
 
-    >>> remaining_iterations([5, 8, 8], 3), remaining_iterations([60, 56, 48], 10), remaining_iterations([16, 8, 4], 10)
-    (3, 1.6666666666666667, 1.9921875)
+    >>> remaining_iterations([5, 8, 8], 3), remaining_iterations([60, 50, 40], 10), remaining_iterations([16, 8, 4], 10)
+    (3, 2.5, 1.984375)
     """
     delta, before, earlier = [*births[:-4:-1], 0, 0, 0][:3]
-    decline, total, rest = before - delta, 1.0, float(delta)
+    decline, total, rest = float(before - delta), 1.0, float(delta)
     if len(births) < 2 or decline <= 0 or not delta:
         return most
     ratio = decline / (earlier - before) if earlier > before else 1.0
@@ -114,7 +114,7 @@ def plan_map_change(
 
 
 def by_sizes(
-    placement: BucketMap, sizes: list[list[int]], config: "Config", least: int, splits: bool = True, kept: Container[int] = ()
+    placement: BucketMap, sizes: list[list[int]], config: "Config", least: int, splits: bool = True, kept: Collection[int] = ()
 ) -> MapChange | None:
     """Plan a change of a bucket map by the rules of *Load-balancing Parallel Relational Algebra*, section 3.2; None for no
     change. sizes: the tuples in each subbucket of each bucket; least: the least size of a subbucket that is split; kept: the
@@ -134,7 +134,7 @@ def by_sizes(
 
 def spread_inner(
     placement: BucketMap, sizes: np.ndarray, work: np.ndarray, delta: np.ndarray, config: "Config", least: int,
-    kept: Container[int] = (), outlook: Outlook = NEXT_ONLY,
+    kept: Collection[int] = (), outlook: Outlook = NEXT_ONLY,
 ) -> MapChange | None:  # fmt: skip
     """Plan a change of the inner relation, with which the delta is joined; None for no change.
 
@@ -149,7 +149,9 @@ def spread_inner(
     """
     if config.policy == "paper":
         return by_sizes(placement, placement.split(sizes), config, least, kept=kept)
-    counts = _Spreading(placement, sizes, work, delta).counts(least, kept, outlook.remaining) if config.refine else {}
+    if not config.refine:
+        return None
+    counts = _Spreading(placement, sizes, work, delta, outlook.messages).counts(least, kept, outlook.remaining)
     return MapChange(placement.resize(counts), {"refine": sorted(counts)}) if counts else None
 
 
@@ -158,25 +160,30 @@ class _Spreading:
     of each bucket in one iteration, in tuples, on each of its partitions; by_partition: their sums.
     """
 
-    def __init__(self, placement: BucketMap, sizes, work, delta):
+    def __init__(self, placement: BucketMap, sizes, work, delta, messages: float):
         self.placement, self.work, self.delta = placement, work, delta
         (self.first, self.home), subbuckets = placement.tables(), placement.subbuckets
         self.stored = np.add.reduceat(sizes, self.first[:-1])
+        # Each bucket's tuples may reach as many partitions, but several may reach the same one.
+        self.reached = np.where(delta > 0, np.minimum(placement.partitions, self.stored), 0)
+        most = np.bincount(self.home, np.repeat(self.reached / subbuckets, subbuckets), placement.partitions).max()
+        self.reached = self.reached * min(1.0, messages / max(1.0, most))
         self.loads = np.where(delta > 0, self._cost(slice(None), subbuckets), 0.0)
         self.by_partition = np.bincount(self.home, np.repeat(self.loads, subbuckets), placement.partitions)
 
     def _cost(self, bucket, parts):
         """Return the cost of a bucket of so many parts, on each: the work, a message to each partition that its heads may
         reach, and the delta, sent to all parts."""
-        reached = np.minimum(self.placement.partitions, self.stored[bucket] / parts)
         sent = np.where(parts > 1, (self.delta[bucket] + MESSAGE_TUPLES) * parts, 0)
-        return TUPLES_PER_WORK * self.work[bucket] / parts + MESSAGE_TUPLES * reached + sent
+        return TUPLES_PER_WORK * self.work[bucket] / parts + MESSAGE_TUPLES * self.reached[bucket] / parts + sent
 
-    def counts(self, least: int, kept: Container[int], remaining: float) -> dict[int, int]:
+    def counts(self, least: int, kept: Collection[int], remaining: float) -> dict[int, int]:
         """Return {bucket: number of subbuckets}: as many of the most expensive buckets as pays best, or {}."""
         partitions, subbuckets = self.placement.partitions, self.placement.subbuckets
-        has_heavy_tuple = self.loads > self.by_partition.mean() * np.maximum(self.delta, 1)
-        shuffle = least + ROUND_TUPLES * np.log2(partitions) if subbuckets.max() == 1 else 0.0  # a phase that there was not
+        has_heavy_tuple = self.work > self.work.sum() / partitions * np.maximum(self.delta, 1)
+        pays = has_heavy_tuple | (self.loads > 2 * TUPLES_PER_WORK * self.work)  # most of it are messages
+        pays[list(kept)] = False
+        shuffle = max(least, ROUND_TUPLES * np.log2(partitions)) if subbuckets.max() == 1 else 0.0  # a new phase
         before, after, moved, gain = self.by_partition.max() - shuffle, 0.0, 0, 0.0
         found: list[tuple[int, int]] = []
         paying = 0
@@ -184,7 +191,7 @@ class _Spreading:
             most = min(MAX_SUBBUCKETS, partitions, int(self.stored[bucket])) // int(subbuckets[bucket])
             choices = subbuckets[bucket] << np.arange(max(1, most.bit_length()))
             costs = self._cost(bucket, choices)
-            if bucket in kept or not has_heavy_tuple[bucket] or self.loads[bucket] <= after or not costs.argmin():
+            if not pays[bucket] or self.loads[bucket] <= after or not costs.argmin():
                 break  # its partition remains the heaviest
             found.append((bucket, int(choices[costs.argmin()])))
             after, moved = max(after, costs.min()), moved + self.stored[bucket]
