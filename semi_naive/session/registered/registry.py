@@ -291,9 +291,8 @@ class Registry:
             self.release(name, values)
 
     def reads_of(self, name: str) -> set[str]:
-        """Return the relations that the rules of a relation read, directly or by registered rules."""
-        return reachable(self.rules[name].reads | self.rules[name].inlines,
-                         {each: rules.reads | rules.inlines for each, rules in self.rules.items()})  # fmt: skip
+        """Return the relations that the rules of a relation read, directly or by registered rules, without inlined ones."""
+        return reachable(self.rules[name].reads, {each: rules.reads for each, rules in self.rules.items()})
 
     def lacks_for_proofs(self, name: str, evaluated: Collection[str]) -> bool:
         """True for registered rules whose proofs need more than the relations `evaluated`: values of parameters, or relations
