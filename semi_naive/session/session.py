@@ -214,14 +214,16 @@ class Session(Committing, Relations):
                 self.check_known(name)
             return self.program.explain({each: table for each, table in self._now.tables.items() if each in self.changeable})
         rules = self.registry.rules[name]
-        checked, reads = self.registry.program_to_explain(name)
+        with nullcontext() if self.has_turn else self.in_turn():  # forms of rules may be compiled
+            checked, reads = self.registry.program_to_explain(name)
+            told = self.registry.explain_reads(name)
         tables: dict[str, Any] = {each: self._now.contents(each) for each in reads & self._now.tables.keys()}
         if rules.parameters:
             kinds = [type_.kind for _, type_ in rules.relation.attributes[: len(rules.parameters)]]
             example = tuple(EXAMPLES[kind] if kind in EXAMPLES else to_value(0, kind) for kind in kinds)
             tables[rules.parameter_relation] = [example]  # one tuple of parameter values
         wanted = replace(checked, directives=[FileDirective("output", name)])
-        return self.registry.explain_reads(name) + type(self.program).from_checked(wanted, name).explain(tables)
+        return told + type(self.program).from_checked(wanted, name).explain(tables)
 
     # -- transactions
 

@@ -228,6 +228,19 @@ def test_rules_with_parameters_are_read_with_values_and_parameters(edges, data):
         assert tuples(s) == {"edge": len(edges)} and not s.registry._uses
 
 
+def test_a_part_of_rules_that_read_rules_with_parameters():
+    with Program(EDGES).session({"edge": CHAIN[:9]}) as s:
+        s.register("reach", REACH)
+        s.register("pair", ".decl pair(x: number, y: number)\npair(x, y) :- reach(1, 5, x), edge(x, y), !reach(3, 7, y).")
+        s.register("of", ".decl of(y: number)\nof(y) :- pair($x, y).")
+        assert s.query("of(y)", x=2).to_set() == {(3,)} and not s.query("of(y)", x=3).count()
+        told = Told()
+        s.subscribe("of", told, x=4, snapshot=True)
+        s.delete("edge", [(3, 4)])
+        s.insert("edge", [(1, 4)])
+        assert told.rows == {(5,)} and tuples(s)["reach.parameters"] == 2 and "pair" not in tuples(s)
+
+
 def test_rules_with_parameters_need_values(tmp_path):
     with Program(EDGES).session({"edge": CHAIN[:9]}, path=tmp_path / "s") as s:
         s.register("far", ".decl far(y: number)\nfar(y) :- reach(-1, $most, y), reach(3, 7, y).")  # waits for reach

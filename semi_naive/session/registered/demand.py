@@ -11,7 +11,7 @@ tuples of `knows` would be computed, or somebody else has it evaluated, the read
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -99,12 +99,19 @@ class Demand:
             parts = {bound: self._part(name, bound) for bound in map(tuple, found.values()) if bound}
             reading = {atom: (part, asked) for atom, asked in found.items() if (part := parts.get(tuple(asked)))}
             used |= reading if len(reading) == len(found) else {}
-        for atom in atoms:  # of rules with parameters, for which each atom gives values
-            if (read := self._registered.get(atom.relation)) and read.parameters:
-                values = _asked_by(atom, places)
-                used[atom] = read, {place: values[place] for place in range(len(read.parameters))}
+        used |= self._values_given(atoms, places)
         self.parts |= {part.name: part for part, _ in used.values() if part.name not in self._registered}
         return self._reading_parts(rules, used)
+
+    def _values_given(self, atoms: Iterable[Atom], places: Mapping[str, int]) -> dict[Atom, tuple[Registered, Asked]]:
+        """Return the atoms that read rules with parameters, each with these rules, and the values that it gives. places: those
+        of the reader's own parameters by their variables."""
+        given = {}
+        for atom in atoms:
+            if (read := self._registered.get(atom.relation)) and read.parameters:
+                values = _asked_by(atom, places)
+                given[atom] = read, {place: values[place] for place in range(len(read.parameters))}
+        return given
 
     def _reading_parts(self, rules: Registered, used: Mapping[Atom, tuple[Registered, Asked]]) -> Synthesis:
         """Return rules in which some atoms read parts of relations. used: for each of these, the part, and what it asks for."""
@@ -160,7 +167,10 @@ class Demand:
             # A relation of which only some tuples are computed has another name: see `planning.rewriting.magic`.
             computed_whole = {names[name] for name in names.keys() & compiled.program.relations.keys()}
             if computed_whole <= shared:
-                uses = tuple((name, ()) for name in sorted(extended.reads))
+                atoms = [node for node in rewrite.walk(extended.checked.rules) if isinstance(node, Atom)]
+                given = {(read.name, tuple(values.values())) for read, values in self._values_given(atoms, {}).values()}
+                whole = {(name, ()) for name in extended.reads - {name for name, _ in given}}
+                uses = tuple(sorted(whole | given, key=repr))
                 self._compiled_with[part.name] = {name: self._state(name) for name in extended.checked.relations}
                 part.synthesis = Synthesis(_without_copy(compiled, part.name), uses)
                 return part

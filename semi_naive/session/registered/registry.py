@@ -6,6 +6,7 @@ users share its tuples, and the session's own relations with their indexes. When
 
 import contextlib
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -80,8 +81,9 @@ class Registry:
             raise ValueError(f"{name} is registered already: unregister it first, or add rules to it with add=True")
         if add and not known:
             raise ValueError(f"{name} is not registered, so no rules can be added to it: register it without add")
-        readers = self._withdraw(name)
+        readers = []
         if known:
+            readers = self._withdraw(name)
             text, share = f"{known.text}\n{text}", known.share if share is None else share
         if check is None:
             self._register_or_wait(name, text, share)
@@ -101,7 +103,12 @@ class Registry:
         ValueError if one of them has users. The open turn restores them if it fails."""
         if name in self.waiting:
             self._remove_waiting(name)
-        concerned = [rules for each, rules in self.rules.items() if each == name or name in self.reads_of(each)]
+        readers: dict[str, set[str]] = defaultdict(set)
+        for rules in self.rules.values():
+            for read in rules.reads | rules.inlines:
+                readers[read].add(rules.name)
+        names = reachable([name], readers)
+        concerned = [rules for each, rules in self.rules.items() if each in names]
         if used := [each.name for each in concerned if each.users]:
             raise ValueError(
                 f"{', '.join(used)} is evaluated, for subscriptions: cancel these before rules are added to {name}"
@@ -284,9 +291,8 @@ class Registry:
             self.release(name, values)
 
     def reads_of(self, name: str) -> set[str]:
-        """Return the relations that the rules of a relation read, directly or by registered rules."""
-        return reachable(self.rules[name].reads | self.rules[name].inlines,
-                         {each: rules.reads | rules.inlines for each, rules in self.rules.items()})  # fmt: skip
+        """Return the relations that the rules of a relation read, directly or by registered rules, without inlined ones."""
+        return reachable(self.rules[name].reads, {each: rules.reads for each, rules in self.rules.items()})
 
     def lacks_for_proofs(self, name: str, evaluated: Collection[str]) -> bool:
         """True for registered rules whose proofs need more than the relations `evaluated`: values of parameters, or relations
@@ -432,7 +438,8 @@ class Registry:
             except ProgramError as error:
                 log.warning("the rules for %s, which were registered, are not right any more and are left out: %s", name, error)
         self._register_unblocked()
-        changed = {*redefined, *(name for name in self.rules if not self.reads_of(name).isdisjoint(redefined))}
+        reads = {name: rules.reads for name, rules in self.rules.items()}
+        changed = {*redefined, *(name for name in reads if not reachable([name], reads).isdisjoint(redefined))}
         for called, history in registrations.names.items():  # by the name of the subscription
             name = history.relation
             if name not in {*self.rules, *self._session.relations, *RELATIONS} or name in changed:
