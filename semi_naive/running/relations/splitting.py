@@ -26,7 +26,7 @@ from semi_naive.running.relations.sampled_work import COPIED, SPLIT, WHOLE, Samp
 
 # A partition's share of the work in one bucket from which it is a hub's: lighter ones average out.
 HUB_SHARE = 1 / 16
-MAX_HUBS = 64  # buckets of hubs that are considered, the heaviest first: it bounds the time of the decision, 0.1 to 0.25 s for 10^6 edges
+MAX_HUBS = 64  # buckets of hubs considered, heaviest first: the decision took 0.1 to 0.25 s for 10^6 edges
 MAX_COPIED_SHARE = 0.25  # copied tuples, relative to the tuples of an index: bounds the memory for hubs
 MAX_EXTRA_WORK = 1.2  # work of all partitions, relative to the work without splitting
 MIN_SAVED_SHARE = 0.05  # of the heaviest partition's work: predictions were within 2 % on graphs with hubs
