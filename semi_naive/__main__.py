@@ -368,7 +368,7 @@ def simulate(source, ranks, policies, options, trace, quiet, **given):
 @click.option("--plan", type=click.Choice(SEARCHES), default="auto", show_default=True, help="Search by this plan.")
 @click.option(
     "--memory", type=Bytes(), metavar="BYTES",
-    help="Keep the graph in files, and take so much memory (boxed), or bound proposals in flight, of 8 bytes each (bigjoin):"
+    help="Keep the graph in files, and take so much memory (boxed), or so much for the bindings of a task (bigjoin):"
     " 64M, 2G.",
 )  # fmt: skip
 @click.option("--local-dir", metavar="DIR", help="Keep these files there, not in the system's temporary folder.")

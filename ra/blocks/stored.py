@@ -3,6 +3,7 @@
 import functools
 import os
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ class StoredBlock:
 
     run: Run
     bounds: Bounds
-    broadcast: object = field(default=None, compare=False, repr=False)
+    broadcast: Any = field(default=None, compare=False, repr=False)
 
     @property
     def size(self) -> int:

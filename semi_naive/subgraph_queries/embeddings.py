@@ -127,11 +127,10 @@ def find_matches(
 
 def _run_bigjoin(query: ConjunctiveQuery, vertices: Vertices, plan: str, count: bool, memory: int | None, sc, trace):
     """Evaluate a query by BiGJoin on the partitions, and return the number of matches or their rows (n, vertices)."""
-    batch = None if memory is None else max(1, memory // 8)  # a proposal takes 8 bytes
     query = replace(query, order=query.order or orders.choose_order(query, vertices.tries))
     if not vertices.directed:
         query = _oriented(query)
-    number, rows, record = vertices.on_partitions(sc, plan == "bigjoin-s").run(query, not count, batch)
+    number, rows, record = vertices.on_partitions(sc, plan == "bigjoin-s").run(query, not count, memory=memory)
     if trace:
         trace(record)
     return number if count else rows.T

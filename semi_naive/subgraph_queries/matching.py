@@ -64,8 +64,8 @@ def subgraphs(
     memory      boxed: bytes of memory, beside some 150 MB for libraries and compiled loops. The graph is read in pieces and
                 sorted into files, and is never in memory as a whole, nor are listed matches; 16 MB are taken in any case, and
                 names of vertices and data that is in memory already come on top. `Vertices` are in memory: for them it
-                bounds the slices of a box. BiGJoin has a proposal in flight for each 8 bytes, and does not bound the bytes of
-                a task
+                bounds the slices of a box. BiGJoin: bytes of a task's bindings, prefixes and proposals, beside the indexes,
+                which are mapped from files
     local_dir   the folder of the files (default: the system's temporary one): 60 bytes an edge while they are sorted
     triangles   compute the relation of all triangles first, and join it in place of the edges of triangles. Useful for plans
                 that search an index for every candidate; leapfrog is slower for it (4-cliques of RMAT scale 14: 0.6 s, not 0.1)

@@ -2,9 +2,10 @@
 
     triangle(a, b, c) :- up(a, b), up(b, c), up(a, c).
 
-Every host gets a file of each relation that a pattern reads. From these the partitions make their indexes, in buckets, which
-later patterns reuse. Only a bounded number of proposals is processed at a time, like the batches of *Distributed Evaluation
-of Subgraph Queries Using Worst-case Optimal Low-Memory Dataflows* (Ammar, McSherry, Salihoglu, Joglekar 2018, section 3.1.2).
+Each partition gets a share of the tuples of each relation that a pattern reads, and sends them to the buckets of the indexes
+that the pattern searches, which later patterns reuse. Only a bounded number of proposals is processed at a time, like the
+batches of *Distributed Evaluation of Subgraph Queries Using Worst-case Optimal Low-Memory Dataflows* (Ammar, McSherry,
+Salihoglu, Joglekar 2018, section 3.1.2).
 """
 
 from collections.abc import Mapping
@@ -64,16 +65,18 @@ class PartitionedGraph:
         """Remove the indexes from all hosts."""
         self.cluster.release()
 
-    def run(self, query: ConjunctiveQuery, rows: bool, batch: int | None = None) -> tuple[int, np.ndarray, dict]:
+    def run(
+        self, query: ConjunctiveQuery, rows: bool, batch: int | None = None, memory: int | None = None
+    ) -> tuple[int, np.ndarray, dict]:
         """Evaluate a query whose order of variables is given. Return (number of matches, their columns in the order of the
         query's variables, the record); without `rows` there are no columns. batch: the proposals of all partitions that are
-        processed at a time."""
+        processed at a time; memory: instead, the bytes that the bindings of a task may take."""
         self._load({atom.relation for atom in query.atoms})
         batch = batch or PROPOSALS_PER_PARTITION * self.statics.map.partitions
         record, found, count = Record(query.order, self.split, batch, self.statics.map.partitions), [], 0
         if all(self.database.count(atom.relation) for atom in query.atoms):
             version = self._version(query, rows)
-            record.begin(version)
+            record.begin(version, memory)
             stale: list[list[str]] = [[] for _ in range(record.partitions)]  # the files of bindings that waited, by partition
             values = self.cluster.share_values(self.database.values)
             world = World(self.statics.partitioned, self.statics.replicated, values, self.cluster.store.path("tries"))

@@ -18,6 +18,10 @@ from semi_naive.ra.rules.evaluate import Version
 from semi_naive.ra.rules.steps import MAX_BATCH_BINDINGS, Join
 from semi_naive.running.balanced.rounds import Waiting, evaluations
 
+# Of a binding in a task: as it arrives, decoded, and as a column. A task gets at most one batch of bindings in a stage, also if
+# all are sent to it; those of other stages wait in files.
+BYTES_PER_VALUE = 24
+
 FIGURES = ("received", "sent", "bytes", "seconds")
 
 
@@ -40,8 +44,9 @@ class Record:
         in_progress = min(share // 2, MAX_BATCH_BINDINGS)  # bindings that the join in progress may still add
         return max(1, share - in_progress) - 1
 
-    def begin(self, version: Version) -> None:
-        """Add a step for each segment of a rule version, and compute the bound of bindings in flight."""
+    def begin(self, version: Version, memory: int | None = None) -> None:
+        """Add a step for each segment of a rule version, and compute the bound of bindings in flight. memory: the bytes that
+        these may take, if the batch is to be chosen by them."""
         order, last = self.facts["order"], 0  # last: the number of the last variable that has been bound
         for number, segment in enumerate(version.segments):
             bound = [name for step in segment for name in _bound_variables(step)]
@@ -51,6 +56,9 @@ class Record:
             self.steps.append({"stage": stage, "phase": phase, **{name: [0] * self.partitions for name in FIGURES}})
         several = any(_goes_to_all(move) for move in version.moves) or self.facts["form"] == "skew"
         copies = self.partitions if several else 1  # of a binding, in the worst case
+        if memory is not None:
+            columns = max((len(move.names) for move in version.moves), default=len(order))
+            self.batch = self.facts["batch"] = max(1, memory // (BYTES_PER_VALUE * columns))
         self.facts["bound"] = copies * max(self.batch, 2 * self.partitions) * (len(version.segments) + 1)
 
     def add_job(self, results, left: Waiting) -> None:

@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 import os
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from semi_naive.graphs import rmat
 from semi_naive.graphs.adversaries import every, one_heavy_list, one_heavy_proposer, through_one_vertex
 from semi_naive.ra.multiway.agm import agm_bound
 from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, QueryAtom
+from semi_naive.ra.rules.evaluate import Evaluate
 from semi_naive.running.relations import splitting
 from semi_naive.simulated_ranks import SimulatedRanks
 from semi_naive.subgraph_queries.partitioned import PartitionedGraph
@@ -40,6 +42,12 @@ QUERIES = {
         (QueryAtom(T, (X, Y, Z)), QueryAtom(T, (Y, Z, W)), QueryAtom(E, (X, Z))), (), (X, Z, Y, W)
     ),
     "loops": ConjunctiveQuery((QueryAtom(E, (X, X)), QueryAtom(E, (X, Y)), QueryAtom(E, (Y, X))), (), (X, Y)),
+}
+
+
+CYCLES = {
+    "forth": ConjunctiveQuery((QueryAtom(E, (X, Y)), QueryAtom(E, (X, Z)), QueryAtom(E, (Y, Z))), order=(X, Y, Z)),
+    "back": ConjunctiveQuery((QueryAtom(E, (Y, X)), QueryAtom(E, (Z, X)), QueryAtom(E, (Z, Y))), order=(X, Y, Z)),
 }
 
 
@@ -109,6 +117,43 @@ def test_any_batch_gives_the_same_and_no_more_is_in_flight(graphs, split):
         assert record["jobs"] >= proposals / max(batch, 6) and (batch < 10_000 or record["jobs"] == 1)
         json.dumps(record)
         assert not [name for _, _, names in os.walk(graph.cluster.root) for name in names if "left" in name]
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_a_task_keeps_to_its_memory(graphs, split, monkeypatch):
+    """All that a task allocates, and all that it receives: prefixes and proposals."""
+    taken, evaluated, budget = [], Evaluate.__call__, 400_000
+
+    def measured(task, partition, records):
+        received = sum(len(record.data) for record in records if hasattr(record, "data"))
+        before, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        yield from evaluated(task, partition, records)
+        taken.append(received + tracemalloc.get_traced_memory()[1] - before)
+
+    graph = graphs({E: skewed_graph(400, 1500, 2, 0.9, 3).T}, split)
+    expected = graph.run(TRIANGLE, False)[0]  # makes the indexes
+    monkeypatch.setattr(Evaluate, "__call__", measured)
+    tracemalloc.start()
+    try:
+        count, _, record = graph.run(TRIANGLE, False, memory=budget)
+    finally:
+        tracemalloc.stop()
+    assert count == expected > 1000 and record["jobs"] > 1 and max(taken) <= budget
+
+
+def test_indexes_take_ten_bytes_an_edge(graphs):
+    """And no host keeps the edges as a whole."""
+    for split in (False, True):
+        graph = graphs({E: skewed_graph(3000, 20_000, 3, 0.9, 4).T}, split, 8)
+        graph.run(CYCLES["back"], False)
+        graph.run(CYCLES["forth"], False)
+        made = {index.order: index for index in graph.statics.partitioned[E].indexes}
+        assert set(made) == {(0, 1), (1, 0)}
+        for index in made.values():
+            stored = [block for blocks in index.full + index.copied for block in blocks]
+            assert 8 * sum(block.run.words for block in stored) <= 10 * graph.database.count(E)
+        assert not os.listdir(graph.cluster.store.path("shared"))
 
 
 def test_no_index_is_made_to_be_read_alone(graphs):

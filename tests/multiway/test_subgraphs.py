@@ -132,6 +132,15 @@ def test_patterns_share_the_indexes_on_partitions(three_here):
     assert not os.path.exists(root) and not graph.spread
 
 
+def test_an_undirected_graph_has_one_index_of_its_edges(three_here):
+    """It has both directions of each edge, so a search by either end is the same."""
+    edges = list(combinations(range(6), 2))
+    with Vertices.of(edges) as graph:
+        assert subgraphs(graph, "square", plan="bigjoin", spark=three_here, symmetry=False) == 6 * 5 * 4 * 3
+        (own,) = graph.spread.values()
+        assert [index.order for index in own.statics.partitioned["edge"].indexes] == [(0, 1)]
+
+
 def test_a_graph_that_is_not_kept_leaves_nothing_behind(three_here, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert subgraphs([(1, 2), (2, 3), (1, 3)], "triangle", plan="bigjoin", spark=three_here) == 1
