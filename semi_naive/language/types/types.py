@@ -4,6 +4,9 @@ The lattice is Soufflé's. Above each predefined type is the type of its constan
 subtype, and all types declared `<: number` are subtypes of `number`. So a constant is allowed at any place of its kind, while a
 variable of one subtype is not allowed in an attribute of another."""
 
+from collections.abc import Callable
+from functools import cache
+
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem, Span
 from semi_naive.ra.ir import Constructor, Kind, Type
@@ -21,9 +24,14 @@ class TypeEnvironment:
     def __init__(self, source: syntax.SourceProgram):
         self.problems: list[Problem] = []
         self._declared: dict[str, syntax.Node] = {}
-        self._subtypes: dict[tuple[str, str], bool] = {}
-        self._meets: dict[tuple[str, str], frozenset[str]] = {}
-        self._kinds: dict[str, Kind] = {}
+        # Each rule asks these for the same few types. subtype: True if every value of the first type is one of the second;
+        # meet: the greatest types that are subtypes of both; kind: of a type's values; kinds: of the values of some types;
+        # only: a type, without aliases, as a set.
+        self.subtype: Callable[[str, str], bool] = cache(self._subtype)
+        self.meet: Callable[[str, str], frozenset[str]] = cache(self._meet)
+        self.kind: Callable[[str], Kind] = cache(self._kind)
+        self.kinds: Callable[[frozenset[str]], frozenset[Kind]] = cache(lambda names: frozenset(map(self.kind, names)))
+        self.only: Callable[[str], frozenset[str]] = cache(lambda name: frozenset([self.skip_aliases(name)]))
         self._sorted_branches: dict[str, tuple[Constructor, ...]] = {}  # a cache, by type
         self._tags: dict[str, int] = {}
         self._branches: dict[str, tuple[str, syntax.BranchDecl]] = {}  # the type of each branch, by the branch's name
@@ -233,13 +241,10 @@ class TypeEnvironment:
         self.branches(type_name)
         return self._tags[branch]
 
-    def kind(self, name: str) -> Kind:
-        """Return the kind of a type's values."""
-        if name not in self._kinds:
-            base = self.base(name)
-            members = self._members(base)
-            self._kinds[name] = KIND.get(base) or (self.kind(members[0]) if members else Kind.RECORD)
-        return self._kinds[name]
+    def _kind(self, name: str) -> Kind:
+        base = self.base(name)
+        members = self._members(base)
+        return KIND.get(base) or (self.kind(members[0]) if members else Kind.RECORD)
 
     def is_union(self, name: str) -> bool:
         return len(self._members(name)) > 1
@@ -247,14 +252,8 @@ class TypeEnvironment:
     def is_record(self, name: str) -> bool:
         return isinstance(self._declared.get(name), syntax.RecordDecl)
 
-    def subtype(self, a: str, b: str) -> bool:
-        """True if every value of type a is one of type b."""
-        if (a, b) not in self._subtypes:
-            self._subtypes[a, b] = self._subtype(self.skip_aliases(a), self.skip_aliases(b))
-        return self._subtypes[a, b]
-
     def _subtype(self, a: str, b: str) -> bool:
-        """Compute `subtype` for types that are no aliases."""
+        a, b = self.skip_aliases(a), self.skip_aliases(b)
         if a == b:
             return True
         if self.is_union(a):
@@ -266,14 +265,8 @@ class TypeEnvironment:
         declaration = self._declared.get(a)
         return isinstance(declaration, syntax.SubtypeDecl) and self.subtype(declaration.base, b)
 
-    def meet(self, a: str, b: str) -> frozenset[str]:
-        """Return the greatest types that are subtypes of both."""
-        if (a, b) not in self._meets:
-            self._meets[a, b] = self._meet(self.skip_aliases(a), self.skip_aliases(b))
-        return self._meets[a, b]
-
     def _meet(self, a: str, b: str) -> frozenset[str]:
-        """Compute `meet` for types that are no aliases."""
+        a, b = self.skip_aliases(a), self.skip_aliases(b)
         if self.subtype(a, b):
             return frozenset([a])
         if self.subtype(b, a):
