@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from types import MappingProxyType
 
 from semi_naive.language import checks, syntax, wellfounded
@@ -21,7 +22,7 @@ from semi_naive.language.single import Single, single_clauses
 from semi_naive.language.stepping.components import StepComponent
 from semi_naive.language.stepping.recognition import find_components
 from semi_naive.language.stepping.rules import clauses, declarations, with_declared_names, with_loops
-from semi_naive.language.trees import walk
+from semi_naive.language.trees import walk, walk_all
 from semi_naive.language.types.inference import typed
 from semi_naive.language.types.type_checks import type_problems
 from semi_naive.language.types.types import TypeEnvironment
@@ -88,7 +89,8 @@ def check_source(source: syntax.SourceProgram, parameters: bool = False, functor
     problems += declaration_problems(source, env)
     called = used_functors(singles) | user_lattices.used_lubs(relations, bounds)
     problems += [] if functors is None else function_problems(env, functors, called)
-    problems += [] if parameters else checks.parameter_problems(source)
+    nodes = [walk_all(clause.parts) for clause in source.statements if isinstance(clause, syntax.Clause)]
+    problems += [] if parameters else checks.parameter_problems(source, chain.from_iterable(nodes))
     problems += checks.directive_problems(source, relations)
     problems += input_problems(source, summed)
     problems += group_problems(singles, summed, graph.group)
@@ -109,7 +111,7 @@ def check_source(source: syntax.SourceProgram, parameters: bool = False, functor
             problems += lattice_problems(typing, ops, graph.group(typing.single.head.relation))
     problems += kind_problems(typings, summed)
     inferred = wellfounded.companions(relations) if undefined_allowed else ()
-    warnings = source.warnings + _warnings(source, declared, singles_before_steps, inferred)
+    warnings = source.warnings + _warnings(source, declared, singles_before_steps, nodes, inferred)
     if problems:
         raise ProgramError(_distinct(with_declared_names(problems, stepping.components) + warnings), source.texts)
     subsumed = subsumed_lattices(source, typings, relations, ops, graph.group)
@@ -192,18 +194,13 @@ def _unstratified(
 
 def _edges(single: Single) -> Iterator[Edge]:
     """Yield the dependencies of a clause, without the two atoms that a subsumptive clause compares."""
-    compared = {id(atom) for atom in single.body[:2]} if single.dominates else set()
-    for literal in single.literals:
-        negated: set[int] = set()
-        aggregated: set[int] = set()
-        for node in walk(literal) if id(literal) not in compared else ():
-            if isinstance(node, syntax.Negation):
-                negated.add(id(node.body))
-            elif isinstance(node, syntax.Aggregate):
-                aggregated.update(map(id, walk(node)))
-            elif isinstance(node, syntax.Atom) and node is not single.head:
-                via = "aggregation" if id(node) in aggregated else "negation" if id(node) in negated else ""
-                yield Edge(single.head.relation, node.relation, via, node.span)
+    skipped = {id(single.head), *(id(atom) for atom in single.body[: 2 * single.dominates])}
+    negated = {id(node.body) for node in single.of(syntax.Negation)}
+    aggregated = {id(node) for aggregate in single.of(syntax.Aggregate) for node in walk(aggregate)}
+    for atom in single.of(syntax.Atom):
+        if id(atom) not in skipped:
+            via = "aggregation" if id(atom) in aggregated else "negation" if id(atom) in negated else ""
+            yield Edge(single.head.relation, atom.relation, via, atom.span)
 
 
 def _clause_problems(scoped: list[Scoped], relations: syntax.Relations, graph: _Graph) -> Iterator[Problem]:
@@ -212,7 +209,7 @@ def _clause_problems(scoped: list[Scoped], relations: syntax.Relations, graph: _
     for scoped_clause in scoped:
         single = scoped_clause.single
         group = graph.group(single.head.relation)
-        recursive = any(isinstance(n, syntax.Atom) and n.relation in group for literal in single.body for n in walk(literal))
+        recursive = any(atom.relation in group and atom is not single.head for atom in single.of(syntax.Atom))
         yield from checks.clause_problems(single, relations, recursive)
         yield from scoped_clause.problems
         yield from grounded_problems(single, inline, scoped_clause.injected, scoped_clause.refused)
@@ -221,18 +218,22 @@ def _clause_problems(scoped: list[Scoped], relations: syntax.Relations, graph: _
 
 
 def _warnings(
-    source: syntax.SourceProgram, relations: syntax.Relations, singles: list[Single], inferred: Collection[str]
+    source: syntax.SourceProgram,
+    relations: syntax.Relations,
+    singles: list[Single],
+    nodes: list[list[syntax.Node]],
+    inferred: Collection[str],
 ) -> list[Problem]:
-    """Return the warnings about relations and clauses. inferred: relations that the program does not declare itself."""
+    """Return the warnings about relations and clauses. nodes: of each clause; inferred: relations that the program does not
+    declare itself."""
     declared = {name: declaration for name, declaration in relations.items() if name not in inferred}
     warnings = list(checks.empty_warnings(source, declared, singles))
     for node in without_rules(source, relations):
         message = f"No subsumptive rule for relation {node.name}"
         warnings.append(Problem(message, node.span, severity=checks.WARNING, flag="no-subsumptive-rule"))
     warnings += user_lattices.lattice_warnings(source)
-    for clause in source.statements:
-        if isinstance(clause, syntax.Clause):
-            warnings += checks.occurrence_warnings(clause)
+    for nodes_of_clause in nodes:
+        warnings += checks.occurrence_warnings(nodes_of_clause)
     return _distinct(warnings)
 
 

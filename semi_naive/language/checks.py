@@ -1,14 +1,14 @@
 """Check relations, directives and clauses, apart from types and groundedness."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from semi_naive.host.similar import similar
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.iterations import NUMBER
 from semi_naive.language.single import Single
-from semi_naive.language.trees import children, variable_names, variable_occurrences, walk, walk_all
+from semi_naive.language.trees import children, variable_names, walk
 from semi_naive.language.types.types import TypeEnvironment
 
 # The names of other languages for our types.
@@ -93,18 +93,17 @@ def _similar(name: str, relations: syntax.Relations) -> str:
 # -- clauses
 
 
-def parameter_problems(source: syntax.SourceProgram) -> Iterator[Problem]:
-    """Report parameters, which only rules registered with a session may have."""
+def parameter_problems(source: syntax.SourceProgram, nodes: Iterable[syntax.Node]) -> Iterator[Problem]:
+    """Report parameters, which only rules registered with a session may have. nodes: of all clauses."""
     hint = "write a variable, or register the rule with a session: session.register(name, rules)"
     for statement in source.statements:
         if isinstance(statement, syntax.RelationDecl):
             for (name, _), span in zip(statement.attributes, statement.spans, strict=False):
                 if name.startswith("$"):
                     yield Problem(f"A program has no parameter {name}", span, hint)
-        if isinstance(statement, syntax.Clause):
-            for node in walk_all(statement.parts):
-                if isinstance(node, syntax.Variable) and node.name.startswith("$"):
-                    yield Problem(f"A program has no parameter {node.name}", node.span, hint)
+    for node in nodes:
+        if isinstance(node, syntax.Variable) and node.name.startswith("$"):
+            yield Problem(f"A program has no parameter {node.name}", node.span, hint)
 
 
 def depth_problems(source: syntax.SourceProgram) -> Iterator[Problem]:
@@ -121,14 +120,14 @@ def depth_problems(source: syntax.SourceProgram) -> Iterator[Problem]:
 
 def clause_problems(single: Single, relations: syntax.Relations, recursive: bool) -> Iterator[Problem]:
     """Report problems of one clause: relations and arities, underscores, facts, counters."""
-    for node in walk_all(single.literals):
-        if isinstance(node, syntax.Atom):
-            yield from _atom_problems(node, relations)
-        elif isinstance(node, syntax.Constraint):
-            yield from _constraint_underscores(node)
-        elif recursive and isinstance(node, syntax.Functor) and node.name == "autoinc":
-            yield Problem("Auto-increment functor in a recursive rule", node.span)
-    for node in _without_aggregates(single.head):
+    for atom in single.of(syntax.Atom):
+        yield from _atom_problems(atom, relations)
+    for constraint in single.of(syntax.Constraint):
+        yield from _constraint_underscores(constraint)
+    for functor in single.of(syntax.Functor) if recursive else ():
+        if functor.name == "autoinc":
+            yield Problem("Auto-increment functor in a recursive rule", functor.span)
+    for node in _without_aggregates(single.head) if single.of(syntax.Underscore) else ():
         if isinstance(node, syntax.Underscore):
             yield Problem("Underscore in head of rule", node.span, "a head says the value of every attribute")
     if single.fact:
@@ -180,13 +179,15 @@ def _constant(arg: syntax.Node) -> bool:
     )
 
 
-def occurrence_warnings(clause: syntax.Clause) -> Iterator[Problem]:
-    """Warn of variables that occur once, which is often a slip, and of variables with the name of a singleton, such as _x, that
-    occur more often."""
-    found = [variable for part in clause.parts for variable in variable_occurrences(part)]
+def occurrence_warnings(nodes: Sequence[syntax.Node]) -> Iterator[Problem]:
+    """Warn of variables that occur once in a clause, which is often a slip, and of variables with the name of a singleton, such
+    as _x, that occur more often. nodes: of the clause."""
+    found = [node for node in nodes if isinstance(node, syntax.Variable)]
     times = Counter(variable.name for variable in found)
+    if not any((number == 1) != name.startswith("_") for name, number in times.items()):
+        return
     last = {variable.name: variable for variable in sorted(found, key=lambda variable: variable.span)}
-    aggregates = [node for part in clause.parts for node in walk(part) if isinstance(node, syntax.Aggregate)]
+    aggregates = [node for node in nodes if isinstance(node, syntax.Aggregate)]
     # In an aggregate, `_` may count less than a variable: see `lower._aggregates_set`.
     aggregated = set().union(*map(variable_names, aggregates))
     for name, variable in last.items():

@@ -1,12 +1,12 @@
 """Errors and warnings of a program, collected with their places in the source."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from semi_naive.host.numbers import quantity
 
 
-@dataclass(frozen=True, order=True)
-class Span:
+class Span(NamedTuple):
     """A range in a source file. Lines and columns count from 1, the end is exclusive."""
 
     file: str
@@ -14,6 +14,10 @@ class Span:
     column: int
     end_line: int
     end_column: int
+
+    def to(self, last: "Span") -> "Span":
+        """Return the span from the beginning of this one to the end of another one; this one if that is in another file."""
+        return Span(self.file, self.line, self.column, last.end_line, last.end_column) if last.file == self.file else self
 
 
 NOWHERE = Span("<program>", 1, 1, 1, 1)

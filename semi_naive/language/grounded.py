@@ -4,7 +4,7 @@ A positive atom grounds its arguments. An equality propagates groundedness in bo
 its arguments and to each of them, a functor only from its arguments to its result. An aggregate's result is grounded once its
 outer variables are."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
@@ -64,7 +64,8 @@ def grounded_problems(single: Single, inline: set[str], injected: dict[int, set[
         return []
     # After inlining, the arguments of an inlined relation get their values from the clause that uses it.
     given = variable_names(single.head) if single.head.relation in inline else set()
-    return [*_scope_problems(single.literals, given | excused, injected), *_mutual_problems(single.body, injected)]
+    mutual = _mutual_problems(single.body, injected) if injected else []
+    return [*_scope_problems(single.literals, given | excused, injected), *mutual]
 
 
 def _mutual_problems(literals: Sequence[syntax.Node], injected: dict[int, set[str]]) -> list[Problem]:
@@ -89,12 +90,17 @@ def _scope_problems(literals: Sequence[syntax.Node], given: set[str], injected: 
     """Report the ungrounded expressions of a clause's body or an aggregate's. given: the variables that are grounded outside;
     injected: by the id of an aggregate, the names that it takes from outside."""
     ground = with_aggregates = grounded(literals, given, needs=lambda aggregate: injected[id(aggregate)])
-    nodes = list(_own_nodes(literals))
-    if any(isinstance(node, syntax.Aggregate) for node in nodes):
+    nodes = _own_nodes(literals)
+    if injected and any(isinstance(node, syntax.Aggregate) for node in nodes):
         with_aggregates = grounded(literals, given)  # as if every aggregate were grounded
     problems, reported = [], set()
     for node in nodes:
-        if isinstance(node, syntax.Aggregate):
+        if isinstance(node, syntax.Variable):
+            if node.name not in with_aggregates and node.name not in reported:
+                reported.add(node.name)
+                hint = f"{written_name(node.name)} must occur in a positive atom, or be equal to something that is bound"
+                problems.append(Problem(f"Ungrounded variable {written_name(node.name)}", node.span, hint))
+        elif isinstance(node, syntax.Aggregate):
             if not injected[id(node)] <= ground:
                 if injected[id(node)] <= with_aggregates:
                     hint = "each takes a variable from the other: bind one of them by an atom"
@@ -102,10 +108,6 @@ def _scope_problems(literals: Sequence[syntax.Node], given: set[str], injected: 
                 continue
             body = (*node.body, *([_use(node.target)] if node.target is not None else []))
             problems += _scope_problems(body, ground & injected[id(node)], injected)
-        elif isinstance(node, syntax.Variable) and node.name not in with_aggregates and node.name not in reported:
-            reported.add(node.name)
-            hint = f"{written_name(node.name)} must occur in a positive atom, or be equal to something that is bound"
-            problems.append(Problem(f"Ungrounded variable {written_name(node.name)}", node.span, hint))
         elif isinstance(node, syntax.RecordInit) and id(node) not in with_aggregates:
             problems.append(Problem("Ungrounded record", node.span))
         elif isinstance(node, syntax.BranchInit) and id(node) not in with_aggregates:
@@ -119,16 +121,15 @@ def _use(term: syntax.Node) -> syntax.Constraint:
     return syntax.Constraint("!=", (term, syntax.Nil()), span=term.span)
 
 
-def _own_nodes(literals: Sequence[syntax.Node]) -> Iterator[syntax.Node]:
-    """Yield all nodes of a scope; for an aggregate the node itself and its initial value, without its body."""
-    stack = list(reversed(literals))
-    while stack:
-        node = stack.pop()
-        yield node
-        if not isinstance(node, syntax.Aggregate):
-            stack.extend(reversed(children(node)))
-        elif node.init is not None:
-            stack.append(node.init)
+def _own_nodes(literals: Sequence[syntax.Node]) -> list[syntax.Node]:
+    """Return all nodes of a scope; for an aggregate the node itself and its initial value, without its body."""
+    return walk_all(literals, _own_children)
+
+
+def _own_children(node: syntax.Node) -> tuple[syntax.Node, ...]:
+    if isinstance(node, syntax.Aggregate):
+        return () if node.init is None else (node.init,)
+    return children(node)
 
 
 def ungrounded_names(literals: Sequence[syntax.Node], ground: set) -> set[str]:

@@ -128,8 +128,7 @@ class Expansions:
     def problems(self, single: Single) -> Iterator[Problem]:
         """Report the ungrounded variables of a clause after inlining, unless its own relation is inlined. Every definition of
         an inlined relation is tried once."""
-        read = {node.relation for node in walk_all(single.body) if isinstance(node, syntax.Atom)} & self.definitions.keys()
-        if single.head.relation in self.inline or not read:
+        if not any(atom.relation in self.definitions for atom in single.of(syntax.Atom)) or single.head.relation in self.inline:
             return
         for turn in range(max(map(len, self.definitions.values()))):
             self._expanded_atoms = 0

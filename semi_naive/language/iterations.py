@@ -12,7 +12,6 @@ from functools import lru_cache
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.single import Single
-from semi_naive.language.trees import walk_all
 from semi_naive.planning.strata import RECORD, Edge
 from semi_naive.ra import ir
 
@@ -67,7 +66,7 @@ def number_problems(
 ) -> Iterator[Problem]:
     """Report rules that ask for the number of an iteration and are not evaluated in iterations."""
     for single in singles:
-        asked = [node for node in walk_all(single.literals) if isinstance(node, syntax.Functor) and node.name == NUMBER]
+        asked = [node for node in single.of(syntax.Functor) if node.name == NUMBER]
         name = single.head.relation
         if asked and name in relations and "inline" in relations[name].qualifiers:
             yield Problem(f"{NUMBER}() in a rule of inline relation {name}", asked[0].span, f"leave out inline of {name}")

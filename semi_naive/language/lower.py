@@ -9,6 +9,7 @@ becomes
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from semi_naive.language.reductions.heads import AggregatedRelation, Head, Ops, 
 from semi_naive.language.reductions.recursive_sums import RecursiveSums
 from semi_naive.language.reductions.user_lattices import lubs
 from semi_naive.language.single import Single
-from semi_naive.language.trees import variable_names, variable_occurrences, walk
+from semi_naive.language.trees import variable_occurrences, walk
 from semi_naive.language.types.inference import Typing, encoded_cast
 from semi_naive.language.types.types import PREDEFINED, TypeEnvironment
 from semi_naive.language.types.units import OF_DATES, chosen_functor
@@ -208,7 +209,12 @@ class Lowering:
         is always 0."""
         self.typing, self.projections, self.calls, self.number = typing, projections, calls, number
         self.iteration: ir.Var | None = None  # the number of the iteration, if the clause uses it
-        self._numbers = count(1 + max(_renamed_numbers(typing.single), default=0))
+
+    @cached_property
+    def _numbers(self) -> Iterator[int]:
+        """The numbers that renamed variables of the clause do not have yet."""
+        names = [node.name for node in self.typing.single.of(syntax.Variable)]
+        return count(1 + max((int(name.split("@")[1]) for name in names if "@" in name), default=0))
 
     def fresh(self, name: str, kind: ir.Kind) -> ir.Var:
         return ir.Var(f"{name}@{next(self._numbers)}", kind)
@@ -352,14 +358,6 @@ class Lowering:
         init = self.term(node.init, before) if node.init is not None else None
         before.append(ir.Aggregate(result, node.op, target, tuple(body), init, self.calls.get(node.op[1:])))
         return result
-
-
-def _renamed_numbers(single: Single) -> Iterator[int]:
-    """Yield the numbers that renamed variables of a clause already have."""
-    for literal in single.literals:
-        for name in variable_names(literal):
-            if "@" in name:
-                yield int(name.split("@")[1])
 
 
 def _aggregates_set(aggregate: syntax.Aggregate) -> bool:

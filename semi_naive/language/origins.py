@@ -7,7 +7,6 @@ from contextvars import ContextVar
 from types import MappingProxyType
 
 from semi_naive.language.errors import Span
-from semi_naive.language.parsing.tokens import Token
 
 MAX_FILES = 10_000
 TOO_MANY_FILES = f"more than {MAX_FILES:,} files are included"
@@ -27,7 +26,7 @@ def read_text(path: str | os.PathLike) -> str:
 
 
 class Text:
-    """A program's text, assembled from pieces; `span` returns the origin of a token.
+    """A program's text, assembled from pieces; `place` returns the origin of a position.
 
     >>> text = Text("a.dl")
     >>> text.append("A(1).", "a.dl", 1, 1)
@@ -83,6 +82,11 @@ class Text:
             return file, line + newlines, position - whole.rfind("\n", start, position)
         return file, line, column + position - start
 
+    def piece_end(self, position: int) -> int:
+        """Return the end of the piece that contains a position."""
+        index = bisect_right(self._starts, position)
+        return self._starts[index] if index < len(self._starts) else self._length
+
     def between(self, start: int, end: int) -> Span:
         """Return the span of the part between two positions, which may be empty and at the end of the text."""
         file, line, column = self.place(start)
@@ -92,10 +96,3 @@ class Text:
         if last_file != file:
             return Span(file, line, column, line, column + 1)
         return Span(file, line, column, end_line, end_column + 1)
-
-    def span(self, token: Token) -> Span:
-        """Return the span of a token, which has its line and column in this text, in the file that it comes from."""
-        (file, line, column), *others = self._places
-        if not others and (line, column) == (1, 1):  # the text is one file, in which the token has the same line and column
-            return Span(file, token.line, token.column, token.end_line, token.end_column)
-        return self.between(token.start_pos, token.end_pos)

@@ -34,7 +34,7 @@ class Scoped:
 def resolve_scopes(single: Single) -> Scoped:
     """Return the clause with the local variables of aggregates renamed apart, with witnesses as explicit literals, and with the
     problems of witnesses (see `Scoped`)."""
-    aggregates = [node for node in walk_all(single.literals) if isinstance(node, syntax.Aggregate)]
+    aggregates = single.of(syntax.Aggregate)
     if not aggregates:
         return Scoped(single, injected={}, problems=[], refused=set())
     injected = {id(node): _injected(single, node, _enclosing(node, aggregates)) for node in aggregates}

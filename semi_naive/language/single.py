@@ -7,8 +7,10 @@ is six of them: for either head one with D(x), one with !E(x) and one with x >= 
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from math import prod
+from typing import Any
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
@@ -41,10 +43,26 @@ class Single:
         ranges = (node for node in nodes if isinstance(node, syntax.Functor) and node.name == "range")
         return not (self.body or any(ranges) or any(isinstance(node, syntax.Aggregate) for node in nodes))
 
-    @property
+    @cached_property
     def literals(self) -> Body:
         """All literals; the head counts as negated, since it binds nothing."""
         return (syntax.Negation(self.head, span=self.head.span), *self.body)
+
+    @cached_property
+    def nodes(self) -> list[Any]:
+        """The nodes of all literals, in preorder."""
+        return walk_all(self.literals)
+
+    @cached_property
+    def _by_class(self) -> dict[type, list[Any]]:
+        found: dict[type, list[Any]] = {}
+        for node in self.nodes:
+            found.setdefault(node.__class__, []).append(node)
+        return found
+
+    def of(self, kind: type) -> list[Any]:
+        """Return the nodes of one class, in preorder."""
+        return self._by_class.get(kind, [])
 
 
 def single_clauses(source: syntax.SourceProgram, problems: list[Problem]) -> list[Single]:

@@ -1,6 +1,6 @@
 """Traverse and rebuild syntax trees."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -29,31 +29,35 @@ _BELOW: dict[type, Callable[[Any], tuple]] = {
 _LEAVES = frozenset([syntax.Variable, syntax.Underscore, syntax.Number, syntax.String, syntax.Nil])
 
 
-def walk(node: syntax.Node) -> Iterator[Any]:
-    """Yield a node and all its descendants, in preorder."""
-    stack = [node]
-    while stack:
-        node = stack.pop()
-        yield node
-        kind = node.__class__
-        if kind not in _LEAVES:
-            found = _BELOW.get(kind)
-            stack += (getattr(node, "args", ()) if found is None else found(node))[::-1]
+def walk(node: syntax.Node) -> list[Any]:
+    """Return a node and all its descendants, in preorder."""
+    return walk_all((node,))
 
 
-def walk_all(nodes: Iterable[syntax.Node]) -> Iterator[Any]:
-    """Yield some nodes, each with all its descendants, in preorder."""
-    for node in nodes:
-        yield from walk(node)
+def walk_all(nodes: Iterable[syntax.Node], below: Callable[[Any], tuple] = children) -> list[Any]:
+    """Return some nodes, each with all its descendants, in preorder. below: returns the nodes directly below one that is no
+    leaf."""
+    found, waiting = [], [*nodes][::-1]
+    while waiting:
+        node = waiting.pop()
+        found.append(node)
+        if node.__class__ not in _LEAVES:
+            waiting += below(node)[::-1]
+    return found
 
 
 def rebuilt(node, change):
     """Return a copy of a tree. change: returns the replacement of a node, or None for a node whose children are to be rebuilt.
 
-    Every node of the copy is a new object, so that facts about a node can be stored by its identity."""
+    Every node of the copy is a new object, so that facts about a node can be stored by its identity; except for variables,
+    which have a name."""
     changed = change(node)
     if changed is not None:
         return changed
+    if isinstance(node, syntax.Variable):
+        return node
+    if hasattr(node, "args"):
+        return replace(node, args=tuple([rebuilt(arg, change) for arg in node.args]))
     if isinstance(node, syntax.Aggregate):
         target = rebuilt(node.target, change) if node.target is not None else None
         init = rebuilt(node.init, change) if node.init is not None else None
@@ -64,8 +68,6 @@ def rebuilt(node, change):
         return replace(node, value=rebuilt(node.value, change))
     if isinstance(node, (syntax.And, syntax.Or)):
         return replace(node, items=tuple(rebuilt(item, change) for item in node.items))
-    if hasattr(node, "args"):
-        return replace(node, args=tuple(rebuilt(arg, change) for arg in node.args))
     return replace(node)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from semi_naive.language.origins import read_text
+from semi_naive.language.origins import Text, read_text
 from semi_naive.language.parsing.layout import formatted, tokens
 from semi_naive.language.parsing.parse import lexed as tokens_of
 from semi_naive.language.parsing.parse import parse
@@ -115,7 +115,9 @@ w(1). /* after */ w(2).
 
 def lexed(text: str) -> list[tuple[str, str]]:
     """What the parser sees of a text."""
-    return [(token.type, str(token)) for token in tokens_of(text)]
+    whole = Text("p.dl")
+    whole.append(text, "p.dl", 1, 1)
+    return [(token.type, str(token)) for token in tokens_of(whole)]
 
 
 def kept(text: str) -> list[str]:

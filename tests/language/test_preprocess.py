@@ -3,6 +3,7 @@
 import pytest
 
 from semi_naive.language.errors import ProgramError, Span
+from semi_naive.language.origins import Text
 from semi_naive.language.parsing.parse import parse, parse_file
 from semi_naive.language.syntax import Atom, Number, String
 
@@ -180,3 +181,27 @@ def test_bad_includes(folder):
 def test_problems_of_all_kinds_come_together(folder):
     found = problems('#include "no.h"\n.include "no.dl"\nA(x) :- .\nA(1.2.3.400).')
     assert [problem.span.line for problem in found] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("first", ["#define N 1\n", '.include "q.dl"\n'])
+def test_tokens_get_their_places_in_one_pass(folder, monkeypatch, first):
+    """The text before a token is not searched again for each token of a file with a macro or an include."""
+    folder(q=".decl q(x: number)")
+    place, searched = Text.place, []
+
+    def counted(self, position):
+        searched.append(position - max(start for start in self._starts if start <= position))
+        return place(self, position)
+
+    monkeypatch.setattr(Text, "place", counted)
+    text = first + "\n".join(f"p{i}(x, y) :- q(x), q(y), x < {i}." for i in range(200))
+    source = parse(text, "p.dl")
+    assert source.statements[-1].span == Span("p.dl", 201, 1, 201, 35)
+    assert sum(searched) < 2 * len(text)
+
+
+def test_advice_names_the_lines_of_the_file(folder):
+    folder(q='.decl q(x: number)\nq(1) :- "a\nb" "c".\n')
+    [problem] = problems('.decl p(x: number)\n\n\n.include "q.dl"\n')
+    assert problem.span == Span("q.dl", 3, 4, 3, 7)
+    assert problem.hint.startswith("the string that begins in line 2 ends in line 3")

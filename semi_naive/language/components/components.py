@@ -221,7 +221,7 @@ def _typed(attributes: Attributes, types: Names) -> Attributes:
 
 def _rename_clause(node: Any, relations: Names, types: Names) -> Any:
     """Return a clause, or a part of one, with relations in all its atoms and types in all its casts renamed."""
-    if isinstance(node, tuple):
+    if node.__class__ is tuple:  # a span, which is a tuple of another class, stays
         return tuple(_rename_clause(item, relations, types) for item in node)
     if not isinstance(node, syntax.Node) or not is_dataclass(node):
         return node

@@ -41,7 +41,7 @@ class StatementBuilder(Reduce):
 
     @node
     def union(self, span, name, *members):
-        spans = tuple(map(self._span, members))
+        spans = tuple(member.span for member in members)
         return syntax.UnionDecl(str(name), tuple(map(str, members)), spans=spans, span=span)
 
     @node
@@ -87,10 +87,9 @@ class StatementBuilder(Reduce):
 
     # -- relations and directives
 
-    @worded
-    def relation_decl(self, _span, _keyword, names, *rest):
-        """Build the declarations of one or more relations, and the directives of obsolete qualifiers. rest: attributes,
-        qualifiers and a choice-domain, if present."""
+    def relation_decl(self, children):
+        """Build the declarations of one or more relations, and the directives of obsolete qualifiers."""
+        _keyword, names, *rest = children  # rest: attributes, qualifiers and a choice-domain, if present
         fields = next((child for child in rest if isinstance(child, list)), ())
         words = [child for child in rest if isinstance(child, Token) and child.type == "WORD"]
         qualifiers, spans = self._qualifiers(words), self._type_spans(fields)
@@ -99,11 +98,11 @@ class StatementBuilder(Reduce):
         for word in words:
             if word in IO_QUALIFIERS:
                 message, hint = f"Deprecated {word} qualifier was used", f"write .{word} {names[0]}"
-                self.deprecated(message, self._span(word), hint, "deprecated-qualifier")
+                self.deprecated(message, word.span, hint, "deprecated-qualifier")
         kept = frozenset(qualifiers.difference(IO_QUALIFIERS))
         statements = []
         for name in names:
-            span = self._span(name)
+            span = name.span
             statements.append(syntax.RelationDecl(str(name), _pairs(fields), kept, choice, lattices, spans=spans, span=span))
             statements += [syntax.Directive(kind, str(name), span=span) for kind in IO_QUALIFIERS if kind in qualifiers]
         return statements
@@ -114,17 +113,17 @@ class StatementBuilder(Reduce):
         for word in words:
             rivals = REPRESENTATIONS if word in REPRESENTATIONS else (str(word),)
             if seen.intersection(rivals):
-                self.problem(f"{'/'.join(rivals[:4])} qualifier already set", self._span(word), f"leave out this {word}")
+                self.problem(f"{'/'.join(rivals[:4])} qualifier already set", word.span, f"leave out this {word}")
             seen.add(str(word))
         return seen
 
     def _type_spans(self, fields) -> tuple[Span, ...]:
-        return tuple(self._span(type_) for _, type_, *_ in fields)
+        return tuple(type_.span for _, type_, *_ in fields)
 
     @node
     def delta_decl(self, _span, name, of, *words):
         kept = frozenset(self._qualifiers(words)).difference(IO_QUALIFIERS)
-        return syntax.RelationDecl(str(name), (), kept, born_of=str(of), span=self._span(name))
+        return syntax.RelationDecl(str(name), (), kept, born_of=str(of), span=name.span)
 
     @node
     def choice(self, span, *keys):
@@ -142,7 +141,7 @@ class StatementBuilder(Reduce):
         result = next(child for child in rest if isinstance(child, Token) and child.type == "QNAME")
         stateful = isinstance(rest[-1], Token) and rest[-1] == "stateful"
         pairs = tuple(("", str(found[0])) if len(found) == 1 else (str(found[0]), str(found[1])) for found in parameters)
-        spans = (*(self.between(found) for found in parameters), self._span(result))
+        spans = (*(self.between(found) for found in parameters), result.span)
         return syntax.FunctorDecl(str(name), pairs, str(result), stateful, spans, span=span)
 
     def parameter(self, children):
@@ -153,7 +152,7 @@ class StatementBuilder(Reduce):
         """Build a directive for each relation that it names."""
         settings = next((child for child in rest if isinstance(child, dict)), {})
         names = [child for child in rest if isinstance(child, Token) and child.type == "QNAME"]
-        return [syntax.Directive(keyword[1:], str(name), dict(settings), span=self._span(name)) for name in names]
+        return [syntax.Directive(keyword[1:], str(name), dict(settings), span=name.span) for name in names]
 
     def settings(self, children):
         return dict(significant(children))
@@ -209,9 +208,9 @@ class StatementBuilder(Reduce):
         self._check_aggregates([atom])
         return syntax.Clause((atom,), span=span)
 
-    @worded
-    def rule(self, _span, heads, _if, body, dot, *hints):
+    def rule(self, children):
         """Build a rule with its plans and join hint."""
+        heads, _if, body, dot, *hints = children
         self._check_aggregates(heads)
         orders = next((hint for hint in hints if isinstance(hint, list)), [])
         plan = {version: atoms for version, atoms, _ in orders} or None
@@ -226,7 +225,7 @@ class StatementBuilder(Reduce):
 
     def _check_aggregates(self, heads):
         """Report aggregates in the form of functors, such as min(e), that are not arguments of the heads of a clause."""
-        allowed = {id(arg) for head in heads for arg in head.args}
+        allowed = {id(arg) for head in heads for arg in head.args} if self.state.head_aggregates else ()
         for functor in self.state.head_aggregates:
             if id(functor) not in allowed:
                 hint = f"an aggregate has a body, {aggregate_form(functor.name)}"

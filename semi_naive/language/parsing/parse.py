@@ -14,7 +14,7 @@ from semi_naive.language.parsing.build_terms import TermBuilder
 from semi_naive.language.parsing.preprocess import preprocess
 from semi_naive.language.parsing.reduce import NameBuilder, ParseState, Reduce
 from semi_naive.language.parsing.syntax_errors import STATEMENTS, syntax_problem
-from semi_naive.language.parsing.tables import ParserRule, Tables, tables
+from semi_naive.language.parsing.tables import ParserRule, Tables, shown, tables
 from semi_naive.language.parsing.tokens import Token, tokens_of
 from semi_naive.language.syntax import Pragma, SourceProgram
 from semi_naive.sandbox import Sandbox
@@ -80,14 +80,14 @@ class _Unexpected(Exception):
 class Parser:
     """The LALR parser of one text, with its stacks: `stack` of states, `values` of tokens and reduced values."""
 
-    def __init__(self, text: Text):
-        self.tables, self.state, self.reductions = _parser()
+    def __init__(self):
+        self.tables, self.state, self.reductions, self.passing = _parser()
         self.stack, self.values = [self.tables.start], []
-        self.problems = self.state.begin(text)
+        self.problems = self.state.begin()
 
     def feed(self, token: Token) -> list | None:
         """Reduce, and shift a token. After the last token, return the statements. Raises _Unexpected."""
-        states, stack, values, kind, before = self.tables.states, self.stack, self.values, token.type, ()
+        states, passing, stack, values, kind, before = self.tables.states, self.passing, self.stack, self.values, token.type, ()
         while True:  # half of the time of a parse
             action = states[stack[-1]].get(kind)
             if action is None:
@@ -103,8 +103,12 @@ class Parser:
             if size:
                 del stack[-size:], values[-size:]
             values.append(reduce(parts))
-            stack.append(states[stack[-1]][symbol])
-            if kind == "$END" and stack[-1] == self.tables.end:
+            next_states = states[stack[-1]]
+            state = next_states[symbol]
+            while (symbol := passing.get(states[state].get(kind))) is not None:  # 11 rules from an operand to an argument
+                state = next_states[symbol]
+            stack.append(state)
+            if kind == "$END" and state == self.tables.end:
                 return values[-1]
 
     def accepts(self) -> set[str]:
@@ -124,11 +128,14 @@ class Parser:
 
 
 @cache
-def _parser() -> tuple[Tables, ParseState, list[tuple]]:
-    """Return (the tables, the state of the builders, (size, function, symbol) of each reduction)."""
+def _parser() -> tuple[Tables, ParseState, list[tuple], dict[int | None, str]]:
+    """Return (the tables, the state of the builders, (size, function, symbol) of each reduction, the symbol of each reduction
+    that only passes one value, by its action)."""
     made, state = tables(), ParseState()
     builders = [builder(state) for builder in (StatementBuilder, TermBuilder, NameBuilder)]
-    return made, state, [(rule.size, _reduction(rule, builders), rule.symbol) for rule in made.reductions]
+    reductions = [(rule.size, _reduction(rule, builders), rule.symbol) for rule in made.reductions]
+    passing = {~number: rule.symbol for number, rule in enumerate(made.reductions) if rule.passing and rule.size == 1}
+    return made, state, reductions, passing
 
 
 def _reduction(rule: ParserRule, builders: list[Reduce]) -> Callable[[list], Any]:
@@ -159,17 +166,15 @@ def _spread(parts: list) -> list:
 
 
 def shown_terminal(terminal: str) -> str:
-    r"""Return a terminal of the grammar as a message shows it: its text, or its pattern without lookahead and escapes. The
-    pattern of a directive is `\.decl(?=\s)`.
+    """Return a terminal of the grammar as a message shows it.
 
     >>> shown_terminal("LPAR"), shown_terminal("DECL")
     ('(', '.decl')
     """
-    text_or_pattern, _ = tables().terminals[terminal]
-    return text_or_pattern.removesuffix(r"(?=\s)").replace("\\", "")
+    return shown(tables().terminals[terminal][0])
 
 
-def lexed(text: str) -> list[Token]:
+def lexed(text: Text) -> list[Token]:
     """Return the tokens of a text."""
     made = tables()
     return list(tokens_of(text, re.compile(made.pattern), made.words, made.ignored))
@@ -183,11 +188,12 @@ def words() -> frozenset[str]:
 
 def _parse_statements(text: Text) -> tuple[list, list[Problem]]:
     """Return (the statements, the syntax errors and warnings). After an error, parsing continues with the next statement."""
-    whole, parser = text.whole(), Parser(text)
+    whole, parser = text.whole(), Parser()
     problems = parser.problems
     if not whole.strip():
         return [], problems
-    tokens = [*_without_annotations(lexed(whole)), _end_token(whole)]
+    end = len(whole)
+    tokens = [*_without_annotations(lexed(text)), Token("", "$END", end, end, text.between(end, end))]
     position, statements = 0, None
     while position < len(tokens):
         try:
@@ -197,11 +203,10 @@ def _parse_statements(text: Text) -> tuple[list, list[Problem]]:
             stack, values = error.stacks
             if not stack:  # too deep to be copied, so parsing cannot continue
                 hint = "name a part of the expression in brackets: x = …, or make it a relation of its own"
-                span = text.span(tokens[position])
-                problems.append(Problem("syntax error in brackets that are nested too deep", span, hint))
+                problems.append(Problem("syntax error in brackets that are nested too deep", tokens[position].span, hint))
                 break
             parser.stack, parser.values = stack, values  # undo the reductions that preceded the wrong token
-            problems.append(syntax_problem(tokens, position, parser.accepts(), parser.values, shown_terminal, text.span))
+            problems.append(syntax_problem(tokens, position, parser.accepts(), parser.values, shown_terminal, whole))
             parser.state.drop_statement()
             errors = sum(problem.severity == "Error" for problem in problems)
             position = _recovered(parser, tokens, position) if errors < MAX_SYNTAX_ERRORS else len(tokens)
@@ -229,12 +234,6 @@ def _begin_annotation(kinds: list[str]) -> bool:
     return kinds[-1:] == ["AT"] or kinds == ["AT", "BANG"]
 
 
-def _end_token(text: str) -> Token:
-    """Return the token that ends the parse, after the last character."""
-    line, column = text.count("\n") + 1, len(text) - text.rfind("\n")
-    return Token("", "$END", len(text), line, column, line, column, len(text))
-
-
 def _recovered(parser: Parser, tokens: list[Token], at: int) -> int:
     """Drop the unfinished statement: unwind to a state in which a statement can begin, and skip to a token that may begin one.
     Return the position of that token. at: the position of the unexpected token."""
@@ -259,4 +258,4 @@ def _recovered(parser: Parser, tokens: list[Token], at: int) -> int:
 
 def _qualifies(tokens: list[Token], dot: int) -> bool:
     """True if a dot is part of a qualified name, rather than the end of a statement."""
-    return tokens[dot + 1].type == "IDENT" and tokens[dot + 1].start_pos == tokens[dot].end_pos
+    return tokens[dot + 1].type == "IDENT" and tokens[dot + 1].start == tokens[dot].end

@@ -5,20 +5,18 @@ from collections.abc import Sequence
 from functools import wraps
 
 from semi_naive.language.errors import Problem, Span
-from semi_naive.language.origins import Text
 from semi_naive.language.parsing.tokens import Token
-from semi_naive.language.syntax import Node
 
 ESCAPES = {'"': '"', "'": "'", "\\": "\\", "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _SIGNIFICANT = frozenset("IDENT QNAME WORD STRING NUMBER UNSIGNED FLOAT IP PARAMETER".split())
 
 
-def _edge(children: Sequence, backwards: bool) -> Token | Node | None:
-    """Return the first (or last) token or node of children, which may be nested lists."""
-    for child in reversed(children) if backwards else children:
-        if isinstance(child, (Token, Node)):
-            return child
-        if isinstance(child, (list, tuple)) and (inner := _edge(child, backwards)) is not None:
+def _edge(children: Sequence, step: int) -> Span | None:
+    """Return the span of the first token or node of children, which may be nested lists. step: -1 for the last one."""
+    for child in children[::step]:
+        if (span := getattr(child, "span", None)) is not None:
+            return span
+        if isinstance(child, (list, tuple)) and (inner := _edge(child, step)) is not None:
             return inner
     return None
 
@@ -50,12 +48,12 @@ def worded(method):
 
 
 class ParseState(threading.local):
-    """The state of one parse in one thread. origin: of the text; problems: so far; head_aggregates: the aggregates in the form
-    of functors in the current statement, which are allowed only as arguments of a head."""
+    """The state of one parse in one thread. problems: so far; head_aggregates: the aggregates in the form of functors in the
+    current statement, which are allowed only as arguments of a head."""
 
-    def begin(self, origin: Text) -> list[Problem]:
-        """Start a parse of a text, `origin`. Returns the list to which problems are appended."""
-        self.origin, self.problems, self.head_aggregates = origin, [], []
+    def begin(self) -> list[Problem]:
+        """Start a parse. Returns the list to which problems are appended."""
+        self.problems, self.head_aggregates = [], []
         return self.problems
 
     def drop_statement(self) -> None:
@@ -72,15 +70,8 @@ class Reduce:
 
     def between(self, children: Sequence) -> Span:
         """Return the span from the first to the last of some children."""
-        first, last = _edge(children, False), _edge(children, True)
-        start = self._span(first)
-        if first is last:
-            return start
-        end = self._span(last)
-        return Span(start.file, start.line, start.column, end.end_line, end.end_column) if end.file == start.file else start
-
-    def _span(self, place: Token | Node) -> Span:
-        return place.span if isinstance(place, Node) else self.state.origin.span(place)
+        first, last = _edge(children, 1), _edge(children, -1)
+        return first if first is last else first.to(last)
 
     def problem(self, message: str, span: Span, hint: str = ""):
         """Record an error."""
@@ -97,7 +88,7 @@ class Reduce:
             code = inside[slash + 1]
             if code not in ESCAPES:
                 hint = "a backslash itself is written \\\\"
-                self.problem(f"Unknown escape sequence \\{code}", self._span(text), hint)
+                self.problem(f"Unknown escape sequence \\{code}", text.span, hint)
             out += [inside[at:slash], ESCAPES.get(code, code)]
             at = slash + 2
         return "".join(out) + inside[at:]

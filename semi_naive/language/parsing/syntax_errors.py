@@ -61,24 +61,24 @@ SLIPS = {  # common mistakes: a token, or two neighbouring ones, and the advice
 
 
 def syntax_problem(
-    tokens: list[Token], at: int, expected: set[str], stack: list, name: Callable[[str], str], span: Callable[[Token], Span]
+    tokens: list[Token], at: int, expected: set[str], stack: list, name: Callable[[str], str], text: str
 ) -> Problem:
     """Return the problem of the unexpected token tokens[at]. expected: the terminals that the parser would accept; stack: the
-    parser's values of unfinished rules; name: returns the text of a terminal; span: returns the place of a token."""
+    parser's values of unfinished rules; name: returns the text of a terminal; text: of the program."""
     token = tokens[at]
     if token.type == "UNCLOSED_COMMENT":
-        place = span(token)
-        opening = Span(place.file, place.line, place.column, place.line, place.column + len("/*"))
+        file, line, column, *_ = token.span
+        opening = Span(file, line, column, line, column + len("/*"))
         return Problem("unterminated comment block, missing '*/'", opening, "close it with */")
     if token.type == "UNCLOSED_STRING":
-        return Problem("unclosed string", span(token), 'a string ends with a double quote; one inside of it is written \\"')
+        return Problem("unclosed string", token.span, 'a string ends with a double quote; one inside of it is written \\"')
     expecting = series(_expected_words(expected, name), "or")
     message = f"syntax error, unexpected {_unexpected(token)}" + (f", expecting {expecting}" if expecting else "")
-    problem = Problem(message, span(token), _hint(tokens, at, expected))
+    problem = Problem(message, token.span, _hint(tokens, at, expected, text))
     opened = _unclosed(token, stack, expected)
     if opened is not None:
         problem.hint = f"close the {opened} first"
-        problem.notes.append(("opened here", span(opened)))
+        problem.notes.append(("opened here", opened.span))
     return problem
 
 
@@ -108,28 +108,30 @@ def _expected_words(expected: set[str], name: Callable[[str], str]) -> list[str]
     return words + sorted(named) + ["end of file"] * ("$END" in rest)
 
 
-def _hint(tokens: list[Token], at: int, expected: set[str]) -> str:
+def _hint(tokens: list[Token], at: int, expected: set[str], text: str) -> str:
     """Return advice for the unexpected token tokens[at]; "" if there is none. expected: the terminals that the parser would
-    accept."""
+    accept; text: of the program."""
     token = tokens[at]
     before = tokens[at - 1] if at else None
     after = tokens[at + 1] if at + 1 < len(tokens) else None
     slips = (token, before, f"{before} {token}", f"{token} {after}")
     if advice := next(filter(None, map(SLIPS.get, map(str, slips))), None):
         return advice
-    if token.type == "PERCENT" and (before is None or before.end_line < token.line):
+    begins_line = before is not None and "\n" in text[before.end : token.start]
+    if token.type == "PERCENT" and (before is None or begins_line):
         return "comments begin with //"
     for string in (token, before):
         if string is not None and string.type == "STRING" and "\n" in string:
-            return f"the string that begins in line {string.line} ends in line {string.end_line}: is its quote missing?"
-    if token.type == "DOT" and after is not None and after.type == "IDENT" and after.start_pos == token.end_pos:
+            _, begin, _, end, _ = string.span
+            return f"the string that begins in line {begin} ends in line {end}: is its quote missing?"
+    if token.type == "DOT" and after is not None and after.type == "IDENT" and after.start == token.end:
         from difflib import get_close_matches
 
         close = get_close_matches(after, DIRECTIVES, 1)
         return f"is it .{close[0]} that is meant?" if close else f"the directives are {', '.join('.' + d for d in DIRECTIVES)}"
     if "IDENT" in expected and not expected & LITERALS and str(token).isidentifier() and token.type != "IDENT":
         return f"{token} is a word of the language: take another name"
-    if "DOT" in expected and before is not None and token.line > before.end_line or token.type == "$END" and "DOT" in expected:
+    if "DOT" in expected and (begins_line or token.type == "$END"):
         return "rules and facts end with a dot: it is probably missing here, after what comes before"
     if "IF" in expected:
         return "a rule is written head :- body."

@@ -4,13 +4,16 @@ lark."""
 import logging
 import pickle
 import sys
+from collections.abc import Iterable
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
 from semi_naive.host import private
 
 log = logging.getLogger("semi_naive")
+BLANK_FOLLOWS = r"(?=\s)"  # the end of a directive's pattern
 
 
 class ParserRule(NamedTuple):
@@ -56,8 +59,8 @@ class _Every:
 @cache
 def tables() -> Tables:
     """Return the tables of the language. Making them takes 250 ms; later processes load them from a file, in 3 ms."""
-    grammar = Path(__file__).with_name("grammar.lark").read_text("utf-8")
-    path = private.cache("parsers") / f"parser-{private.digest(grammar, Tables._fields, ParserRule._fields, sys.version)}"
+    grammar, made_by = Path(__file__).with_name("grammar.lark").read_text("utf-8"), Path(__file__).read_bytes()
+    path = private.cache("parsers") / f"parser-{private.digest(grammar, made_by, sys.version)}"
     if (data := private.load(path)) is not None:
         try:
             return pickle.loads(data)
@@ -79,11 +82,7 @@ def make_tables(grammar: str) -> Tables:
 
     lark = Lark(grammar, parser="lalr", lexer="basic", keep_all_tokens=True, maybe_placeholders=False, postlex=_Every())
     lexer, table = BasicLexer(lark.lexer_conf), lark.parser.parser._parse_table
-    [pattern] = lexer.scanner._mres
-    words = {
-        str(name): {str(each.pattern.value): str(each.name) for each in unless.scanner.terminals}
-        for name, unless in lexer.callback.items()
-    }
+    pattern, words = _pattern(lexer)
     rule_numbers: dict = {}
 
     def encoded(action, argument) -> int:
@@ -98,7 +97,41 @@ def make_tables(grammar: str) -> Tables:
     [start], [end] = table.start_states.values(), table.end_states.values()
     ignored = frozenset(map(str, lark.lexer_conf.ignore))
     reductions = [_reduction(rule) for rule in rule_numbers]
-    return Tables(pattern.pattern, words, ignored, terminals, states, reductions, start, end)
+    return Tables(pattern, words, ignored, terminals, states, reductions, start, end)
+
+
+def _pattern(lexer) -> tuple[str, dict[str, dict[str, str]]]:
+    """Return the pattern and the words of a lexer of lark; see `tokens_of`. Successive terminals that are texts or directives
+    share a group, in which Python decides by the next character: it tries groups one by one, which takes twice as long."""
+    groups, scanner = [], lexer.scanner  # making it sets the callbacks
+    words = {str(name): _names_by_text(unless.scanner.terminals) for name, unless in lexer.callback.items()}
+    for name, alike in groupby(scanner.terminals, _group):
+        if len(terminals := list(alike)) > 1:
+            words[name] = _names_by_text(terminals)
+        else:
+            name = terminals[0].name
+        groups.append(f"(?P<{name}>{'|'.join(terminal.pattern.to_regexp() for terminal in terminals)})")
+    return "|".join(groups), words
+
+
+def _group(terminal) -> str:
+    """Return the name of the group that a terminal may share."""
+    if terminal.pattern.type == "str":
+        return "TEXT"
+    return "DIRECTIVE" if terminal.pattern.value.endswith(BLANK_FOLLOWS) else terminal.name
+
+
+def shown(pattern: str) -> str:
+    r"""Return the text of a terminal, given that or its pattern, without lookahead and escapes.
+
+    >>> shown("("), shown(r"\.decl(?=\s)")
+    ('(', '.decl')
+    """
+    return pattern.removesuffix(BLANK_FOLLOWS).replace("\\", "")
+
+
+def _names_by_text(terminals: Iterable) -> dict[str, str]:
+    return {shown(str(terminal.pattern.value)): str(terminal.name) for terminal in terminals}
 
 
 def _reduction(rule) -> ParserRule:

@@ -11,7 +11,7 @@ from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.reductions.heads import Ops, is_aggregate, is_lattice
 from semi_naive.language.single import Single
-from semi_naive.language.trees import variable_names, walk, walk_all, written_name
+from semi_naive.language.trees import variable_names, walk, written_name
 from semi_naive.language.types.inference import Typing
 
 _BETTER = {"min": -1, "max": 1}  # the direction in which a value improves
@@ -30,13 +30,14 @@ def lattice_problems(typing: Typing, ops: dict[str, str], group: set[str]) -> It
     connected component of the head's relation."""
     single = typing.single
     head, op = single.head, ops.get(single.head.relation)
-    recursive = any(isinstance(node, syntax.Atom) and node.relation in group for node in walk_all(single.body))
-    if op and not is_aggregate(head.args[-1]) and recursive:
+    body_atoms = (atom for atom in single.of(syntax.Atom) if atom is not head)
+    if op and not is_aggregate(head.args[-1]) and any(atom.relation in group for atom in body_atoms):
         message = f"{head.relation} is aggregated by {op}, and so must be every recursive rule for it"
         yield Problem(message, head.args[-1].span, f"write {op}(…) here")
     if op and not _numeric(typing, head.args[-1]):
         yield Problem(f"{op} in a head is of numbers, unsigned or floats", head.args[-1].span)
-    yield from monotonicity_problems(typing, ops, group)
+    if not group.isdisjoint(ops):
+        yield from monotonicity_problems(typing, ops, group)
 
 
 def _numeric(typing, arg: syntax.Node) -> bool:

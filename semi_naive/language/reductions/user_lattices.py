@@ -137,7 +137,7 @@ def attribute_problems(source: syntax.SourceProgram, relations: syntax.Relations
 def with_bounds(single: Single, relations: syntax.Relations, bounds: Bounds, problems: list[Problem]) -> list[Single]:
     """Translate a clause that reads attributes of lattices into one clause or several. bounds: see `lattice_bounds`; problems:
     the problems of the clause are appended."""
-    if single.dominates or not any(_lattice_places(literal, relations, bounds) for literal in single.body):
+    if not bounds or single.dominates or not any(_lattice_places(literal, relations, bounds) for literal in single.body):
         return [single]
     return list(_Translation(single, relations, bounds, problems).clauses())
 

@@ -16,7 +16,6 @@ from semi_naive.language.reductions.heads import is_aggregate
 from semi_naive.language.single import Single
 from semi_naive.language.stepping.components import StepComponent, StepRule, step_rule
 from semi_naive.language.stepping.violations import Violations, sums
-from semi_naive.language.trees import walk
 from semi_naive.language.types.types import TypeEnvironment
 from semi_naive.planning.strata import Edge
 from semi_naive.ra.ir import Kind
@@ -69,7 +68,7 @@ def _may_have_steps(singles: list[Single], group: Sequence[str], relations: synt
     if any(type_name not in env for node in declared for _, type_name in node.attributes):
         return False
     arities = {node.name: len(node.attributes) for node in declared}
-    nodes = (node for single in singles for literal in single.literals for node in walk(literal))
+    nodes = (node for single in singles for node in single.nodes)
     atoms = (node for node in nodes if isinstance(node, syntax.Atom) and node.relation in arities)
     return all(len(atom.args) == arities[atom.relation] for atom in atoms)
 

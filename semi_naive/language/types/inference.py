@@ -15,7 +15,7 @@ from itertools import chain
 
 from semi_naive.language import syntax
 from semi_naive.language.single import Single
-from semi_naive.language.trees import walk
+from semi_naive.language.trees import walk, walk_all
 from semi_naive.language.types.signatures import INFIX, OVERLOADS, Overload, overload_preference
 from semi_naive.language.types.types import CONSTANT, TypeEnvironment
 from semi_naive.ra.ir import Kind
@@ -59,24 +59,29 @@ def _without_aggregates(head: syntax.Atom) -> syntax.Atom:
 
 
 class Typing:
-    """The inferred types of one clause. beside: further literals that constrain its variables.
+    """The inferred types of one clause. beside: further heads, negated, that constrain its variables.
 
     possible: the names of the possible types of an expression, by its `key`; ANY if it is missing; empty for a clash."""
 
     def __init__(
-        self, single: Single, environment: TypeEnvironment, relations: syntax.Relations, beside: Sequence[syntax.Node] = ()
+        self, single: Single, environment: TypeEnvironment, relations: syntax.Relations, beside: Sequence[syntax.Negation] = ()
     ):
         self.single, self.env, self.relations = single, environment, relations
-        self.nodes = [node for literal in single.literals for node in walk(literal)]
-        self._all = self.nodes + [node for literal in beside for node in walk(literal)]  # those that constrain types
-        self.negated = {id(node.body) for node in self._all if isinstance(node, syntax.Negation)}
+        self.nodes = single.nodes
+        self.negated = {id(node.body) for node in (*single.of(syntax.Negation), *beside)}
         self.possible: dict[Key, Types] = {}
         self.overloads: dict[int, Overload] = {}  # the chosen overload of each functor, by id
         self.numbers: dict[int, Kind] = {}  # the chosen kind of each numeric constant, by id
-        # Skip variables, which are most nodes and constrain nothing by themselves.
-        nodes = (node for node in self._all if node.__class__ is not syntax.Variable)
-        constraints = [constraint for node in nodes for constraint in self._constraints(node)]
-        while constraints:
+        self._functors: list[syntax.Functor] = []  # those with overloads
+        self._numbers: list[syntax.Number] = []
+        self._strings: list[syntax.String] = []
+        constraints: list[NarrowsTypes] = []
+        for node in (*self.nodes, *walk_all(beside)):
+            if (restrict := _RESTRICT.get(node.__class__)) is not None:  # most nodes are variables
+                for constraint in restrict(self, node) or ():
+                    constraint()
+                    constraints.append(constraint)
+        while True:
             while any([constraint() for constraint in constraints]):  # a list, so that each of them is applied in each round
                 pass
             if not (added := self._choose()):
@@ -100,14 +105,12 @@ class Typing:
             return self.overloads[id(node)].result
         if isinstance(node, syntax.Number):
             return self.numbers.get(id(node))
-        types = self.types(node)
-        kinds = {self.env.kind(name) for name in types} if types else set()
-        return kinds.pop() if len(kinds) == 1 else None
+        kinds = self.env.kinds(self.types(node) or frozenset())
+        return next(iter(kinds)) if len(kinds) == 1 else None
 
     def is_kind(self, node: syntax.Node, kind: Kind) -> bool:
         """True if all possible types of an expression have this kind."""
-        types = self.types(node)
-        return bool(types) and all(self.env.kind(name) == kind for name in types)
+        return self.env.kinds(self.types(node) or frozenset()) == {kind}
 
     def attributes(self, atom: syntax.Atom) -> list[tuple[syntax.Node, str, str]]:
         """Return (argument, attribute name, type name) for each attribute of a declared type; [] if the atom's relation or its
@@ -118,59 +121,53 @@ class Typing:
         pairs = zip(atom.args, relation.attributes, strict=True)
         return [(arg, name, type_name) for arg, (name, type_name) in pairs if type_name in self.env]
 
-    # -- constraints
+    # -- restrictions: each restricts the types of a node and its parts, and returns the constraints that relate them, which may
+    # narrow them again
 
-    def _constraints(self, node: syntax.Node) -> Iterable[NarrowsTypes]:
-        """Return the constraints that a node implies."""
-        if isinstance(node, syntax.Atom):
-            return self._atom(node)
-        if isinstance(node, syntax.Constraint) and node.args:
-            return self._alike(*node.args)
-        if isinstance(node, syntax.Functor):
-            return self._functor(node)
-        if isinstance(node, syntax.RecordInit):
-            return [partial(self._has_field_type, key(arg), key(node), place) for place, arg in enumerate(node.args)]
-        if isinstance(node, syntax.BranchInit):
-            return self._branch(node)
-        if isinstance(node, syntax.Aggregate) and node.init is not None:
-            return self._user_aggregate(node)
-        if isinstance(node, syntax.Aggregate):
-            kinds = {"count": NUMERIC[:1], "mean": NUMERIC[2:]}.get(node.op, NUMERIC)
-            return [self._of_kinds(node, kinds), *(self._alike(node.target, node) if node.target is not None else [])]
-        return self._leaf(node)
+    def _comparison(self, node: syntax.Constraint) -> list[NarrowsTypes]:
+        return self._alike(*node.args) if node.args else []
 
-    def _leaf(self, node: syntax.Node) -> list[NarrowsTypes]:
-        """Return the constraints of a constant or a cast."""
-        if isinstance(node, syntax.String):
-            return [partial(self._narrow, key(node), self.env.of_strings)]
-        if isinstance(node, syntax.Number):
-            return [self._of_kinds(node, literal_kinds(node))]
-        if isinstance(node, syntax.As) and node.type in self.env:
-            is_constant = isinstance(node.value, (syntax.Number, syntax.String, syntax.Nil))
-            is_constant &= not encoded_cast(node, self.env)
-            return [self._is(part, node.type) for part in ((node, node.value) if is_constant else (node,))]
-        return []
+    def _record(self, node: syntax.RecordInit) -> list[NarrowsTypes]:
+        return [partial(self._has_field_type, key(arg), key(node), place) for place, arg in enumerate(node.args)]
 
-    def _atom(self, atom: syntax.Atom) -> list[NarrowsTypes]:
-        """Return the constraints of an atom: its arguments have the types of the attributes. An argument of a head or a negated
-        atom has only the kind of the attribute, or its record type, and no constraint if that has branches."""
-        attributes = [(arg, type_name) for arg, _, type_name in self.attributes(atom)]
-        if id(atom) in self.negated:
-            attributes = [
-                (arg, name if isinstance(arg, syntax.String) else self._widest(name))
-                for arg, name in attributes
-                if not self.env.branches(name)
-            ]
-        return [self._is(arg, type_name) for arg, type_name in attributes]
+    def _string(self, node: syntax.String) -> None:
+        self._strings.append(node)
+        self._narrow(key(node), self.env.of_strings)
 
-    def _branch(self, node: syntax.BranchInit) -> list[NarrowsTypes]:
-        """Return the constraints of a branch: it has the type that declares its name; its arguments have the types of its
-        fields."""
-        if (declared := self.env.branch(node.name)) is None:
+    def _number(self, node: syntax.Number) -> None:
+        self._numbers.append(node)
+        self._of_kinds(node, literal_kinds(node))
+
+    def _cast(self, node: syntax.As) -> None:
+        is_constant = isinstance(node.value, (syntax.Number, syntax.String, syntax.Nil)) and not encoded_cast(node, self.env)
+        for part in (node, node.value) if is_constant else (node,):
+            self._is_declared(part, node.type)
+
+    def _aggregate(self, node: syntax.Aggregate) -> list[NarrowsTypes]:
+        if node.init is not None:
+            self._user_aggregate(node)
             return []
+        self._of_kinds(node, {"count": NUMERIC[:1], "mean": NUMERIC[2:]}.get(node.op, NUMERIC))
+        return self._alike(node.target, node) if node.target is not None else []
+
+    def _atom(self, atom: syntax.Atom) -> None:
+        """Restrict the arguments of an atom to the types of the attributes. An argument of a head or a negated atom has only
+        the kind of the attribute, or its record type, and no restriction if that has branches."""
+        negated = id(atom) in self.negated
+        for arg, _, name in self.attributes(atom):
+            if not negated:
+                self._is(arg, name)
+            elif not self.env.branches(name):
+                self._is(arg, name if isinstance(arg, syntax.String) else self._widest(name))
+
+    def _branch(self, node: syntax.BranchInit) -> None:
+        """Restrict a branch to the type that declares its name, and its arguments to the types of its fields."""
+        if (declared := self.env.branch(node.name)) is None:
+            return
         name, branch = declared
-        pairs = zip(node.args, branch.fields, strict=False) if len(node.args) == len(branch.fields) else ()
-        return [self._is(node, name), *(self._is(arg, type_name) for arg, (_, type_name) in pairs if type_name in self.env)]
+        self._is(node, name)
+        for arg, (_, type_name) in zip(node.args, branch.fields, strict=False) if len(node.args) == len(branch.fields) else ():
+            self._is_declared(arg, type_name)
 
     def _widest(self, name: str) -> str:
         """Return the type that all types of a kind are subtypes of; a record type itself."""
@@ -178,48 +175,54 @@ class Typing:
         return name if kind == Kind.RECORD else CONSTANT[kind]
 
     def _functor(self, node: syntax.Functor) -> list[NarrowsTypes]:
-        """Return the constraints of a functor."""
         if node.name.startswith("@"):
-            return self._user_functor(node)
+            self._user_functor(node)
         if node.name in _OF_HEADS:
-            return [
-                self._of_kinds(node, _OF_HEADS[node.name]),
-                *(self._alike(*node.args, node) if node.name != "count" else []),
-            ]
+            self._of_kinds(node, _OF_HEADS[node.name])
+            return self._alike(*node.args, node) if node.name != "count" else []
         if node.name not in OVERLOADS:
             return []
+        self._functors.append(node)
         infix = [partial(self._same_base, key(arg), key(node)) for arg in node.args if node.name in INFIX]
         return [partial(self._overload, node), *infix]
 
-    def _user_functor(self, node: syntax.Functor) -> list[NarrowsTypes]:
-        """Return the constraints of a user-defined functor: its result and arguments have the declared types."""
+    def _user_functor(self, node: syntax.Functor) -> None:
+        """Restrict the result and the arguments of a user-defined functor to the declared types."""
         declared = self.env.functors.get(node.name[1:])
-        if declared is None or len(declared.parameters) != len(node.args):
-            return []
-        pairs = [(node, declared.result), *zip(node.args, (type_ for _, type_ in declared.parameters), strict=True)]
-        return [self._is(part, type_) for part, type_ in pairs if type_ in self.env]
+        if declared is not None and len(declared.parameters) == len(node.args):
+            self._is_declared(node, declared.result)
+            for arg, (_, type_name) in zip(node.args, declared.parameters, strict=True):
+                self._is_declared(arg, type_name)
 
-    def _user_aggregate(self, node: syntax.Aggregate) -> list[NarrowsTypes]:
-        """Return the constraints of a user-defined aggregate: its result and initial value have the functor's type, and its
-        target that of the second parameter."""
+    def _user_aggregate(self, node: syntax.Aggregate) -> None:
+        """Restrict the result and the initial value of a user-defined aggregate to the functor's type, and its target to that
+        of the second parameter."""
         declared = self.env.functors.get(node.op[2:])
-        if declared is None or len(declared.parameters) != 2:
-            return []
-        pairs = [(node, declared.result), (node.init, declared.result), (node.target, declared.parameters[1][1])]
-        return [self._is(part, type_) for part, type_ in pairs if type_ in self.env]
+        if declared is not None and len(declared.parameters) == 2:
+            of_target = declared.parameters[1][1]
+            for part, name in ((node, declared.result), (node.init, declared.result), (node.target, of_target)):
+                self._is_declared(part, name)
 
-    def _is(self, node: syntax.Node, name: str) -> NarrowsTypes:
-        """Return the constraint that an expression has a subtype of a type."""
-        return partial(self._narrow, key(node), frozenset([self.env.skip_aliases(name)]))
+    def _is_declared(self, node: syntax.Node, name: str) -> None:
+        """Restrict an expression to subtypes of a type, if that is declared."""
+        if name in self.env:
+            self._is(node, name)
 
     def _alike(self, one: syntax.Node, other: syntax.Node) -> list[NarrowsTypes]:
         """Return the constraints that each of two expressions has a subtype of the other's type."""
         return [partial(self._below, key(one), key(other)), partial(self._below, key(other), key(one))]
 
-    def _of_kinds(self, node: syntax.Node, kinds: Iterable[Kind]) -> NarrowsTypes:
-        return partial(self._one_of, key(node), frozenset(kinds), frozenset(CONSTANT[kind] for kind in kinds))
-
     # -- narrow the possible types of expressions, given by their keys; True if the types changed
+
+    def _is(self, node: syntax.Node, name: str) -> bool:
+        """Restrict an expression to subtypes of a type."""
+        return self._narrow(key(node), self.env.only(name))
+
+    def _of_kinds(self, node: syntax.Node, kinds: Iterable[Kind]) -> bool:
+        """Restrict an expression to types of some kinds."""
+        if self.types(node) is ANY:
+            return self._set(key(node), frozenset(CONSTANT[kind] for kind in kinds))
+        return self._keep(key(node), frozenset(kinds))
 
     def _set(self, at: Key, types: Types) -> bool:
         """Replace the possible types of an expression."""
@@ -243,11 +246,11 @@ class Typing:
             return others if types is ANY else types
         return frozenset(chain.from_iterable(self.env.meet(one, other) for one in types for other in others))
 
-    def _one_of(self, at: Key, kinds: frozenset[Kind], names: frozenset[str]) -> bool:
-        """Restrict an expression to types of some kinds. names: all these types."""
+    def _keep(self, at: Key, kinds: frozenset[Kind]) -> bool:
+        """Restrict an expression, if its possible types are known, to those of some kinds."""
         types = self.possible.get(at, ANY)
-        if types is ANY:
-            return self._set(at, names)
+        if types is ANY or self.env.kinds(types) <= kinds:
+            return False
         return self._set(at, frozenset(name for name in types if self.env.kind(name) in kinds))
 
     def _same_base(self, operand: Key, result: Key) -> bool:
@@ -257,13 +260,10 @@ class Typing:
             at, known = (operand, result_types) if operand_types is ANY else (result, operand_types)
             return known is not ANY and self._set(at, frozenset(CONSTANT[kind] for kind in self._kinds(known)))
         common = self._kinds(operand_types) & self._kinds(result_types)
-        changed = False
-        for at, types in ((operand, operand_types), (result, result_types)):
-            changed |= self._set(at, frozenset(name for name in types if self.env.kind(name) in common))
-        return changed
+        return self._keep(operand, common) | self._keep(result, common)
 
-    def _kinds(self, types: Iterable[str]) -> set[Kind]:
-        return {self.env.kind(name) for name in types} - {Kind.RECORD}
+    def _kinds(self, types: frozenset[str]) -> frozenset[Kind]:
+        return self.env.kinds(types) - {Kind.RECORD}
 
     def _overload(self, node: syntax.Functor) -> bool:
         """Apply the overloads that still fit. A single one restricts the arguments and the result of a functor; several, if
@@ -283,16 +283,14 @@ class Typing:
         return self._only(node, overload.result) | changed
 
     def _only(self, node: syntax.Node, kind: Kind) -> bool:
-        """Restrict the possible types of an expression, if they are known, to types of a kind."""
-        types = self.types(node)
-        return types is not ANY and self._set(key(node), frozenset(name for name in types if self.env.kind(name) == kind))
+        return self._keep(key(node), frozenset([kind]))
 
     def _fitting(self, node: syntax.Functor) -> list[Overload]:
         """Return the overloads of a functor that fit the possible types of its arguments and result."""
         fitting = [overload for overload in OVERLOADS[node.name] if overload.takes(len(node.args))]
         for place, part in enumerate([*node.args, node]):
             if (types := self.types(part)) is not ANY:
-                kinds = {self.env.kind(name) for name in types}
+                kinds = self.env.kinds(types)
                 fitting = [each for each in fitting if (each.result if part is node else each.param(place)) in kinds]
         return fitting
 
@@ -311,18 +309,17 @@ class Typing:
     def _choose(self) -> list[NarrowsTypes]:
         """Choose overloads, or kinds of constants, for some undetermined nodes, and return the resulting constraints. Functors
         come first, as they may determine a constant."""
-        undetermined = [node for node in self._all if isinstance(node, syntax.Functor) and node.name in OVERLOADS]
-        undetermined = [node for node in undetermined if id(node) not in self.overloads]
+        undetermined = [node for node in self._functors if id(node) not in self.overloads]
         informed = [node for node in undetermined if not any(self.types(arg) is ANY for arg in node.args)]
         for functors in (informed, undetermined):
             if found := [constraint for node in functors for constraint in self._choose_overload(node)]:
                 return found
-        numbers = [node for node in self._all if isinstance(node, syntax.Number) and id(node) not in self.numbers]
+        numbers = [node for node in self._numbers if id(node) not in self.numbers]
         if found := [constraint for node in numbers for constraint in self._choose_number(node)]:
             return found
-        symbol = CONSTANT[Kind.SYMBOL]
-        strings = [node for node in self._all if isinstance(node, syntax.String) and self.types(node) != frozenset([symbol])]
-        return [self._is(node, symbol) for node in strings if symbol in (self.types(node) or ())]
+        symbol = self.env.only(CONSTANT[Kind.SYMBOL])
+        open_strings = (node for node in self._strings if len(self.types(node) or ()) > 1)
+        return [partial(self._narrow, key(node), symbol) for node in open_strings if symbol <= self.possible[key(node)]]
 
     def _choose_overload(self, node: syntax.Functor) -> Iterator[NarrowsTypes]:
         """Fix a functor to its preferred overload that fits, if any, and yield the constraints that follow. An operator only
@@ -330,18 +327,31 @@ class Typing:
         for overload in sorted(self._fitting(node), key=overload_preference)[:1]:  # none if none fits
             self.overloads[id(node)] = overload
             if node.name not in INFIX:
-                yield self._is(node, CONSTANT[overload.result])
+                yield partial(self._is, node, CONSTANT[overload.result])
                 for place, arg in enumerate(node.args if node.name != "ord" else ()):
-                    yield self._is(arg, CONSTANT[overload.param(place)])
+                    yield partial(self._is, arg, CONSTANT[overload.param(place)])
             else:
                 yield partial(self._only, node, overload.result)
 
     def _choose_number(self, node: syntax.Number) -> Iterator[NarrowsTypes]:
         """Choose the first possible kind of a numeric constant, and yield the resulting constraint."""
-        kinds = {self.env.kind(name) for name in self.types(node) or ()}
+        kinds = self.env.kinds(self.types(node) or frozenset())
         for kind in [kind for kind in NUMERIC if kind in kinds][:1]:  # none if there is a clash
             self.numbers[id(node)] = kind
-            yield self._of_kinds(node, [kind])
+            yield partial(self._of_kinds, node, [kind])
+
+
+_RESTRICT: dict[type, Callable[..., list[NarrowsTypes] | None]] = {
+    syntax.Atom: Typing._atom,
+    syntax.Constraint: Typing._comparison,
+    syntax.Functor: Typing._functor,
+    syntax.RecordInit: Typing._record,
+    syntax.BranchInit: Typing._branch,
+    syntax.Aggregate: Typing._aggregate,
+    syntax.String: Typing._string,
+    syntax.Number: Typing._number,
+    syntax.As: Typing._cast,
+}
 
 
 def encoded_cast(node: syntax.As, environment: TypeEnvironment) -> Kind | None:

@@ -26,14 +26,14 @@ _OPERAND_KINDS = {
 def type_problems(typing: Typing, legacy: bool = False) -> list[Problem]:
     """Report each type clash of a clause, at the expression that shows it. legacy: an argument's type need not be a subtype of
     the declared one, only of its kind."""
-    problems, reported = [], set()
+    problems, reported, clashes = [], set(), typing.clashes
     for node in typing.nodes:
-        if isinstance(node, syntax.Variable):
-            if node.name not in reported and typing.types(node) == frozenset():
+        if check := _CHECKS.get(node.__class__):
+            problems += check(typing, node)
+        elif clashes and isinstance(node, syntax.Variable) and node.name not in reported:
+            if typing.types(node) == frozenset():
                 reported.add(node.name)
                 problems.append(_clash(typing, node))
-        elif check := _CHECKS.get(type(node)):
-            problems += check(typing, node)
     return [problem for problem in problems if problem.message != NO_SUBTYPE] if legacy else problems
 
 
@@ -56,7 +56,7 @@ def _atom(typing: Typing, atom: syntax.Atom) -> Iterator[Problem]:
         if problem := argument_problem(typing, arg, type_name):
             yield problem
         types = typing.types(arg)
-        if types is ANY or not types or _is_compatible(typing, types, type_name, negated):
+        if not types or types == typing.env.only(type_name) or _is_compatible(typing, types, type_name, negated):
             continue
         declared = typing.relations[atom.relation]
         notes = [(f"The argument's declared type is {type_name} (attribute {name})", declared.span)]

@@ -7,7 +7,8 @@ variable of one subtype is not allowed in an attribute of another.
 Four subtypes of number are predefined: bool, date, timestamp and duration (`ra.values.encoded`). A program may declare other
 types with these names. A string is a constant of each of them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import chain
 
 from semi_naive.language import syntax
@@ -27,9 +28,15 @@ class TypeEnvironment:
     def __init__(self, source: syntax.SourceProgram):
         self.problems: list[Problem] = []
         self._declared: dict[str, syntax.Node] = {}
-        self._subtypes: dict[tuple[str, str], bool] = {}
-        self._meets: dict[tuple[str, str], frozenset[str]] = {}
-        self._kinds: dict[str, Kind] = {}
+        # Each rule asks these for the same few types. subtype: True if every value of the first type is one of the second;
+        # meet: the greatest types that are subtypes of both; kind: of a type's values; kinds: of the values of some types;
+        # encoded_as: as which a type's values are written, if that is not their kind; only: a type, without aliases, as a set.
+        self.subtype: Callable[[str, str], bool] = cache(self._subtype)
+        self.meet: Callable[[str, str], frozenset[str]] = cache(self._meet)
+        self.kind: Callable[[str], Kind] = cache(self._kind)
+        self.kinds: Callable[[frozenset[str]], frozenset[Kind]] = cache(lambda names: frozenset(map(self.kind, names)))
+        self.encoded_as: Callable[[str], Kind | None] = cache(self._encoded_as)
+        self.only: Callable[[str], frozenset[str]] = cache(lambda name: frozenset([self.skip_aliases(name)]))
         self._sorted_branches: dict[str, tuple[Constructor, ...]] = {}  # a cache, by type
         self._tags: dict[str, int] = {}
         self._branches: dict[str, tuple[str, syntax.BranchDecl]] = {}  # the type of each branch, by the branch's name
@@ -37,7 +44,7 @@ class TypeEnvironment:
             if isinstance(declaration, syntax.TYPES):
                 self._declare(declaration)
         named = {name for statement in source.statements for name in _named_types(statement)}
-        self._encoded = frozenset(kind.value for kind in ENCODED) - self._declared.keys()
+        self._encoded = frozenset(kind.value for kind in ENCODED if kind.value not in self._declared)
         self._declared |= {name: syntax.SubtypeDecl(name, Kind.NUMBER.value) for name in sorted(self._encoded)}
         # The types whose constants are strings. Without them in declarations, a string is a symbol.
         self.of_strings = self._encoded & named | {CONSTANT[Kind.SYMBOL]}
@@ -244,16 +251,12 @@ class TypeEnvironment:
         self.branches(type_name)
         return self._tags[branch]
 
-    def kind(self, name: str) -> Kind:
-        """Return the kind of a type's values to the engine."""
-        if name not in self._kinds:
-            base = self.base(name)
-            members = self._members(base)
-            self._kinds[name] = KIND.get(base) or (self.kind(members[0]) if members else Kind.RECORD)
-        return self._kinds[name]
+    def _kind(self, name: str) -> Kind:
+        base = self.base(name)
+        members = self._members(base)
+        return KIND.get(base) or (self.kind(members[0]) if members else Kind.RECORD)
 
-    def encoded_as(self, name: str) -> Kind | None:
-        """Return the kind as which the values of a type are written, if that is not the kind of numbers."""
+    def _encoded_as(self, name: str) -> Kind | None:
         name = self.skip_aliases(name)
         if name in self._encoded:
             return Kind(name)
@@ -271,14 +274,8 @@ class TypeEnvironment:
     def is_record(self, name: str) -> bool:
         return isinstance(self._declared.get(name), syntax.RecordDecl)
 
-    def subtype(self, a: str, b: str) -> bool:
-        """True if every value of type a is one of type b."""
-        if (a, b) not in self._subtypes:
-            self._subtypes[a, b] = self._subtype(self.skip_aliases(a), self.skip_aliases(b))
-        return self._subtypes[a, b]
-
     def _subtype(self, a: str, b: str) -> bool:
-        """Compute `subtype` for types that are no aliases."""
+        a, b = self.skip_aliases(a), self.skip_aliases(b)
         if a == b:
             return True
         if self.is_union(a):
@@ -290,14 +287,8 @@ class TypeEnvironment:
         declaration = self._declared.get(a)
         return isinstance(declaration, syntax.SubtypeDecl) and self.subtype(declaration.base, b)
 
-    def meet(self, a: str, b: str) -> frozenset[str]:
-        """Return the greatest types that are subtypes of both."""
-        if (a, b) not in self._meets:
-            self._meets[a, b] = self._meet(self.skip_aliases(a), self.skip_aliases(b))
-        return self._meets[a, b]
-
     def _meet(self, a: str, b: str) -> frozenset[str]:
-        """Compute `meet` for types that are no aliases."""
+        a, b = self.skip_aliases(a), self.skip_aliases(b)
         if self.subtype(a, b):
             return frozenset([a])
         if self.subtype(b, a):

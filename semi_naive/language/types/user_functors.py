@@ -7,7 +7,6 @@ from semi_naive.host.numbers import quantity
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.single import Single
-from semi_naive.language.trees import walk_all
 from semi_naive.language.types.types import TypeEnvironment
 from semi_naive.ra.ir import Kind
 
@@ -56,9 +55,8 @@ def function_problems(env: TypeEnvironment, functors: Mapping, used: set[str]) -
 
 def used_functors(singles: list[Single]) -> set[str]:
     """Return the names of the functors that rules call."""
-    nodes = [node for single in singles for node in walk_all(single.literals)]
-    called = {node.name[1:] for node in nodes if isinstance(node, syntax.Functor) and node.name.startswith("@")}
-    return called | {node.op[2:] for node in nodes if isinstance(node, syntax.Aggregate) and node.init is not None}
+    called = {node.name[1:] for single in singles for node in single.of(syntax.Functor) if node.name.startswith("@")}
+    return called | {node.op[2:] for single in singles for node in single.of(syntax.Aggregate) if node.init is not None}
 
 
 def _record_problems(env: TypeEnvironment, declared: syntax.FunctorDecl) -> Iterator[Problem]:
