@@ -208,17 +208,19 @@ class Session(Committing, Relations):
         self.check_process()
         if changes:
             return self.upkeep.explain_changes(name, self.check_known)
+        config = self.upkeep.run.config
         if name not in self.registry.rules:
             if name is not None:
                 self.check_known(name)
-            return self.program.explain({each: table for each, table in self._now.tables.items() if each in self.changeable})
+            facts = {each: table for each, table in self._now.tables.items() if each in self.changeable}
+            return self.program.explain(facts, config)
         rules = self.registry.rules[name]
         tables: dict[str, Any] = {each: self._now.contents(each) for each in rules.reads & self._now.tables.keys()}
         if rules.parameters:
             kinds = [type_.kind for _, type_ in rules.relation.attributes[: len(rules.parameters)]]
             tables[rules.parameter_relation] = [tuple(EXAMPLES.get(kind, 0) for kind in kinds)]  # one tuple of parameter values
         wanted = replace(rules.checked, directives=[FileDirective("output", name)])
-        return type(self.program).from_checked(wanted, name).explain(tables)
+        return type(self.program).from_checked(wanted, name).explain(tables, config)
 
     # -- transactions
 
