@@ -25,7 +25,8 @@ from semi_naive.ra.rules.derive import Derivation, derivation_slices
 from semi_naive.ra.rules.steps import WEIGHT, run_steps
 
 MAX_EXPECTED_PART = 0.5  # of the bindings of a body, expected to be gained or lost, up to which these are counted alone
-MAX_EXCESS = 1.5  # times the expected bindings, after which all are counted instead: a change of hubs visits more than others
+MAX_EXCESS = 2  # times the expected bindings, after which all are counted instead: a change of hubs visits more than others
+MAX_VISITED_PART = 0.75  # of the bindings of a body, after which all are counted instead
 MIN_TUPLES_TO_SHARE = 64  # changed tuples from which several cores are used
 
 Part = tuple[list[np.ndarray], np.ndarray]  # bindings: (columns of the aggregate's outer variables, the weight of each binding)
@@ -76,7 +77,8 @@ class Counts:
         sizes = {name: self.local.database.count(name) + change.lost_count for name, change in below.items()}
         read = (each.relation for each in map(atom_of, aggregate.body) if each is not None and each.relation in below)
         part = sum(below[name].size / sizes[name] for name in read)
-        return MAX_EXCESS * part * self.visited[aggregate.relation] if part <= MAX_EXPECTED_PART else 0
+        visited = self.visited[aggregate.relation]
+        return min(MAX_EXCESS * part, MAX_VISITED_PART) * visited if part <= MAX_EXPECTED_PART else 0
 
     def changed(self, aggregate: CountedAggregate, below: dict[str, Change], gained: bool) -> list[Part]:
         """Evaluate the bindings that the body of an aggregate has gained or, if not `gained`, lost. below: the changes of

@@ -231,6 +231,16 @@ class DeleteRederive:
             for name in tables:
                 self.database.tables.pop(name, None)
 
+    @contextmanager
+    def _with_deltas(self, deltas: Mapping[str, Table]) -> Iterator[None]:
+        """Replace temporary tables while the block runs."""
+        current = {name: self.database.tables[name] for name in deltas}
+        self.database.tables.update(deltas)
+        try:
+            yield
+        finally:
+            self.database.tables.update(current)
+
     def with_changes(self, below: dict[str, Change]) -> AbstractContextManager[None]:
         """Return a context in which the rules can read the changes of the relations below: the gained and the lost tuples, each
         as the delta of a table, and the contents before and after of relations that bind the groups of aggregates."""
@@ -282,19 +292,14 @@ class DeleteRederive:
         heads = Table(table.arity, packing=table.packing)
         tables = self.database.tables
         changed = {each.delta_relation: tables[each.delta_relation] for each in versions}
-        if sum(each.delta_size for each in changed.values()) >= MIN_SAMPLED:
-            blocks = {name: each.blocks("delta", own_order(each.arity))[0] for name, each in changed.items() if each.delta_size}
-            masks = {name: np.arange(block.size) % SAMPLED == 0 for name, block in blocks.items()}
-            tables.update({name: _as_delta([selected_tuples(block, masks[name])]) for name, block in blocks.items()})
-            try:
-                with limits.sampled(1 / SAMPLED):
-                    evaluation.derive({relation: heads}, versions)
-                tables.update({name: _as_delta([selected_tuples(block, ~masks[name])]) for name, block in blocks.items()})
-                evaluation.derive({relation: heads}, versions)
-            finally:
-                tables.update(changed)
-        else:
+        if sum(each.delta_size for each in changed.values()) < MIN_SAMPLED:
             evaluation.derive({relation: heads}, versions)
+        else:
+            sample, rest = _divided(changed)
+            with self._with_deltas(sample), limits.sampled(1 / SAMPLED):
+                evaluation.derive({relation: heads}, versions)
+            with self._with_deltas(rest):
+                evaluation.derive({relation: heads}, versions)
         heads.settle()
         return union_of_blocks(heads.blocks("all", heads.home), table.arity)
 
@@ -376,6 +381,17 @@ class DeleteRederive:
             table.insert_block(block)
             table.advance()
         return block
+
+
+def _divided(tables: Mapping[str, Table]) -> tuple[dict[str, Table], dict[str, Table]]:
+    """Divide the deltas of tables: return one of SAMPLED tuples of each, and the rest."""
+    blocks = {name: table.blocks("delta", own_order(table.arity))[0] for name, table in tables.items() if table.delta_size}
+    masks = {name: np.arange(block.size) % SAMPLED == 0 for name, block in blocks.items()}
+    sample, rest = (
+        {name: _as_delta([selected_tuples(block, masks[name] == wanted)]) for name, block in blocks.items()}
+        for wanted in (True, False)
+    )
+    return sample, rest
 
 
 def _as_delta(blocks: list[Block]) -> Table:

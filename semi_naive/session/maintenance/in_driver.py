@@ -259,7 +259,7 @@ class InDriver:
         all again. below: the changes of relations that it reads."""
         if max_bindings := counts.max_bindings(aggregate, below):
             try:
-                with limits.budget(max(recomputation.MIN_BUDGET, max_bindings)):
+                with limits.budget(recomputation.MIN_BUDGET + max_bindings):
                     with self._before_changes(below):
                         lost = counts.changed(aggregate, below, gained=False)
                     return counts.change(aggregate, counts.changed(aggregate, below, gained=True), lost)
