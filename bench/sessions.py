@@ -4,7 +4,7 @@
         [--timeout 120] [--quick] [--out FILE]
 
 Of one relation of each program so many facts, or such a part of them, go out and come back, in transactions of their own; of
-the patterns in graphs, half of them also come in place of the other half. The
+the patterns in graphs, half of them also come in place of the other half. The rows `batches` have sizes of their own. The
 last facts of crdt, one of --data, also go out by the thousand, and are replayed. A run has its facts as arrays, or those of
 doop as Arrow tables, and is warm; DuckDB has them as tables. Prints the median and the 99th percentile of the transactions,
 and how many of them a run takes. Stops with an error when the session's contents are not those of a run, at the end.
@@ -88,6 +88,7 @@ found(n) :- n = count : { edge(x, y), edge(y, z), edge(x, z), kind(x, 0), kind(y
 )
 MOST_KIND = 0.9  # of the vertices are of one kind, the others of a thousand
 SIZES = "1,10,100,1000,10%,50%,all"  # facts of a transaction
+BATCHES = "1,10,100,1000,10000,20000,50000,100000"  # the throughput should not fall as they grow (Ammar et al. 2018, figure 6)
 LARGE = 100  # from there on, fewer transactions tell enough
 FEWER = 5
 EDITS = 1000  # of a transaction that is replayed
@@ -97,7 +98,8 @@ SHOWN = {"Insert_input": ["result"], "_AssignLocal": ["VarPointsTo", "CallGraphE
 @dataclass
 class ChangingFacts:
     """A program, its facts, the relation that facts come and go of, and the question to DuckDB, if there is one.
-    edits: (the relation of each, its rows there), as they came; `swapped`: as many also come as go, in one transaction."""
+    edits: (the relation of each, its rows there), as they came; `swapped`: as many also come as go, in one transaction;
+    sizes: of transactions, in place of --sizes."""
 
     program: Program
     facts: dict[str, np.ndarray | pa.Table]
@@ -105,6 +107,7 @@ class ChangingFacts:
     sql: str = ""
     edits: tuple[np.ndarray, np.ndarray] | None = None
     swapped: bool = False
+    sizes: str = ""
 
 
 def _join(scale: float) -> ChangingFacts:
@@ -151,6 +154,13 @@ def _listed(scale: float) -> ChangingFacts:
     """The triangles themselves: some 60 go with an edge."""
     case = _pattern("triangles", 18, scale)
     return ChangingFacts(Program(LISTED), case.facts, "edge", case.sql, swapped=True)
+
+
+def _batches(program: str, scale: float) -> ChangingFacts:
+    """Triangles in a graph of 363,000 edges with 262,144 vertices, in transactions up to a third of it."""
+    size = max(100, int(363_000 * scale))
+    edges = np.sort(np.random.default_rng(0).integers(max(50, int(size / 1.4)), size=(size, 2)), axis=1)
+    return ChangingFacts(Program(program), {"edge": edges[edges[:, 0] < edges[:, 1]]}, "edge", sizes=BATCHES)
 
 
 def _kinds(scale: float) -> ChangingFacts:
@@ -204,6 +214,8 @@ def _of(name: str, facts: dict, changed: str) -> ChangingFacts:
 ROWS: dict[str, Callable[[float], ChangingFacts]] = {
     "join": _join, "closure": _closure, "rmat": _rmat, "cspa": _cspa, "andersen": _andersen, "small": _small,
     "triangles": partial(_pattern, "triangles", 18), "triangles listed": _listed, "kinds": _kinds,
+    "batches": partial(_batches, COUNTED.replace("BODY", "edge(x, y), edge(y, z), edge(x, z)")),
+    "batches listed": partial(_batches, LISTED),
     "4-cliques": partial(_pattern, "4-cliques", 14), "diamonds": partial(_pattern, "diamonds", 14),
 }  # fmt: skip
 STORED: dict[str, Callable[[float, Path], ChangingFacts]] = {"crdt": _crdt, "same-generation": _same_generation, "doop": _doop}
@@ -232,7 +244,9 @@ def run(options) -> dict:
         scale = 0.001 if options.toy else options.scale
         case = STORED[name](scale, options.data) if name in STORED else ROWS[name](scale)
         changes = 2 if options.toy else options.changes
-        results["rows"][name] = measured(case, options.sizes.split(","), changes, options.repeat, options.timeout)
+        results["rows"][name] = measured(
+            case, (case.sizes or options.sizes).split(","), changes, options.repeat, options.timeout
+        )
     return results
 
 
@@ -354,7 +368,7 @@ def table(results: dict):
     from rich.table import Table
 
     made = Table(title="Sessions: milliseconds of a transaction, median (99th percentile), and how many of them a run takes")
-    for column in ("program", "run, s", "DuckDB, s", "facts", "out", "", "in", "", "half in, half out", ""):
+    for column in ("program", "run, s", "DuckDB, s", "facts", "out", "", "in", "", "in, facts/s", "half in, half out", ""):
         made.add_column(column, justify="left" if column == "program" else "right")
     for name, row in results["rows"].items():
         fresh = float(np.median(row["fresh"]))
@@ -362,9 +376,13 @@ def table(results: dict):
         told = name, f"{fresh:.3f}", peer
         for size in dict.fromkeys(operation.partition(" ")[2] for operation in row["changes"]):
             cells = [_cell(row["changes"].get(f"{operation} {size}"), fresh) for operation in ("delete", "insert", "swap")]
-            made.add_row(*told, size, *cells[0], *cells[1], *cells[2])
+            made.add_row(*told, size, *cells[0], *cells[1], _throughput(size, row["changes"].get(f"insert {size}")), *cells[2])
             told = "", "", ""
     return made
+
+
+def _throughput(size: str, samples: list[float] | None) -> str:
+    return f"{int(size) / np.median(samples):,.0f}" if samples and size.isdigit() else "–"
 
 
 def _cell(samples: list[float] | None, fresh: float) -> tuple[str, str]:

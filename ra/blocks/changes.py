@@ -5,7 +5,7 @@ blocks that they do not share, and an earlier table remains valid when a later o
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 
 import numpy as np
 
@@ -65,7 +65,11 @@ def block_minus(left: Block, right: Block) -> Block:
     >>> block_minus(few, many).column(0).tolist(), common_tuples(few, many).column(0).tolist()
     ([5], [1])
     """
-    return selected_tuples(left, ~_mark_common(left, right)) if left.size and right.size else left
+    if not left.size or not right.size:
+        return left
+    if left.packing == right.packing and SEARCH_RATIO * min(left.size, right.size) > max(left.size, right.size):
+        return left.without(right)  # a third of the time of a mask
+    return selected_tuples(left, ~_mark_common(left, right))
 
 
 def common_tuples(left: Block, right: Block) -> Block:
@@ -182,9 +186,12 @@ def difference(before: Table, after: Table) -> Change:
         if dropped_before is not dropped_now:
             only_old.append(tuples_at(whole, _positions_minus(dropped_now, dropped_before)))
             only_new.append(tuples_at(whole, _positions_minus(dropped_before, dropped_now)))
-    born = [selected_tuples(block, ~_in_any(block, only_old)) for block in only_new]
-    lost = [selected_tuples(block, ~_in_any(block, only_new)) for block in only_old]
-    return Change(union_of_blocks(born, before.arity), union_of_blocks(lost, before.arity))
+    fewer, more = sorted((only_old, only_new), key=lambda blocks: sum(block.size for block in blocks))
+    only_more = union_of_blocks([reduce(block_minus, fewer, block) for block in more], before.arity)
+    has_rest = sum(block.size for block in fewer) > sum(block.size for block in more) - only_more.size  # blocks are disjoint
+    rest = [reduce(block_minus, more, block) for block in fewer] if has_rest else []
+    only_fewer = union_of_blocks(rest, before.arity)
+    return Change(only_more, only_fewer) if more is only_new else Change(only_fewer, only_more)
 
 
 def _blocks_by_whole(table: Table) -> dict[int, Block]:

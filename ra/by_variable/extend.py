@@ -56,6 +56,7 @@ class Extend:
         for begin in range(0, batch.size, EXTENDED_AT_A_TIME):
             part = batch.slice(begin, min(begin + EXTENDED_AT_A_TIME, batch.size))
             sides = [Side.of(join, part, context) for join in self.joins]
+            limits.visit(part.size * sum(len(side.index[2]) for side in sides if side))  # a search of each block
             if any(side is None for side in sides):
                 yield from self._by_steps(part, context)
             elif self.counted:

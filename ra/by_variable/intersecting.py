@@ -18,6 +18,7 @@ from semi_naive.ra.words import JIT, i64, u8, u64
 
 BLOCKS = 8  # blocks of an index that the kernels can read
 MAX_MARKED_PER_PROPOSED = 16  # values marked, at most, for each proposed value: with more, searching is as fast
+MIN_MARKED = 8  # values from which they are marked: fewer are searched in 0.6 of the time (RMAT and uniform graphs, 2026-11)
 
 words_of = types.UniTuple(u64, BLOCKS)
 gone_of = types.UniTuple(i64, BLOCKS)
@@ -159,7 +160,7 @@ def meet(
         least, greatest = np.int64(lowest), np.int64(highest)  # uncompiled they are Python's
         end, proposed = _end_of_equal_ranges(lows, highs, their_lows, their_highs, order, done)
         span = np.uint64(greatest) - np.uint64(least)
-        marked = tested <= MAX_MARKED_PER_PROPOSED * proposed and span < np.uint64(marks.size - 1)
+        marked = tested > MIN_MARKED and tested <= MAX_MARKED_PER_PROPOSED * proposed and span < np.uint64(marks.size - 1)
         if tested and marked:
             if stamp == 255:
                 marks[: reach + np.uint64(2)] = 0

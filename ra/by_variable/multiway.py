@@ -215,6 +215,7 @@ class Multiway:
             return None
         core = context.cache.get(self._key)
         if core is None or not core.is_built_of(blocks):
+            limits.visit(BINDINGS_PER_TUPLE * sum(block.size for each in blocks for block in each))
             threads = None if context.position[1] == 1 else 1  # where there are other partitions, they have the other cores
             core = context.cache[self._key] = Core(blocks, self._query(), self._tries(blocks, context), threads)
         return None if core.empty else core

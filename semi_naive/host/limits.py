@@ -235,6 +235,21 @@ def visit(bindings: int) -> None:
         work.visit(bindings)
 
 
+@contextlib.contextmanager
+def sampled(fraction: float) -> Iterator[None]:
+    """Run the block, which does a fraction of some work, with this fraction of the bindings that are left. So OverBudget is
+    raised as soon as the whole work is expected to exceed the budget.
+
+    >>> with budget(100), sampled(1 / 4):
+    ...     visit(26)
+    Traceback (most recent call last):
+    semi_naive.host.limits.OverBudget
+    """
+    with budget(fraction * bindings_left()) as work:
+        yield
+    visit(work.bindings)
+
+
 def bindings_left() -> float:
     """Return the bindings that may still be visited, infinity without a budget."""
     work = _work.get()

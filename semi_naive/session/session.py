@@ -209,10 +209,12 @@ class Session(Committing, Relations):
         self.check_process()
         if changes:
             return self.upkeep.explain_changes(name, self.check_known)
+        config = self.upkeep.run.config
         if name not in self.registry.rules:
             if name is not None:
                 self.check_known(name)
-            return self.program.explain({each: table for each, table in self._now.tables.items() if each in self.changeable})
+            facts = {each: table for each, table in self._now.tables.items() if each in self.changeable}
+            return self.program.explain(facts, config)
         rules = self.registry.rules[name]
         with nullcontext() if self.has_turn else self.in_turn():  # forms of rules may be compiled
             checked, reads = self.registry.program_to_explain(name)
@@ -223,7 +225,7 @@ class Session(Committing, Relations):
             example = tuple(EXAMPLES[kind] if kind in EXAMPLES else to_value(0, kind) for kind in kinds)
             tables[rules.parameter_relation] = [example]  # one tuple of parameter values
         wanted = replace(checked, directives=[FileDirective("output", name)])
-        return told + type(self.program).from_checked(wanted, name).explain(tables)
+        return told + type(self.program).from_checked(wanted, name).explain(tables, config)
 
     # -- transactions
 

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 from session_cases import PATHS
 
@@ -9,6 +10,7 @@ from semi_naive import Config, Program
 from semi_naive.host import limits
 from semi_naive.host.limits import OverBudget
 from semi_naive.host.threads import in_threads
+from semi_naive.session.maintenance.counting import Counts
 from semi_naive.session.maintenance.delete_rederive import DeleteRederive
 
 AROUND = PATHS.replace("edge(y, z).", "edge(y, z), edge(z, _).")  # no closure
@@ -171,3 +173,77 @@ def test_a_stratum_that_is_computed_anew_knows_the_births_of_all_tuples(in_vain,
         ticks, tables = session.upkeep.relations.ticks[number], session.upkeep.relations.tables
         for name in "abc":
             assert ticks.of(name, tables[name].columns(), tables[name].count).min() >= 0, name
+
+
+TRIANGLES = """
+.decl edge(x: number, y: number)
+.input edge
+.decl triangle(x: number, y: number, z: number)
+.output triangle
+triangle(x, y, z) :- edge(x, y), edge(y, z), edge(x, z).
+"""
+COUNTED = """
+.decl edge(x: number, y: number)
+.input edge
+.decl found(n: number)
+.output found
+found(n) :- n = count : { edge(x, y), edge(y, z), edge(x, z) }.
+"""
+
+
+def drawn(count, vertices=300, seed=0):
+    edges = np.random.default_rng(seed).integers(vertices, size=(3 * count, 2))
+    return np.unique(edges, axis=0)[np.random.default_rng(seed).permutation(len(np.unique(edges, axis=0)))][:count]
+
+
+@pytest.mark.parametrize("size", [1, 40, 400])
+def test_a_cyclic_rule_follows_from_the_first_fact_on(anew, size):
+    edges, program = drawn(20 * size), Program(TRIANGLES)
+    with program.session({}) as session:
+        for part in np.array_split(edges, 20):
+            session.insert("edge", part)
+        assert session["triangle"].to_set() == fresh(program, edges)["triangle"]
+    assert anew == []
+
+
+@pytest.mark.parametrize("change", ["insert", "delete"])
+def test_a_large_change_that_exceeds_the_budget_ends_after_its_sample(anew, free, change, monkeypatch):
+    monkeypatch.setattr("semi_naive.session.maintenance.recomputation.MAX_CHANGED_ALLOWED", 0)
+    monkeypatch.setattr("semi_naive.host.limits.CALL", 0)
+    free(0)
+    edges, program, works = drawn(24_000), Program(TRIANGLES), []
+    initial = edges if change == "delete" else edges[:14_000]
+    visit = limits.Work.visit
+    with program.session({"edge": initial}, config=Config(follow=0.05)) as session:
+        monkeypatch.setattr(limits.Work, "visit", lambda work, bindings: works.append(work) or visit(work, bindings))
+        getattr(session, change)("edge", edges[14_000:])
+        assert session["triangle"].to_set() == fresh(program, edges if change == "insert" else edges[:14_000])["triangle"]
+    assert anew == [("triangle",)]
+    sampled, anew_work = works[0], max(works, key=lambda work: work.bindings)
+    assert sampled.bindings < anew_work.bindings / 4
+
+
+@pytest.mark.parametrize("count", [1, 1 << 13])
+@pytest.mark.parametrize("change", ["insert", "delete"])
+def test_a_change_is_followed_in_parts(anew, monkeypatch, count, change):
+    monkeypatch.setattr("semi_naive.session.maintenance.delete_rederive.MIN_SAMPLED", count)
+    monkeypatch.setattr("semi_naive.host.limits.CALL", 0)
+    edges, program = drawn(3_000), Program(TRIANGLES)
+    with program.session({"edge": edges if change == "delete" else edges[:2_500]}) as session:
+        getattr(session, change)("edge", edges[2_500:])
+        assert session["triangle"].to_set() == fresh(program, edges if change == "insert" else edges[:2_500])["triangle"]
+    assert anew == []
+
+
+def test_counts_are_kept_when_a_large_change_is_counted_anew(anew, monkeypatch):
+    whole, counted = Counts.whole, []
+    monkeypatch.setattr(Counts, "whole", lambda *given: counted.append(1) or whole(*given))
+    edges, program = drawn(4_000), Program(COUNTED)
+    with program.session({"edge": edges[:1_000]}) as session:
+        for begin, end, times in ((1_000, 1_001, 1), (1_001, 3_000, 2), (3_000, 3_100, 2), (3_100, 4_000, 3)):
+            session.insert("edge", edges[begin:end])
+            assert session["found"].to_set() == fresh(program, edges[:end])["found"]
+            assert len(counted) == times
+        session.delete("edge", edges[2_000:])
+        assert session["found"].to_set() == fresh(program, edges[:2_000])["found"]
+    assert anew == []

@@ -357,6 +357,36 @@ def test_small_changes_need_no_job_of_spark(spark, by_rules, anew, monkeypatch):
         assert session["apart"].on_partitions and not anew
 
 
+TRIANGLES = """
+.decl edge(x: number, y: number)
+.input edge
+.decl triangle(x: number, y: number, z: number)
+.output triangle
+triangle(x, y, z) :- edge(x, y), edge(y, z), edge(x, z).
+"""
+
+
+@pytest.mark.parametrize("edges", [100, 2000], ids=["no triangles yet", "triangles"])
+def test_a_transaction_takes_at_most_three_jobs(here, anew, monkeypatch, edges):
+    monkeypatch.setattr(across_partitions, "MAX_CHANGED_HERE", 0)
+    facts = np.unique(np.random.default_rng(0).integers(edges // 5, size=(edges, 2)), axis=0)
+    facts = facts[(facts[:, 0] + facts[:, 1]) % 2 == 1] if edges == 100 else facts  # no triangle has three odd sums
+    made = [(1000 + x, 1000 + y) for x in range(15) for y in range(x)][:100]
+    with Program(TRIANGLES).session({"edge": facts}, spark=here, **SPREAD) as session:
+        assert bool(session["triangle"].count()) == (edges > 100)
+        kind, jobs = type(session.upkeep.run.cluster.jobs), []
+        job = kind.job
+        monkeypatch.setattr(kind, "job", lambda *given, **options: jobs.append(1) or job(*given, **options))
+        for change, most in (("insert", 1), ("delete", 2)):
+            jobs.clear()
+            getattr(session, change)("edge", made)
+            assert 0 < len(jobs) <= most
+            with Program(TRIANGLES).run({"edge": [*facts, *made] if change == "insert" else facts}) as result:
+                assert session["triangle"].to_set() == result["triangle"].to_set()
+        assert "plan balanced" in session.explain()
+    assert anew == []
+
+
 def kill_workers() -> int:
     """The Python workers of Spark; how many there were."""
     found = [one for one in psutil.Process().children(recursive=True) if one.name().startswith("python")]

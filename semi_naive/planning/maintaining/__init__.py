@@ -12,6 +12,7 @@ explicit facts of p, `p:` its suspects (overdeleted tuples).
 Gupta, Mumick, Subrahmanian 1993, *Maintaining views incrementally*; Motik et al. 2019, *Maintenance of Datalog materialisations
 revisited*."""
 
+from collections import Counter
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field, replace
 
@@ -20,7 +21,7 @@ from semi_naive.planning.maintaining.flips import flips
 from semi_naive.planning.maintaining.gained import delta_rules
 from semi_naive.planning.maintaining.guarded import proof
 from semi_naive.planning.maintaining.names import Kinds, column_variables, gained, lost
-from semi_naive.planning.maintaining.rederived import rederiving, restored
+from semi_naive.planning.maintaining.rederived import has_single_instances, rederiving, restored
 from semi_naive.planning.maintaining.suspected import suspected, suspecting
 from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra.ir import Atom, Rule
@@ -44,9 +45,16 @@ class Maintained:
         self.below = names_read(rules) - set(self.stratum.relations)
         self.flips = [flip for rule in rules for flip in flips(rule)]
         self.suspecting = suspecting(self.stratum, self.known, self.best)
+        self.single = set() if self.stratum.recursive else self._with_single_derivations()
         self.rederiving = [rederiving(rule, rule.head.relation in self.best) for rule in rules]
         self.insertions: Begun = self._change_rules(gained, now=True)
         self.overdeletions: Begun = [(name, self._suspected(rule)) for name, rule in self._change_rules(lost, now=False)]
+
+    def _with_single_derivations(self) -> set[str]:
+        """Return the relations whose tuples have at most one derivation by the rules, which does not depend on a best value."""
+        rules_of = Counter(rule.head.relation for rule in self.stratum.rules)
+        single = {rule.head.relation for rule in self.stratum.rules if has_single_instances(rule)}
+        return {name for name in single if rules_of[name] == 1} - self.best
 
     def _change_rules(self, named: Callable[[str], str], now: bool) -> Begun:
         """Return the rules that start from changed tuples, each with the relation of these. `named` is `gained` or `lost`: the

@@ -44,7 +44,7 @@ class CountedAggregate:
 
     @property
     def reads(self) -> set[str]:
-        return {each.relation for each in map(_atom_of, self.body) if each is not None}
+        return {each.relation for each in map(atom_of, self.body) if each is not None}
 
 
 def counted_aggregate(rule: Rule, place: int, relation: str, group_size: GroupSize) -> CountedAggregate | None:
@@ -125,11 +125,11 @@ def _with_named_wildcards(literal: ir.Literal, number: int) -> ir.Literal:
 
 def _has_inner_wildcard(literal: ir.Literal) -> bool:
     """True if an atom or a negated one has wildcards inside of records."""
-    atom = _atom_of(literal)
+    atom = atom_of(literal)
     return atom is not None and any(has_wild(term) and not isinstance(term, Wild) for term in atom.args)
 
 
-def _atom_of(literal: ir.Literal) -> Atom | None:
+def atom_of(literal: ir.Literal) -> Atom | None:
     """Return an atom, or the atom of a negation; None for another literal."""
     atom = literal.atom if isinstance(literal, Not) else literal
     return atom if isinstance(atom, Atom) else None

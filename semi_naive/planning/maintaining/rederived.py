@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
+from semi_naive.planning.joins.body import names_of_variables
 from semi_naive.planning.maintaining.names import column_variables, explicit, suspects
-from semi_naive.ra.ir import Atom, Const, Kind, Rule, Var, Wild
+from semi_naive.ra.ir import Aggregate, Atom, Const, Kind, Not, Range, Rule, Var, Wild
 
 
 def rederiving(rule: Rule, best: bool = False) -> Rule:
@@ -31,3 +32,23 @@ def restored(name: str, kinds: tuple[Kind, ...]) -> Rule:
     """
     columns = column_variables(kinds)
     return Rule(Atom(name, columns), (Atom(suspects(name), (*columns[:-1], Wild())), Atom(explicit(name), columns)))
+
+
+def has_single_instances(rule: Rule) -> bool:
+    """True if each head has at most one instance of the rule, because it has all variables of the body, and the body has no
+    wildcards. A negated atom must not have a computed argument: a change of n does not bind the x of `!n(x + 1)`.
+
+    >>> from semi_naive.ra.ir import Kind
+    >>> x, y = (Var(name, Kind.NUMBER) for name in "xy")
+    >>> [has_single_instances(Rule(Atom("p", terms), (Atom("e", (x, y)),))) for terms in ((x, y), (x,))]
+    [True, False]
+    """
+    atoms = [literal for literal in rule.body if isinstance(literal, Atom)]
+    negated = [literal.atom for literal in rule.body if isinstance(literal, Not)]
+    head_variables = {term.name for term in rule.head.args if isinstance(term, Var)}
+    return (
+        all(isinstance(term, Var | Const) for atom in atoms for term in atom.args)
+        and all(isinstance(term, Var | Const | Wild) for atom in negated for term in atom.args)
+        and not any(isinstance(literal, Aggregate | Range) for literal in rule.body)
+        and names_of_variables(atoms) <= head_variables
+    )

@@ -156,11 +156,7 @@ class AcrossPartitions:
             return False
         if any(not each.arity and self.relations.contents(each.name).count for each in relations):
             return False
-        if number not in self.deltas:
-            explicit = {*self.relations.facts.given, *self.relations.facts.written} & set(stratum.relations)
-            best, kinds = {each.name for each in relations if each.lattice}, {each.name: each.kinds for each in relations}
-            self.deltas[number] = Maintained(stratum, explicit, best, kinds)
-        flips = self.deltas[number].flips
+        flips = self._deltas(number, stratum).flips
         if any(flip.relation in changes and flip.is_whole for flip in flips):
             return False
         names = self.deltas[number].below | set(stratum.relations)
@@ -169,6 +165,20 @@ class AcrossPartitions:
         if not self.relations.few_changed(names, own, changes, MAX_CHANGED_TUPLES, MAX_CHANGED_PART):
             return False
         return not better or not may_lose_best(stratum, better, flipped, own, changes, self.relations.contents)
+
+    def is_bounded(self, number: int, stratum: Stratum, loses: bool) -> bool:
+        """See `InDriver.is_bounded`."""
+        deltas = self._deltas(number, stratum)
+        return not stratum.recursive and not deltas.flips and (not loses or deltas.single >= set(stratum.relations))
+
+    def _deltas(self, number: int, stratum: Stratum) -> Maintained:
+        """Return the delta rules of a stratum."""
+        if number not in self.deltas:
+            relations = [self.run.program.relations[name] for name in stratum.relations]
+            explicit = {*self.relations.facts.given, *self.relations.facts.written} & set(stratum.relations)
+            best, kinds = {each.name for each in relations if each.lattice}, {each.name: each.kinds for each in relations}
+            self.deltas[number] = Maintained(stratum, explicit, best, kinds)
+        return self.deltas[number]
 
     def lacks_counts(self, number: int) -> bool:
         """False, as no counts of aggregates are maintained on the partitions."""
@@ -210,7 +220,8 @@ class AcrossPartitions:
             rest, divided = {}, {}
             for name, contents in whole.items():
                 rest[name], divided[name] = self._without(contents, suspected.get(name))
-            once = [rule for rule in (*deltas.rederiving, *deltas.restoring()) if rule.head.relation in suspected]
+            rederivable = {name for name in suspected if name in own or name not in deltas.single}
+            once = [rule for rule in (*deltas.rederiving, *deltas.restoring()) if rule.head.relation in rederivable]
             once += self._rules_from(deltas, deltas.insertions, changed)
             # A relation with best values has one index only. Rules read a copy of it, which may have any index.
             copies = {name: remaining(name) for name in deltas.best}
@@ -223,7 +234,11 @@ class AcrossPartitions:
                     table.insert_block(own[name].born)
                 self.relations.set_contents(name, table)
             large = {suspects(name) for name, contents in suspected.items() if contents.count > MAX_COLLECTED_TUPLES}
-            self._evaluate(number, stratum, once, rest, frozenset({*large, *copies.values()}))
+            if once or any(change.born.size for change in own.values()):
+                self._evaluate(number, stratum, once, rest, frozenset({*large, *copies.values()}))
+            else:  # nothing is derived
+                for name, relation in rest.items():
+                    self.run.database.place(name, relation, self.run.cluster)
         return {name: OnPartitions(contents, self.run.cluster) for name, contents in divided.items()}
 
     def _put_changes(self, deltas: Maintained, below: AllChanges, put: Put) -> set[str]:

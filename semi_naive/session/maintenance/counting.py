@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from semi_naive.host import limits
 from semi_naive.host.threads import in_threads
 from semi_naive.planning.joins.body import Compiler, PlannedBody, names_of_variables, searched_indexes
 from semi_naive.planning.joins.multiway import CyclicCore, core_of
 from semi_naive.planning.joins.order import Greedy, share_indexes, versions
-from semi_naive.planning.maintaining.counted import CountedAggregate
+from semi_naive.planning.maintaining.counted import CountedAggregate, atom_of
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import Change, own_order
 from semi_naive.ra.blocks.table import Table
@@ -23,6 +24,9 @@ from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.derive import Derivation, derivation_slices
 from semi_naive.ra.rules.steps import WEIGHT, run_steps
 
+MAX_EXPECTED_PART = 0.5  # of the bindings of a body, expected to be gained or lost, up to which these are counted alone
+MAX_EXCESS = 2  # times the expected bindings, after which all are counted instead: a change of hubs visits more than others
+MAX_VISITED_PART = 0.75  # of the bindings of a body, after which all are counted instead
 MIN_TUPLES_TO_SHARE = 64  # changed tuples from which several cores are used
 
 Part = tuple[list[np.ndarray], np.ndarray]  # bindings: (columns of the aggregate's outer variables, the weight of each binding)
@@ -43,11 +47,12 @@ class BodyVersion(NamedTuple):
 class Counts:
     """The counts of the aggregates of one stratum, and the plans that maintain them.
     local: the evaluation of the stratum, a `delete_rederive.Incremental`. bodies: the planned bodies, by the key of the
-    version."""
+    version. visited: the bindings that it took to count all of an aggregate, by its relation."""
 
     local: Any
     counted: list[CountedAggregate]
     bodies: dict[tuple, PlannedBody] = field(default_factory=dict)
+    visited: dict[str, int] = field(default_factory=dict)
 
     @property
     def missing(self) -> list[CountedAggregate]:
@@ -57,11 +62,23 @@ class Counts:
     def whole(self, aggregate: CountedAggregate) -> Table:
         """Count the bindings of an aggregate's body in the current tables. Return the table of its counts."""
         table = Table(len(aggregate.outer) + 1)
-        parts = self._evaluate(aggregate, [BodyVersion(aggregate.body, {}, None, (aggregate.relation, "whole"))])
+        with limits.budget() as work:
+            parts = self._evaluate(aggregate, [BodyVersion(aggregate.body, {}, None, (aggregate.relation, "whole"))])
+        self.visited[aggregate.relation] = work.bindings
         groups, sums = self._sum(aggregate, parts)
         table.insert_block(_block(groups, sums, sums != 0))
         table.settle()
         return table
+
+    def max_bindings(self, aggregate: CountedAggregate, below: dict[str, Change]) -> float:
+        """Return the number of bindings that an update of an aggregate's counts may visit before counting all is faster; 0 if
+        it is at once. An atom of whose relation a part has changed is expected to gain or lose this part of the bindings.
+        below: the changes."""
+        sizes = {name: self.local.database.count(name) + change.lost_count for name, change in below.items()}
+        read = (each.relation for each in map(atom_of, aggregate.body) if each is not None and each.relation in below)
+        part = sum(below[name].size / sizes[name] for name in read)
+        visited = self.visited[aggregate.relation]
+        return min(MAX_EXCESS * part, MAX_VISITED_PART) * visited if part <= MAX_EXPECTED_PART else 0
 
     def changed(self, aggregate: CountedAggregate, below: dict[str, Change], gained: bool) -> list[Part]:
         """Evaluate the bindings that the body of an aggregate has gained or, if not `gained`, lost. below: the changes of

@@ -16,12 +16,14 @@ delete and rederive comes first (Gupta, Mumick, Subrahmanian 1993, *Maintaining 
 3. Insert: the versions above.
 """
 
-from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 
-from semi_naive.planning.joins.body import PlannedBody, names_of_variables
+import numpy as np
+
+from semi_naive.host import limits
+from semi_naive.planning.joins.body import PlannedBody
 from semi_naive.planning.joins.order import RuleVersion
 from semi_naive.planning.maintaining import Maintained
 from semi_naive.planning.maintaining.counted import CountedAggregate, GroupSize, counting
@@ -51,7 +53,7 @@ from semi_naive.ra.blocks.changes import (
     with_delta,
 )
 from semi_naive.ra.blocks.table import Table
-from semi_naive.ra.ir import Aggregate, Atom, Const, Not, Order, Range, Rule, Var, Wild
+from semi_naive.ra.ir import Atom, Order, Rule
 from semi_naive.ra.rules.ages import Ticks
 from semi_naive.ra.tuple_at_a_time.ready import machine_is_ready
 from semi_naive.running.driver.local import Local
@@ -59,6 +61,8 @@ from semi_naive.session.maintenance.closed_tables import has_reduction, suspecte
 from semi_naive.session.maintenance.counting import Counts
 from semi_naive.session.maintenance.guard import Guard, GuardRules
 
+SAMPLED = 8  # of so many changed tuples one is derived from first; at most the ratio of sizes at which a body is planned again
+MIN_SAMPLED = 1 << 13  # changed tuples from which a sample tells: the calls of its steps are a fifth of its work
 CHANGE = -1  # the number of versions that start from a change of another stratum; versions of the recursion start at 0
 
 
@@ -203,10 +207,7 @@ class DeleteRederive:
         self.overdeleting = evaluation(suspecting(self.stratum, known, best, self.kinds))
         self.guards = GuardRules(self.stratum.rules, self.kinds, self.inserting, self.below)
         self.is_straight = not stratum.recursive and not self.reduced and len(stratum.relations) == 1
-        rules_of = Counter(rule.head.relation for rule in self.stratum.rules)
-        invertible = {rule.head.relation for rule in self.stratum.rules if has_single_instances(rule)}
-        single = {name for name in invertible if rules_of[name] == 1}
-        self.single = single - self.reduced.keys() - self.inserting.recursive
+        self.single = rules.single - self.reduced.keys()
 
     def _add_arities(self, counted: list[CountedAggregate]) -> None:
         """Register the arities of the temporary relations: suspects, changes, counts and flips."""
@@ -229,6 +230,16 @@ class DeleteRederive:
         finally:
             for name in tables:
                 self.database.tables.pop(name, None)
+
+    @contextmanager
+    def _with_deltas(self, deltas: Mapping[str, Table]) -> Iterator[None]:
+        """Replace temporary tables while the block runs."""
+        current = {name: self.database.tables[name] for name in deltas}
+        self.database.tables.update(deltas)
+        try:
+            yield
+        finally:
+            self.database.tables.update(current)
 
     def with_changes(self, below: dict[str, Change]) -> AbstractContextManager[None]:
         """Return a context in which the rules can read the changes of the relations below: the gained and the lost tuples, each
@@ -279,7 +290,16 @@ class DeleteRederive:
         """Return the heads of versions whose head relation is `relation`."""
         table = self.database.tables[origin(relation)]
         heads = Table(table.arity, packing=table.packing)
-        evaluation.derive({relation: heads}, versions)
+        tables = self.database.tables
+        changed = {each.delta_relation: tables[each.delta_relation] for each in versions}
+        if sum(each.delta_size for each in changed.values()) < MIN_SAMPLED:
+            evaluation.derive({relation: heads}, versions)
+        else:
+            sample, rest = _divided(changed)
+            with self._with_deltas(sample), limits.sampled(1 / SAMPLED):
+                evaluation.derive({relation: heads}, versions)
+            with self._with_deltas(rest):
+                evaluation.derive({relation: heads}, versions)
         heads.settle()
         return union_of_blocks(heads.blocks("all", heads.home), table.arity)
 
@@ -363,28 +383,19 @@ class DeleteRederive:
         return block
 
 
+def _divided(tables: Mapping[str, Table]) -> tuple[dict[str, Table], dict[str, Table]]:
+    """Divide the deltas of tables: return one of SAMPLED tuples of each, and the rest."""
+    blocks = {name: table.blocks("delta", own_order(table.arity))[0] for name, table in tables.items() if table.delta_size}
+    masks = {name: np.arange(block.size) % SAMPLED == 0 for name, block in blocks.items()}
+    sample, rest = (
+        {name: _as_delta([selected_tuples(block, masks[name] == wanted)]) for name, block in blocks.items()}
+        for wanted in (True, False)
+    )
+    return sample, rest
+
+
 def _as_delta(blocks: list[Block]) -> Table:
     """Return a table whose delta is the union of some blocks."""
     table = Table(blocks[0].arity)
     table.set_delta(union_of_blocks(blocks, table.arity))
     return table
-
-
-def has_single_instances(rule: Rule) -> bool:
-    """True if each head has at most one instance of the rule, because it has all variables of the body, and the body has no
-    wildcards. A negated atom must not have a computed argument: a change of n does not bind the x of `!n(x + 1)`.
-
-    >>> from semi_naive.ra.ir import Kind
-    >>> x, y = (Var(name, Kind.NUMBER) for name in "xy")
-    >>> [has_single_instances(Rule(Atom("p", terms), (Atom("e", (x, y)),))) for terms in ((x, y), (x,))]
-    [True, False]
-    """
-    atoms = [literal for literal in rule.body if isinstance(literal, Atom)]
-    negated = [literal.atom for literal in rule.body if isinstance(literal, Not)]
-    head_variables = {term.name for term in rule.head.args if isinstance(term, Var)}
-    return (
-        all(isinstance(term, Var | Const) for atom in atoms for term in atom.args)
-        and all(isinstance(term, Var | Const | Wild) for atom in negated for term in atom.args)
-        and not any(isinstance(literal, Aggregate | Range) for literal in rule.body)
-        and names_of_variables(atoms) <= head_variables
-    )

@@ -9,7 +9,8 @@ from functools import partial
 from typing import cast
 
 from semi_naive.host import limits
-from semi_naive.planning.maintaining.counted import counting
+from semi_naive.host.limits import OverBudget
+from semi_naive.planning.maintaining.counted import CountedAggregate, counting
 from semi_naive.planning.maintaining.flips import is_exact
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.block import Block
@@ -29,6 +30,7 @@ from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.ir import Atom, Var
 from semi_naive.ra.rules.ages import Clock, Ticks
 from semi_naive.running.choose_plan import why_in_one_place
+from semi_naive.session.maintenance import recomputation
 from semi_naive.session.maintenance.closed_tables import explicit_again, with_reduction
 from semi_naive.session.maintenance.counting import Counts
 from semi_naive.session.maintenance.delete_rederive import DeleteRederive, Incremental
@@ -98,11 +100,22 @@ class InDriver:
         facts, by relation; changes: those of all relations below."""
         if (rules := self.rules_of(number, stratum)) is None:
             return False
-        names = stratum.reads | set(stratum.relations)
-        if not self.relations.few_changed(names, own, changes, MAX_CHANGED_TUPLES, MAX_CHANGED_PART):
+        # a large change of what only an aggregate reads is counted, but not before and after the change
+        below = stratum.reads if self.lacks_counts(number) else stratum.reads & rules.below
+        names, changed = below | set(stratum.relations), [*own.values(), *(changes[name] for name in below & changes.keys())]
+        is_bounded = self.is_bounded(number, stratum, loses=any(change.lost_count for change in changed))
+        if not is_bounded and not self.relations.few_changed(names, own, changes, MAX_CHANGED_TUPLES, MAX_CHANGED_PART):
             return False
         contents = self.relations.contents
         return not rules.better or not may_lose_best(stratum, rules.better, rules.flipped, own, changes, contents)
+
+    def is_bounded(self, number: int, stratum: Stratum, loses: bool) -> bool:
+        """True if the work of a change is bounded by its size: there is no recursion, no change of what is negated or
+        aggregated, and each lost tuple had one derivation. loses: the change deletes tuples."""
+        rules = self.rules_of(number, stratum)
+        if rules is None or stratum.recursive or rules.flips:
+            return False
+        return not loses or rules.single >= set(stratum.relations)
 
     def maintain(self, number: int, stratum: Stratum, own: FactChanges, changes: dict, max_bindings: float) -> AllChanges:
         """Maintain a stratum by its delta rules, and return the changes of its relations.
@@ -211,13 +224,15 @@ class InDriver:
     @contextmanager
     def _before_changes(self, changes: dict[str, Change]) -> Iterator[None]:
         """Revert the changes of relations while the block runs: their tables have their old contents, with the lost tuples as
-        their delta. After an error the tables remain so: the caller of `maintain` restores all tables."""
+        their delta."""
         tables = self.relations.tables
         current = {name: tables[name] for name in changes}
         # The delta of each table is its new tuples, which are not in full. Replacing it removes them.
         tables.update({name: grown(table, changes[name].lost) for name, table in current.items()})
-        yield
-        tables.update(current)
+        try:
+            yield
+        finally:
+            tables.update(current)
 
     # -- counts of aggregates
 
@@ -232,14 +247,22 @@ class InDriver:
     def _count_changes(self, counts: Counts, changes: dict[str, Change]) -> dict[str, Change]:
         """Update the counts of aggregates, and return their changes. Their tables have the new counts as their delta."""
         tables = self.relations.tables
-        affected = [aggregate for aggregate in counts.counted if aggregate.reads & changes.keys()]
-        read = set().union(*(aggregate.reads for aggregate in affected))
-        below = {name: change for name, change in changes.items() if name in read}
-        with self._before_changes(below):
-            lost = [counts.changed(aggregate, below, gained=False) for aggregate in affected]
         changes_of_counts = {}
-        for aggregate, lost_parts in zip(affected, lost, strict=True):
-            change = counts.change(aggregate, counts.changed(aggregate, below, gained=True), lost_parts)
-            tables[aggregate.relation] = grown(table_without(tables[aggregate.relation], change.lost), change.born)
-            changes_of_counts[aggregate.relation] = change
+        for aggregate in counts.counted:
+            if below := {name: changes[name] for name in aggregate.reads & changes.keys()}:
+                change = changes_of_counts[aggregate.relation] = self._count_change(counts, aggregate, below)
+                tables[aggregate.relation] = grown(table_without(tables[aggregate.relation], change.lost), change.born)
         return changes_of_counts
+
+    def _count_change(self, counts: Counts, aggregate: CountedAggregate, below: dict[str, Change]) -> Change:
+        """Return the change of an aggregate's counts: by the bindings gained and lost or, if these are too many, by counting
+        all again. below: the changes of relations that it reads."""
+        if max_bindings := counts.max_bindings(aggregate, below):
+            try:
+                with limits.budget(recomputation.MIN_BUDGET + max_bindings):
+                    with self._before_changes(below):
+                        lost = counts.changed(aggregate, below, gained=False)
+                    return counts.change(aggregate, counts.changed(aggregate, below, gained=True), lost)
+            except OverBudget:
+                pass
+        return difference(self.relations.tables[aggregate.relation], counts.whole(aggregate))

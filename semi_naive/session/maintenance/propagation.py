@@ -20,13 +20,14 @@ from semi_naive.host.limits import OverBudget
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.changes import Change, grown, membership, only_home_index, selected_tuples, table_without
 from semi_naive.ra.blocks.table import Table, snapshot
+from semi_naive.running.choose_plan import why_in_one_place
 from semi_naive.running.driver.local import TooLarge
 from semi_naive.session.maintenance import implied
 from semi_naive.session.maintenance.across_partitions import AcrossPartitions
 from semi_naive.session.maintenance.closures import differing, is_dense, may_change_pairs
 from semi_naive.session.maintenance.implied import CountedClosure, Implied, is_worth_it
 from semi_naive.session.maintenance.in_driver import InDriver
-from semi_naive.session.maintenance.recomputation import MIN_BUDGET, Closure, Recomputation
+from semi_naive.session.maintenance.recomputation import BOUNDED_FACTOR, MIN_BUDGET, Closure, Recomputation
 from semi_naive.session.maintenance.spread import AllChanges, AnyChange, FactChanges, SpreadChange, collected_change
 
 Maintainer = InDriver | AcrossPartitions
@@ -137,7 +138,10 @@ class Propagation:
             yield components
 
     def _is_spread(self, stratum: Stratum) -> bool:
-        """True if a relation of a stratum, or one that it reads, is on the partitions, or was there before this transaction."""
+        """True if a relation of a stratum, or one that it reads, is on the partitions, or was there before this transaction;
+        or is there as soon as it has a tuple (`local_tuples=0`)."""
+        if self.run.config.local_tuples == 0 and stratum.rules and not why_in_one_place(stratum, self.run.program.relations):
+            return True
         changed = {name for name, change in self.changes.items() if isinstance(change, SpreadChange)}
         return bool((self.relations.spread.keys() | changed) & (stratum.reads | set(stratum.relations)))
 
@@ -148,8 +152,13 @@ class Propagation:
         budget, ticks = recomputation.budget(number), number in relations.ticks
         below = [self.changes[name] for name in stratum.reads & self.changes.keys()]
         loses = any(change.lost_count for change in (*own.values(), *below))
-        max_bindings = budget.bindings(self.run.config.follow, bounded=not (loses or stratum.recursive))
-        expensive = max_bindings <= MIN_BUDGET or maintainer.lacks_counts(number)
+        follow = self.run.config.follow
+        max_bindings = budget.bindings(follow)
+        if maintainer.is_bounded(number, stratum, loses):
+            changed = recomputation.tuples_read(number, lambda name: self.changes[name].size if name in self.changes else 0)
+            max_bindings = budget.bindings_of_bounded(follow, recomputation.tuples_read(number), changed)
+        exceeds = max_bindings > BOUNDED_FACTOR * follow * budget.visited
+        expensive = max_bindings <= MIN_BUDGET or exceeds or maintainer.lacks_counts(number)
         if not maintainer.can_maintain(number, stratum, own, self.changes) or not budget.tries(loses, expensive):
             return None
         tables, spread = dict(relations.tables), dict(relations.spread)

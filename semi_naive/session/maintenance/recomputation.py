@@ -5,7 +5,7 @@ tried, and stopped when it has visited more than a fraction (`Config.follow`) of
 its `Budget`. All decisions depend on counts, so they are the same on every machine.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,7 +14,7 @@ from semi_naive.host import limits, memory
 from semi_naive.planning.detect_closure import MIN_JOB_EDGES
 from semi_naive.planning.detect_closure import ReachabilityShape as Closure
 from semi_naive.planning.rewriting.loops import StratumLoop
-from semi_naive.planning.strata import Stratum
+from semi_naive.planning.strata import Stratum, rule_edges
 from semi_naive.ra.blocks.changes import compacted, is_compact, settled_copy
 from semi_naive.ra.ir import Relation
 from semi_naive.ra.rules.ages import Clock, Ticks
@@ -27,7 +27,10 @@ from semi_naive.session.maintenance.spread import AnyChange, Contents
 MIN_BUDGET = 10_000  # bindings that maintenance may always visit: 20 batches, about 1 ms
 TRIED_OF_ROUND = 2  # changes that are tried of each ROUND while expensive attempts fail; all: `small` of bench.sessions 1.4×
 ROUND = 6
-INSERTION_FACTOR = 5  # of the budget for insertions without recursion; without it 10 % in `triangles listed` takes 3.3×
+BOUNDED_FACTOR = 5  # of the budget where the change bounds the work; without it 10 % in `triangles listed` takes 3.3×
+BINDINGS_PER_CHANGED = 8  # bindings that may be visited there for each changed tuple of an atom: its searches in other atoms
+MAX_CHANGED_ALLOWED = 50_000  # changed tuples up to which that holds, some 30 ms; beyond them a computation may be faster
+BINDINGS_PER_NEW = 3  # bindings of a computation for each tuple of an atom that is new since the last one: sorted, searched
 
 
 @dataclass
@@ -36,18 +39,28 @@ class Budget:
     insertions only are counted separately. ticks: True if the stratum has ticks."""
 
     visited: int = 0  # the bindings of the stratum's last computation
+    tuples: int = 0  # the tuples that its rules read then, by atom, and its own
     in_vain: dict[bool, int] = field(default_factory=dict)  # consecutive changes that exceeded the budget, or were not tried
     helped: bool = False  # a deletion was maintained within the budget since the stratum has ticks
 
-    def bindings(self, follow: float, bounded: bool = False) -> float:
-        """Return the number of bindings that maintenance may visit: a fraction (`follow`) of those of a computation. bounded:
-        True for an insertion into a nonrecursive stratum, whose work is proportional to the size of the change.
+    def bindings(self, follow: float) -> float:
+        """Return the number of bindings that maintenance may visit: a fraction (`follow`) of those of a computation.
 
-        >>> Budget(10 ** 6).bindings(0.2), Budget(10 ** 6).bindings(0.2, bounded=True), Budget().bindings(0.15)
-        (200000.0, 1000000.0, 10000)
+        >>> Budget(10 ** 6).bindings(0.2), Budget().bindings(0.15), Budget(10 ** 6).bindings(0)
+        (200000.0, 10000, 0)
         """
-        fraction = INSERTION_FACTOR * follow if bounded else follow
-        return max(MIN_BUDGET, fraction * self.visited) if follow else 0
+        return max(MIN_BUDGET, follow * self.visited) if follow else 0
+
+    def bindings_of_bounded(self, follow: float, tuples: int, changed: int) -> float:
+        """Return this number if the work is proportional to the change. tuples: those that the rules read now; changed: those
+        of them that have changed.
+
+        >>> Budget(10 ** 6).bindings_of_bounded(0.1, 0, changed=50), Budget().bindings_of_bounded(0.1, 0, changed=50)
+        (500000.0, 10400)
+        """
+        visited = self.visited + BINDINGS_PER_NEW * max(0, tuples - self.tuples)
+        least = MIN_BUDGET + BINDINGS_PER_CHANGED * min(changed, MAX_CHANGED_ALLOWED)
+        return max(least, BOUNDED_FACTOR * follow * visited) if follow else 0
 
     def tries(self, loses: bool, expensive: bool) -> bool:
         """True if maintenance should try the next change. expensive: an attempt may visit more than the allowed fraction of
@@ -130,15 +143,24 @@ class Recomputation:
         """Compute a stratum as a run does, and set its budget by the bindings that this takes."""
         with limits.budget() as work:
             self._evaluate(number)
-        tuples = sum(map(self.database.count, self.run.strata[number].relations))
-        self.budgets.setdefault(number, Budget()).visited = max(work.bindings, tuples)
+        budget = self.budgets.setdefault(number, Budget())
+        budget.tuples = self.tuples_read(number)
+        budget.visited = max(work.bindings, sum(map(self.database.count, self.run.strata[number].relations)))
 
     def budget(self, number: int) -> Budget:
         """Return the budget of a stratum. If it was not computed in this process, count its tuples and those that it reads."""
         if number not in self.budgets:
             stratum = self.run.strata[number]
             self.budgets[number] = Budget(sum(map(self.database.count, stratum.reads | set(stratum.relations))))
-        return self.budgets[number]
+        budget = self.budgets[number]
+        budget.tuples = budget.tuples or self.tuples_read(number)
+        return budget
+
+    def tuples_read(self, number: int, count: Callable[[str], int] | None = None) -> int:
+        """Sum the tuples of a stratum, and those of relations below that its rules read, once for each atom. count: returns
+        those of a relation, by default all."""
+        stratum, count = self.run.strata[number], count or self.database.count
+        return sum(map(count, (*stratum.relations, *(edge.body for rule in stratum.rules for edge in rule_edges(rule)))))
 
     def may_have_ticks(self, number: int) -> bool:
         """True if ticks can guard the suspects of a stratum: of a recursion that is no closure, and has no choice, no

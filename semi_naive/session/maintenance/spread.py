@@ -162,12 +162,14 @@ def index_of(cluster: Cluster, arity: int, keys: int = 1) -> PartitionedIndex:
 
 def laid_out(cluster: Cluster, name: str, contents: Contents, *like: PartitionedIndex) -> PartitionedRelation:
     """Return a relation with indexes of the orders and buckets of `like`. If it has the same single index already, it is
-    returned unchanged; otherwise a job distributes its tuples."""
+    returned unchanged; otherwise a job distributes its tuples, if it has any."""
     if isinstance(contents, OnPartitions) and len(like) == 1:
         home, [wanted] = contents.relation.home, like
         if (home.order, home.keys, home.map.homes) == (wanted.order, wanted.keys, wanted.map.homes):
             return contents.relation
     indexes = [PartitionedIndex(each.order, each.keys, each.map) for each in like]
+    if not contents.count:
+        return PartitionedRelation(name, len(like[0].order), indexes)
     source = contents.relation if isinstance(contents, OnPartitions) else _copied_to_hosts(cluster, name, contents)
     reorder = SendToIndexes({name: source}, {name: indexes}, cluster.jobs.partitions)
     for born in cluster.jobs.job(reorder, StoreIndexes({name: indexes}, cluster.label("laid-out"), cluster.root)):
@@ -178,11 +180,9 @@ def laid_out(cluster: Cluster, name: str, contents: Contents, *like: Partitioned
 
 
 def _copied_to_hosts(cluster: Cluster, name: str, table: Table) -> tuple[list, Order]:
-    """Copy a table to every host, from which each partition selects its part. Return (the copy, [] if the table is empty; its
-    column order)."""
+    """Copy a table to every host, from which each partition selects its part. Return (the copy, its column order)."""
     order = own_order(table.arity)
-    whole = union_of_blocks(table.blocks("all", order), table.arity)
-    return (cluster.share(name, whole) if whole.size else []), order
+    return cluster.share(name, union_of_blocks(table.blocks("all", order), table.arity)), order
 
 
 def _block(columns: list[np.ndarray]) -> Block:
