@@ -349,7 +349,8 @@ def simulate(source, ranks, policies, options, trace, quiet, **given):
     from semi_naive.cli.simulate import simulate_command
 
     _check_writable(trace)
-    simulate_command(source, ranks, policies, dict(map(assignment, options)), trace, quiet, **given)
+    tunables = settings({"options": options, "null": given.pop("null")})
+    simulate_command(source, ranks, policies, tunables, trace, quiet, **given)
 
 
 @cli.command(short_help="Count a pattern in a graph.")
