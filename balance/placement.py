@@ -57,7 +57,7 @@ def expected(fresh: np.ndarray, home: np.ndarray, received: np.ndarray, born: np
 class Outlook(NamedTuple):
     """What is expected of the iterations to come.
 
-    remaining: how often the work of the next iteration, in all of them together.
+    remaining: how often the work of the next iteration, in all of them together; infinite: changes need not pay.
     messages: those of the rank that sent heads in the most messages, in the last iteration; infinite: not known.
     """
 
@@ -66,7 +66,10 @@ class Outlook(NamedTuple):
 
     @classmethod
     def of(cls, iterations: list[dict], horizon: float) -> "Outlook":
-        """Return the outlook after some iterations of a trace. horizon: the most `remaining` iterations."""
+        """Return the outlook after some iterations of a trace. horizon: the most `remaining` iterations; infinite: balance
+        whatever it costs."""
+        if horizon == np.inf:
+            return cls(np.inf, 0.0)
         births = [born for entry in iterations[-3:] for born in entry["births"]]
         remaining = remaining_iterations(births, min(horizon, max(1, iterations[-1]["iteration"])))
         shuffles = (phase for phase in iterations[-1]["phases"] if phase["phase"] == "all-to-all")
@@ -151,7 +154,7 @@ def spread_inner(
         return by_sizes(placement, placement.split(sizes), config, least, kept=kept)
     if not config.refine:
         return None
-    counts = _Spreading(placement, sizes, work, delta, outlook.messages).counts(least, kept, outlook.remaining)
+    counts = _Spreading(placement, sizes, work, delta, outlook).counts(least, kept, outlook.remaining)
     return MapChange(placement.resize(counts), {"refine": sorted(counts)}) if counts else None
 
 
@@ -160,22 +163,23 @@ class _Spreading:
     of each bucket in one iteration, in tuples, on each of its partitions; by_partition: their sums.
     """
 
-    def __init__(self, placement: BucketMap, sizes, work, delta, messages: float):
+    def __init__(self, placement: BucketMap, sizes, work, delta, outlook: Outlook):
         self.placement, self.work, self.delta = placement, work, delta
+        self.message_tuples = 0 if outlook.remaining == np.inf else MESSAGE_TUPLES
         (self.first, self.home), subbuckets = placement.tables(), placement.subbuckets
         self.stored = np.add.reduceat(sizes, self.first[:-1])
         # Each bucket's tuples may reach as many partitions, but several may reach the same one.
         self.reached = np.where(delta > 0, np.minimum(placement.partitions, self.stored), 0)
         most = np.bincount(self.home, np.repeat(self.reached / subbuckets, subbuckets), placement.partitions).max()
-        self.reached = self.reached * min(1.0, messages / max(1.0, most))
+        self.reached = self.reached * min(1.0, outlook.messages / max(1.0, most))
         self.loads = np.where(delta > 0, self._cost(slice(None), subbuckets), 0.0)
         self.by_partition = np.bincount(self.home, np.repeat(self.loads, subbuckets), placement.partitions)
 
     def _cost(self, bucket, parts):
         """Return the cost of a bucket of so many parts, on each: the work, a message to each partition that its heads may
         reach, and the delta, sent to all parts."""
-        sent = np.where(parts > 1, (self.delta[bucket] + MESSAGE_TUPLES) * parts, 0)
-        return TUPLES_PER_WORK * self.work[bucket] / parts + MESSAGE_TUPLES * self.reached[bucket] / parts + sent
+        sent = np.where(parts > 1, (self.delta[bucket] + self.message_tuples) * parts, 0)
+        return TUPLES_PER_WORK * self.work[bucket] / parts + self.message_tuples * self.reached[bucket] / parts + sent
 
     def counts(self, least: int, kept: Collection[int], remaining: float) -> dict[int, int]:
         """Return {bucket: number of subbuckets}: as many of the most expensive buckets as pays best, or {}."""
@@ -183,7 +187,8 @@ class _Spreading:
         has_heavy_tuple = self.work > self.work.sum() / partitions * np.maximum(self.delta, 1)
         pays = has_heavy_tuple | (self.loads > 2 * TUPLES_PER_WORK * self.work)  # most of it are messages
         pays[list(kept)] = False
-        shuffle = max(least, ROUND_TUPLES * np.log2(partitions)) if subbuckets.max() == 1 else 0.0  # a new phase
+        rounds = self.message_tuples and ROUND_TUPLES * np.log2(partitions)
+        shuffle = max(least, rounds) if subbuckets.max() == 1 else 0.0  # a new phase
         before, after, moved, gain = self.by_partition.max() - shuffle, 0.0, 0, 0.0
         found: list[tuple[int, int]] = []
         paying = 0
@@ -239,7 +244,7 @@ class _Plan:
             self._relieve(int(partition))
         moved = self._place()
         saved = TUPLES_PER_WORK * (before - self.load.max()) - MESSAGE_TUPLES * self._more_messages()
-        if self.remaining * saved < max(least, moved):
+        if saved <= 0 or self.remaining * saved < max(least, moved):
             return None
         changed = [bucket for bucket, homes in enumerate(self.placement.homes) if list(homes) != self.homes[bucket]]
         refined = [bucket for bucket in changed if len(self.homes[bucket]) > len(self.placement.homes[bucket])]

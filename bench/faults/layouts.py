@@ -1,5 +1,6 @@
 """Where a workload runs and how its tuples are laid out: settings that must not change the answer, drawn by chance."""
 
+from math import inf
 from random import Random
 
 from bench.faults.workloads import FaultWorkload
@@ -10,7 +11,7 @@ CHOICES = {
     "run_ahead": [None, 0, 0, 1000], "policy": [None, "paper"], "rollover_threshold": [None, None, 5000],
     "multiway": [None, None, "always", "never"],
 }  # fmt: skip
-BALANCING = {"refinement_minimum": 1, "tolerance": 1.0, "grain": 0.1, "horizon": 1e9}  # what moves tuples whenever it may
+BALANCING = {"refinement_minimum": 1, "tolerance": 1.0, "grain": 0.1, "horizon": inf}  # what moves tuples whenever it may
 
 
 def place(workload: FaultWorkload, rng: Random, places: tuple[str, ...]) -> str:

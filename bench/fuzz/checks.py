@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
+from math import inf
 from unittest.mock import patch
 
 from bench.fuzz.cases import Case
@@ -20,7 +21,7 @@ from semi_naive.session.maintenance.recomputation import Budget
 
 LAYOUTS = [
     Config(local_tuples=0, partitions=3, buckets=5),
-    Config(local_tuples=0, partitions=2, buckets=2, refinement_minimum=1, tolerance=1.0, grain=0.1, horizon=1e9),
+    Config(local_tuples=0, partitions=2, buckets=2, refinement_minimum=1, tolerance=1.0, grain=0.1, horizon=inf),
     Config(local_tuples=0, partitions=2, buckets=2, policy="paper", refinement_minimum=1, refinement_ratio=1.0),
     Config(local_tuples=0, partitions=4, buckets=8, rollover_threshold=2, refine=False, consolidate=False),
     Config(local_tuples=3, partitions=2, buckets=4),  # begun in the driver, handed over, taken back

@@ -12,7 +12,7 @@ from semi_naive.balance.policy import imbalance_ratio
 from semi_naive.plots.style import DARK, SAND, new_figure, number_ticks
 
 TITLE = "Work of the partitions on adversarial inputs"
-SIZES = {"toy": (0.02, 2), "quick": (1, 8), "full": (10, 8)}  # times as large as the generators make them; partitions
+SIZES = {"toy": (0.3, 2), "quick": (1, 8), "full": (10, 8)}  # times as large as the generators make them; partitions
 LIMIT = 1.2  # of the mean: what no partition of BiGJoin-S may go beyond
 INPUTS = {  # name: generator, the numbers that grow
     "all triangles through one vertex": ("through_one_vertex", {"vertices": 4000, "others": 8000}),

@@ -4,6 +4,7 @@ import csv
 import json
 import sys
 from importlib import import_module
+from math import inf
 
 import numpy as np
 import pytest
@@ -135,7 +136,7 @@ def test_seconds_of_a_simulation_add_up():
 @pytest.mark.parametrize("policy", ["paper", "work"])
 def test_seconds_without_jobs_are_those_of_a_machine_where_jobs_cost_nothing(policy):
     given = {"ranks": 16, "buckets": 16, "policy": policy, "refinement_minimum": 8, "check_interval": 1}
-    given["refinement_ratio"] = 1.5
+    given |= {"refinement_ratio": 1.5, "horizon": inf}
     record, bare = (simulate(graphs.tree(9), machine=machine, **given) for machine in (Machine(), Machine.mpi()))
     assert any(event["event"] in ("refine", "move", "copy") for event in record["events"])
     assert simulated.summary(record, 16)["bare"] == pytest.approx(bare["seconds"])

@@ -4,6 +4,7 @@
 expects is checked by a person, once.
 """
 
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ NAMES = [folder.name for folder in FOLDERS]
 LAYOUTS = {  # an answer may not depend on any of it
     "few buckets": dict(buckets=1, partitions=1),
     "many buckets": dict(buckets=16, partitions=3, refine=False, consolidate=False),
-    "refined at once": dict(buckets=2, partitions=2, refinement_minimum=1, tolerance=1.0, grain=0.1, horizon=1e9),
+    "refined at once": dict(buckets=2, partitions=2, refinement_minimum=1, tolerance=1.0, grain=0.1, horizon=inf),
     "rolled over": dict(buckets=4, partitions=2, rollover_threshold=1),
 }
 # Each program under two of them, in turn; on Spark a few.

@@ -1,5 +1,6 @@
 """Many iterations in one job: the same tuples, born in the same iterations, as one job an iteration makes."""
 
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,7 @@ LAYOUTS = [
     {"partitions": 1},
     {"partitions": 3, "buckets": 5},
     {"partitions": 2, "buckets": 4, "rollover_threshold": 1},
-    {"partitions": 3, "buckets": 3, "refinement_minimum": 1, "tolerance": 1.0, "grain": 0.1, "horizon": 1e9},
+    {"partitions": 3, "buckets": 3, "refinement_minimum": 1, "tolerance": 1.0, "grain": 0.1, "horizon": inf},
 ]
 pairs = st.lists(st.tuples(st.integers(0, 90), st.integers(0, 90)), max_size=60)
 

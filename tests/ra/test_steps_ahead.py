@@ -1,5 +1,7 @@
 """Many iterations of linear rules in one job: the same tuples, born in the same iterations, as one job an iteration makes."""
 
+from math import inf
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -26,7 +28,7 @@ far(y, x, d + 1) :- far(x, y, d), d < 3.
 LAYOUTS = [
     {"partitions": 1},
     {"partitions": 3, "buckets": 5},
-    {"partitions": 3, "buckets": 3, "refinement_minimum": 1, "tolerance": 1.0, "grain": 0.1, "horizon": 1e9},
+    {"partitions": 3, "buckets": 3, "refinement_minimum": 1, "tolerance": 1.0, "grain": 0.1, "horizon": inf},
 ]
 nodes = st.integers(0, 12)
 

@@ -1,6 +1,7 @@
 """The closure is the same under every plan, rule and layout; and it has the sizes that are known."""
 
 import itertools
+from math import inf
 
 import networkx as nx
 import numpy as np
@@ -42,7 +43,7 @@ layouts = st.fixed_dictionaries(
         "policy": st.sampled_from(["work", "paper"]),
         "tolerance": st.sampled_from([1.0, 1.1]),
         "grain": st.sampled_from([0.05, 0.5]),
-        "horizon": st.sampled_from([2.0, 1e9]),
+        "horizon": st.sampled_from([2.0, inf]),
         "refinement_minimum": st.sampled_from([0, 5]),
         "refinement_ratio": st.sampled_from([1.0, 3.0]),
         "refinement_factor": st.sampled_from([2, 4]),
@@ -89,8 +90,8 @@ EXTREME = [
     {"rollover_threshold": 1, "buckets": 5, "partitions": 3, "rule": "path-path"},
     {"policy": "paper", "refinement_ratio": 1.0, "refinement_minimum": 0, "partitions": 5, "copy_inner": False},
     {"policy": "paper", "refinement_ratio": 1.0, "refinement_minimum": 0, "partitions": 5, "rule": "path-path"},
-    {"tolerance": 1.0, "grain": 0.01, "horizon": 1e9, "refinement_minimum": 0, "partitions": 5, "copy_inner": False},
-    {"tolerance": 1.0, "grain": 0.01, "horizon": 1e9, "refinement_minimum": 0, "partitions": 5, "rule": "path-path"},
+    {"tolerance": 1.0, "grain": 0.01, "horizon": inf, "refinement_minimum": 0, "partitions": 5, "copy_inner": False},
+    {"tolerance": 1.0, "grain": 0.01, "horizon": inf, "refinement_minimum": 0, "partitions": 5, "rule": "path-path"},
 ]
 
 

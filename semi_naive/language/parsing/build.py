@@ -67,7 +67,7 @@ class StatementBuilder(Reduce):
         `lattice_field`."""
         for name, type_, *lattice_span in fields:
             if name.startswith("$"):
-                self.problem(f"A field is no parameter, as {name} is", self._span(name), f"write {name[1:]}: {type_}")
+                self.problem(f"A field is no parameter, as {name} is", name.span, f"write {name[1:]}: {type_}")
             if lattice_span:
                 hint = f"write {name}: {type_}; a lattice is of an attribute of a relation"
                 self.problem(f"Field {name} cannot be of a lattice", lattice_span[0], hint)
