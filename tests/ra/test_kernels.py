@@ -1,6 +1,7 @@
 """The kernels against numpy and Python's sets, without Spark."""
 
 import itertools
+import struct
 from unittest import mock
 
 import numpy as np
@@ -383,6 +384,21 @@ def test_a_directory_is_made_once_it_takes_less_than_searches_without_it():
         assert (lows == (some if len(keys) == 2 else first[some] * 1000)).all()
         assert (highs == lows + (1 if len(keys) == 2 else 1000)).all()
     assert set(pairs._directories) == {32}
+
+
+@pytest.mark.parametrize("cuts", itertools.product((False, True), repeat=4))
+def test_pieces_may_have_packings_that_do_not_hold_each_other(cuts):
+    """Columns of 64 bits leave no room, so an empty table has a packing that holds the last piece and no other."""
+    half, three, negative = (struct.unpack("<q", struct.pack("<d", value))[0] for value in (0.5, 3.0, -1.25))
+    rows = [(1, half, -1, 0), (1, half, -1, 1), (1, half, -1, 2), (2, negative, 0, 3), (3, three, 7, 0)]
+    for order in itertools.permutations(rows):
+        pieces = [[order[0]]]
+        for row, cut in zip(order[1:], cuts, strict=True):
+            pieces += [[]] if cut else []
+            pieces[-1].append(row)
+        table = Table(4)
+        table.insert_pieces(np.array(piece, np.int64).T.copy() for piece in pieces)
+        assert set(zip(*(column.tolist() for column in table.columns()), strict=True)) == set(rows)
 
 
 @settings(max_examples=100)
