@@ -386,7 +386,7 @@ def test_a_directory_is_made_once_it_takes_less_than_searches_without_it():
     assert set(pairs._directories) == {32}
 
 
-@pytest.mark.parametrize("cuts", itertools.product((False, True), repeat=4))
+@pytest.mark.parametrize("cuts", list(itertools.product((False, True), repeat=4)))
 def test_pieces_may_have_packings_that_do_not_hold_each_other(cuts):
     """Columns of 64 bits leave no room, so an empty table has a packing that holds the last piece and no other."""
     half, three, negative = (struct.unpack("<q", struct.pack("<d", value))[0] for value in (0.5, 3.0, -1.25))
