@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from semi_naive.ra.blocks.block import Block, bounds_of, fits, merge_blocks, merged_as, packing_of, snug, stacked
+from semi_naive.ra.blocks.block import Block, bounds_of, fits, merge_blocks, packing_of, snug, stacked
 from semi_naive.ra.ir import Order
 from semi_naive.ra.packing import Bounds, Packing, widen
 
@@ -152,17 +152,21 @@ class Table:
     def insert_pieces(self, pieces: Iterable[np.ndarray]) -> None:
         """Insert tuples given in pieces, columns (arity, n) in the relation's own order. Each is sorted by itself, and many are
         merged at a time."""
-        waiting: list[Block] = []  # the table's packing need not hold their values, as they are not in the table
+        waiting: list[Block] = []
+        held: Bounds | None = None  # of all pieces: the packing must also hold those that wait
         for columns in pieces:
             if self.reduction or not columns.size:
                 self.insert(list(columns), columns.shape[1])
                 continue
+            bounds = bounds_of(list(columns))
+            held = bounds if held is None else widen(held, bounds)
+            self._make_room(held)
             waiting.append(self.fresh(list(columns), columns.shape[1]))
             if sum(block.size for block in waiting) >= MAX_WAITING_TUPLES:
-                self.add(merged_as(waiting, self.arity))
+                self.add(merge_blocks(waiting, self.packing.ordered(self.home)))
                 waiting = []
         if waiting:
-            self.add(merged_as(waiting, self.arity))
+            self.add(merge_blocks(waiting, self.packing.ordered(self.home)))
 
     def insert_block(self, block: Block, lock=NO_LOCK) -> int:
         """Insert a block in home order, and return the number of new tuples."""
