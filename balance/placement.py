@@ -56,7 +56,7 @@ def expected(fresh: np.ndarray, home: np.ndarray, received: np.ndarray, born: np
 
 
 class Outlook(NamedTuple):
-    """What is expected of the iterations to come.
+    """A forecast of the remaining iterations.
 
     remaining: how often the work of the next iteration, in all of them together; infinite: changes need not pay.
     messages: those of the rank that sent heads in the most messages, in the last iteration; infinite: not known.
@@ -68,7 +68,7 @@ class Outlook(NamedTuple):
     @classmethod
     def of(cls, iterations: list[dict], horizon: float) -> "Outlook":
         """Return the outlook after some iterations of a trace. horizon: the most `remaining` iterations; infinite: balance
-        whatever it costs."""
+        without regard to cost."""
         if horizon == np.inf:
             return cls(np.inf, 0.0)
         births = [born for entry in iterations[-3:] for born in entry["births"]]

@@ -35,7 +35,7 @@ class Config:
         simulation None means the worth of a job of the simulated machine, and at least 1,024.
     tolerance: policy "work" does nothing while heaviest ÷ average partition is at most this.
     horizon: policy "work" moves tuples only if that saves more than it costs within so many iterations, or within those that
-        are expected to remain, by the trend of the deltas, if they are fewer. Infinite: whatever it costs.
+        are expected to remain, by the trend of the deltas, if they are fewer. If infinite, cost is ignored.
     grain: policy "work" splits a subbucket whose work is more than this share of the average partition's.
     refinement_ratio, refinement_factor: policy "paper" splits a bucket whose heaviest subbucket exceeds `refinement_ratio`
         times the average subbucket. The bucket gets `refinement_factor` times as many subbuckets.

@@ -22,6 +22,7 @@ from semi_naive.ra.values.kinds import as_bits, dtype_of, numbers, order_of_valu
 
 __all__ = ["EvaluationError", "evaluate", "holds"]
 
+_FUNCTIONS = text.FUNCTIONS | calendar.FUNCTIONS
 _COMPARISONS = {"=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
@@ -98,9 +99,8 @@ def _call(term: Call, args: list[np.ndarray], size: int, values) -> np.ndarray:
         return as_bits(numbers(args[0], kind)) if kind == Kind.FLOAT != term.args[0].kind else args[0]
     if op.startswith("to_"):
         return _convert(op, term.args[0].kind, kind, args[0], values)
-    for functors in (text.FUNCTIONS, calendar.FUNCTIONS):
-        if op in functors:
-            return functors[op](args, values)
+    if op in _FUNCTIONS:
+        return _FUNCTIONS[op](args, values)
     if kind == Kind.SYMBOL:  # min or max
         return _extreme_symbol(op, args, values)
     typed = [numbers(arg, kind) for arg in args]

@@ -340,7 +340,7 @@ class Session(Committing, Relations):
         share: True if rules that read the relation read all of it; False if they compute only the tuples that their constants
             and parameters ask for. By default they do the latter, unless the whole relation is evaluated already, or is
             expected to have fewer tuples. `explain` tells which.
-        add: the rules are further ones for a relation that is registered, and that nobody subscribes to, directly or by rules
+        add: the rules are further ones for a relation that is registered and has no subscribers, directly or by rules
             that read it. Its declaration is there already. In errors, lines count from the beginning of all its rules.
 
         Raises ProgramError with all errors. Takes 0.8 ms for a rule; 0.04 ms if only name and constants differ from others.

@@ -121,7 +121,7 @@ def test_any_batch_gives_the_same_and_no_more_is_in_flight(graphs, split):
 
 @pytest.mark.parametrize("split", [False, True])
 def test_a_task_keeps_to_its_memory(graphs, split, monkeypatch):
-    """All that a task allocates, and all that it receives: prefixes and proposals."""
+    """`memory=` includes the prefixes and proposals that a task allocates or receives."""
     taken, evaluated, budget = [], Evaluate.__call__, 400_000
 
     def measured(task, partition, records):

@@ -133,7 +133,7 @@ def test_patterns_share_the_indexes_on_partitions(three_here):
 
 
 def test_an_undirected_graph_has_one_index_of_its_edges(three_here):
-    """It has both directions of each edge, so a search by either end is the same."""
+    """An undirected graph's index has both directions of each edge, so searches by either end share it."""
     edges = list(combinations(range(6), 2))
     with Vertices.of(edges) as graph:
         assert subgraphs(graph, "square", plan="bigjoin", spark=three_here, symmetry=False) == 6 * 5 * 4 * 3

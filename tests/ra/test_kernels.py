@@ -410,7 +410,8 @@ def test_pieces_may_have_packings_that_do_not_hold_each_other(cuts):
     st.booleans(),
 )
 def test_facts_in_pieces_are_one_set(pieces, ascending, empty):
-    """Whether a few are merged at a time, and their packing becomes wider, or all; also if their ranges follow each other."""
+    """Pieces that are merged few or all at a time, in a packing that becomes wider, are one set, also if their ranges follow
+    each other."""
     if ascending:
         pieces = [[(10 * number + x, y) for x, y in piece] for number, piece in enumerate(pieces)]
     for waiting in (1, 12, 1 << 23):

@@ -272,7 +272,7 @@ def skewed(size: int = 60) -> np.ndarray:
 def test_buckets_are_refined_in_the_middle_of_joins_with_themselves(here, balance, policy):
     """A refined bucket's deltas go to every subbucket; nothing is lost, nothing is found that is not there."""
     options = {"local_tuples": 0, "partitions": 3, "buckets": 4, "refinement_minimum": 1, "policy": policy, "grain": 0.1}
-    options["horizon"] = inf  # whatever it costs
+    options["horizon"] = inf  # cost is ignored
     options |= {"refinement_ratio": 1.1, "tolerance": 1.0, "refine": balance, "consolidate": balance}
     edges = skewed()
     with Program(NONLINEAR).run({"edge": edges}, here, **options) as result:

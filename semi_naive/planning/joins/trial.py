@@ -69,6 +69,16 @@ def _are_bound(terms, batch: Batch) -> bool:
     return all(isinstance(term, Const) or isinstance(term, Var) and term.name in batch.columns for term in terms)
 
 
+def sample_pairs(lows: np.ndarray, highs: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray, int]:
+    """Choose at most `most` pairs, evenly spaced, of bindings with the tuples in their ranges (lows, highs) of a block. Return
+    (the binding of each, the position of its tuple, the number of all pairs)."""
+    ends = np.cumsum(highs - lows)
+    pairs = int(ends[-1]) if ends.size else 0
+    numbers = (np.arange(min(pairs, most)) * max(1.0, pairs / most)).astype(np.int64)
+    rows = np.searchsorted(ends, numbers, "right")
+    return rows, highs[rows] - (ends[rows] - numbers), pairs
+
+
 def _sample_join(step: Join, batch: Batch, columns: list[np.ndarray], values: Values) -> tuple[Batch, int]:
     """Join bindings with a sample of a relation, given by its columns. Return (the result, or a sample of it; the size of the
     whole result)."""
@@ -76,10 +86,7 @@ def _sample_join(step: Join, batch: Batch, columns: list[np.ndarray], values: Va
     numbered = [*key_columns, np.arange(columns[0].size)]
     block = Block.of(numbered, columns[0].size, snug(bounds_of(numbered)))
     lows, highs = block.ranges([evaluate(term, batch.columns, batch.size, values) for term in step.keys], batch.size)
-    ends = np.cumsum(highs - lows)
-    pairs, most = int(ends[-1]) if ends.size else 0, max(MAX_TRIAL_BINDINGS, columns[0].size)
-    sampled = (np.arange(min(pairs, most)) * max(1.0, pairs / most)).astype(np.int64)  # numbers of pairs, evenly spaced
-    rows = np.searchsorted(ends, sampled, "right")
-    tuples = block.column(len(key_columns), highs[rows] - (ends[rows] - sampled))
+    rows, positions, pairs = sample_pairs(lows, highs, max(MAX_TRIAL_BINDINGS, columns[0].size))
+    tuples = block.column(len(key_columns), positions)
     new = {name: columns[step.order[place]][tuples] for place, name in step.binds}
     return Batch(rows.size, batch.take(rows, step.keep) | new), pairs

@@ -16,6 +16,7 @@ from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import bucket_of, subbucket_of
 from semi_naive.planning.joins.body import PlannedBody
 from semi_naive.planning.joins.placing import Index
+from semi_naive.planning.joins.trial import sample_pairs
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.by_variable.bigjoin import OFFER, Count, Intersect, Propose, Visit
 from semi_naive.ra.expressions.terms import evaluate
@@ -292,7 +293,7 @@ class _Walk:
             self.batch = self.batch.with_columns({OFFER: offer % step.among if step.number == step.among - 1 else offer})
         self.parents = np.arange(counts.size)
         if extends:
-            self._extend(searches, chosen, counts, high)
+            self._extend(searches, chosen, low, high)
         else:
             self._keep(np.flatnonzero(sent))
         return arrival
@@ -302,18 +303,14 @@ class _Walk:
         found = [self.work.block((one.relation, one.order)).ranges(self._keys(one), chosen.size) for one in searches]
         return np.array(found)[chosen, :, np.arange(chosen.size)].T
 
-    def _extend(self, searches, chosen: np.ndarray, counts: np.ndarray, high: np.ndarray) -> None:
-        """Extend each binding by its tuples, or make an evenly spaced sample of all extensions. counts, high: the number of the
-        tuples of each, and where they end."""
-        ends = np.cumsum(counts)
-        spacing = max(1.0, ends[-1] / MAX_SAMPLED)
-        drawn = (np.arange(min(int(ends[-1]), MAX_SAMPLED)) * spacing).astype(np.int64)
-        rows = np.searchsorted(ends, drawn, "right")
-        positions = high[rows] - (ends[rows] - drawn)
+    def _extend(self, searches, chosen: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+        """Extend each binding by its tuples, or make an evenly spaced sample of all extensions. low, high: where the tuples of
+        each begin and end."""
+        rows, positions, pairs = sample_pairs(low, high, MAX_SAMPLED)
         columns, self.made_in = dict(self.batch.columns.picked(rows).items()), np.zeros(rows.size, np.int64)
         for number, search in enumerate(searches):
             own, block = chosen[rows] == number, self.work.block((search.relation, search.order))
             self.made_in[own] = self.work.subbuckets_of(block.column(len(search.order) - 1, positions[own]))
             for place, name in search.binds:
                 columns.setdefault(name, np.zeros(rows.size, np.int64))[own] = block.column(place, positions[own])
-        self.batch, self.parents, self.weight = Batch(rows.size, columns), rows, self.weight * spacing
+        self.batch, self.parents, self.weight = Batch(rows.size, columns), rows, self.weight * max(1.0, pairs / MAX_SAMPLED)

@@ -6,8 +6,8 @@
                                             knows@by_x(x, y) :- knows@by_x.parameters(x), knows(x, y).
 
 The rules of `knows` are synthesised anew for the values of x that have readers; all such readers share `knows@by_x`. Where all
-tuples of `knows` would be computed, or somebody else has it evaluated, the readers share `knows` itself, the trunk (Göbel 2019,
-"Optimising Distributed Dataflows in Interactive Environments", 10).
+tuples of `knows` would be computed, or another reader has it evaluated, the readers share `knows` itself, the trunk (Göbel
+2019, "Optimising Distributed Dataflows in Interactive Environments", 10).
 """
 
 from collections import defaultdict

@@ -378,7 +378,7 @@ class Registry:
         return {rules.parameter_relation: table}
 
     def _change_parameters(self, rules: Registered, key: tuple[int, ...], diff: int) -> None:
-        """Insert (`diff` = 1) or delete (-1) values of the parameters of evaluated rules, if nobody else uses these."""
+        """Insert (`diff` = 1) or delete (-1) values of the parameters of evaluated rules that have no other user."""
         if key and (rules.name, key) not in self._uses:
             row, none = _row_of(key), empty(len(key))
             self._session.upkeep.apply({rules.parameter_relation: Change(row, none) if diff > 0 else Change(none, row)})

@@ -450,7 +450,7 @@ class _RulesText:
 
 
 def _without_parameters(statement):
-    """Return the declaration of a relation without the parameters among its attributes; any other statement as it is."""
+    """Return the declaration of a relation without the parameters among its attributes. Other statements are not changed."""
     if not isinstance(statement, syntax.RelationDecl):
         return statement
     kept = [place for place, (name, _) in enumerate(statement.attributes) if not name.startswith("$")]
