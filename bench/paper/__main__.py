@@ -1,5 +1,6 @@
 """The evaluations of the papers that this engine is built after, made again: every figure and table of *Load-balancing Parallel
-Relational Algebra*, with the paper's numbers beside ours; of worst-case optimal joins boxes, memory budgets and skew.
+Relational Algebra*, with the paper's numbers beside ours; of worst-case optimal joins boxes, memory budgets and skew; of
+sessions the tuples in between, the orders of clauses, and tenants.
 
     python -m bench.paper [--quick | --full] [-o DIR] [--only fig8,fig12] [--data DIR] [--cores N] [--redraw]
 
@@ -23,6 +24,7 @@ PAPERS = {
     "General-Purpose Join Algorithms for Listing Triangles in Large Graphs (Zinn, 2015)": ("boxes", "budgets"),
     "Distributed Evaluation of Subgraph Queries Using Worst-case Optimal Low-Memory Dataflows (Ammar, McSherry, Salihoglu and"
     " Joglekar, 2018)": ("skew",),
+    "Optimising Distributed Dataflows in Interactive Environments (Göbel, 2019)": ("delta", "clauses", "tenants"),
 }  # fmt: skip
 NAMES = tuple(name for names in PAPERS.values() for name in names)
 
