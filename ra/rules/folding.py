@@ -219,24 +219,27 @@ class Pairs:
     names: the variables of the result: a, d, the count.
     columns: for each row of e, sorted by a: the value of a, and the range [low, high) of the matching rows of f.
     second: d, for each row of f.
-    least: pairs with a lower count are not needed.
+    weight: what one pair counts: the number of bindings that the steps before have for it.
+    least: pairs that occur less often are not needed.
     idle: arrays for counting that no thread uses.
     """
 
     names: tuple[str, str, str]
     columns: list[np.ndarray]
     second: np.ndarray
+    weight: int
     least: int
     context: Any
     idle: list = field(default_factory=list)
 
     @classmethod
     def of(cls, step: Folded, context: Context) -> "Pairs | None":
-        """Return the pairs that a step counts. None if its body is not a scan and a join by variables with one new variable, or
-        if that variable has values too large for an array."""
-        if [type(each) for each in step.steps] != [Join, Join] or len(step.keys) != 2 or len(step.literals) != 1:
+        """Return the pairs that a step counts. None if its body does not end in a scan and a join by variables with one new
+        variable, if the steps before the scan make several bindings, or if values of the new variable are too large for an
+        array."""
+        if [type(each) for each in step.steps[-2:]] != [Join, Join] or len(step.keys) != 2 or len(step.literals) != 1:
             return None
-        (scan, last), (literal,) = step.steps, step.literals
+        (*before, scan, last), (literal,) = step.steps, step.literals
         if scan.keys or not last.keys or last.least or last.greatest or literal.op != "count" or len(last.binds) != 1:
             return None
         ((place, name),) = last.binds
@@ -248,15 +251,19 @@ class Pairs:
         second = inner.column(place)
         if second.min() < 0 or second.max() >= MAX_COUNTED_VALUE:
             return None
+        bindings = [batch for batch, _ in zip(run_steps(before, unit(), context), range(2), strict=False)]
+        if sum(batch.size for batch in bindings) > 1:
+            return None
+        weight = int(bindings[0].columns[WEIGHT][0]) if bindings and WEIGHT in bindings[0].columns else 1
         parts = [(np.empty(0, np.int64),) * 3]
-        for batch in run_steps([scan], unit(), context):
+        for batch in (made for binding in bindings for made in run_steps([scan], binding, context)):
             keys = [batch.columns[key.name] for key in last.keys]
             parts.append((batch.columns[first], *inner.ranges(keys, batch.size)))
         columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
         if (columns[0][1:] < columns[0][:-1]).any():
             order = np.argsort(columns[0], kind="stable")
             columns = [column[order] for column in columns]
-        return cls((first, name, literal.result.name), columns, second, step.least, context)
+        return cls((first, name, literal.result.name), columns, second, weight, -(-step.least // weight), context)
 
     def counted(self) -> Iterator[Batch]:
         """Yield the pairs with their counts, a few values of the first column at a time."""
@@ -290,4 +297,5 @@ class Pairs:
         first, lows, highs = (column[begin:end] for column in self.columns)
         found = count_pairs(first, lows, highs, self.second, counts, touched, self.least, made)
         self.idle.append((counts, touched))
+        made[2, :found] *= self.weight
         return Batch(found, dict(zip(self.names, made[:, :found].copy(), strict=True)))

@@ -1,5 +1,7 @@
 """Aggregates before joins, and folded aggregates: random bodies, evaluated plainly by the oracle and in every layout."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -44,6 +46,7 @@ SHAPES = [  # the types of the head, and the rule; KIND is that of the values in
     ("number KIND", "s(a, sum(v)) :- e(a, b), f(b, d), e(a, c), f(c, d), b < c, w(d, v)."),
     ("number number KIND KIND", "s(a, count(b, c), sum(v), min(v)) :- e(a, b), e(a, c), w(a, v), b < c."),
     ("number KIND number", "s(a, max(v), count(b, c, v)) :- e(a, b), f(b, c), w(c, v), !f(c, a)."),
+    ("number number number", "s(a, d, count(b, k)) :- t(k, k, 1), k < 2, e(a, b), f(b, d)."),
     ("number", "s(n) :- n = count : { e(a, b), f(b, c), e(c, d), f(d, h) }."),
     ("number", "s(n) :- n = count : { e(a, b), f(b, c), e(c, d), e(c, h), d < h, 0 < a }."),
     ("number KIND", "s(a, n) :- e(a, _), n = sum v : { e(a, b), f(b, c), w(c, v) }."),
@@ -209,6 +212,20 @@ def test_groups_that_few_bindings_need_are_the_only_ones_made(edges, guarded):
         assert result["s"].to_set() == {(a, sum(range(60))) for a, _ in edges}
         made = {entry["relations"][0]: entry["tuples"] for entry in result.trace["strata"]}
         assert made["early@1"] == (1 if guarded else 50)
+
+
+@pytest.mark.parametrize("parameters, counted", [([], 0), ([1], 1), ([1, 2], 2)])
+def test_pairs_are_counted_by_rows_for_each_binding_of_parameters(parameters, counted, monkeypatch):
+    """Parameters that are only counted multiply the counts of pairs."""
+    head = with_head(["number"] * 3, "s(a, d, count(b, k)) :- p(k), e(a, b), f(b, d).")
+    text = GIVEN.replace("KIND", "number") + f".decl p(k: number)\n.input p\n{head}"
+    edges, made = [(x, y) for x in range(9) for y in range(x)], []
+    monkeypatch.setattr(folding.Pairs, "of", lambda *given, of=folding.Pairs.of: made.append(of(*given)) or made[-1])
+    facts = {"e": edges, "f": edges, "t": [], "w": [], "p": [(k,) for k in parameters]}
+    with Program(text).run(facts) as result:
+        paths = Counter((a, d) for a, b in edges for c, d in edges if b == c)
+        assert result["s"].to_set() == {(a, d, n * counted) for (a, d), n in paths.items() if counted}
+    assert [pairs.weight for pairs in made] == [max(counted, 1)]
 
 
 def test_a_relation_whose_groups_one_rule_folds_has_no_table():

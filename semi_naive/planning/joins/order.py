@@ -71,7 +71,9 @@ class Greedy:
             return (self.first, by_place[self.first]), "the delta comes first"
         if len(atoms) == 1:
             return atoms[0], "the last atom" if self.taken else "the only atom"
-        if not self.taken and not bound:
+        if not bound and (few := [each for each in atoms if self._is_parameter(*each)]):
+            return few[0], "the cheapest start"
+        if not any(bound_places(atom, bound) for _, atom in atoms):
             starts = atoms
             if len(atoms) > MAX_FIRST_ATOMS:
                 starts = sorted(atoms, key=lambda candidate: self.expected(candidate[0], candidate[1], set()))[:MAX_FIRST_ATOMS]
@@ -147,14 +149,16 @@ class Greedy:
 
     def _rank(self, candidate: tuple[int, Atom], bound: set[str]) -> tuple[bool, float, int]:
         """Return (True if the atom would make a product, the expected tuples for a binding, its place): the least is joined
-        next. A complete relation of at most one tuple makes no product: its values are parameters, by which other atoms are
-        filtered or searched."""
+        next."""
         number, atom = candidate
-        product = not bound_places(atom, bound) and bool(atom.args) and bool(bound)
-        if product and number not in self.parts and self.sizes.size(atom.relation) <= 1:
-            product = False
+        product = not bound_places(atom, bound) and bool(atom.args) and bool(bound) and not self._is_parameter(number, atom)
         weight = 1 if self._has_index(number, atom, bound) else INDEX_COST_RATIO
         return product, weight * self.expected(number, atom, bound), number
+
+    def _is_parameter(self, number: int, atom: Atom) -> bool:
+        """True if an atom reads a complete relation of at most one tuple: a join with it makes no product, and other atoms are
+        filtered or searched by its values."""
+        return number not in self.parts and self.sizes.size(atom.relation) <= 1
 
     def _has_index(self, number: int, atom: Atom, bound: set[str]) -> bool:
         """True if the search of an atom needs no new index."""
