@@ -16,7 +16,7 @@ import yaml
 import semi_naive
 
 ROOT = Path(__file__).parents[2]
-TYPES = {"software", "conference-paper", "article"}  # of references that the citation has
+TYPES = {"software", "conference-paper", "article", "thesis"}  # of references that the citation has
 
 
 @pytest.fixture(scope="module")
