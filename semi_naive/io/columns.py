@@ -6,7 +6,7 @@ from itertools import islice
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import contents, io_errors, numbered_lines, open_binary, skip_mark
 from semi_naive.io.formats.layouts import BY_NAME, DELIMITERS, Format, extension_of
-from semi_naive.io.formats.parquet import is_parquet, read_schema
+from semi_naive.io.formats.parquet import empty_table, is_parquet
 from semi_naive.io.formats.sniff import USUAL, fields_of
 from semi_naive.io.names import identifiers
 from semi_naive.io.patterns import match_files
@@ -30,7 +30,7 @@ def inferred_columns(path: str, header: bool = False, table: str = "") -> list[t
     """
     path = (match_files(path) or [path])[0]
     if is_parquet(path):
-        return _columns_of_schema(read_schema(path)[0].schema, path)
+        return _columns_of_schema(empty_table(path).schema, path)
     extension = extension_of(path)
     if BY_NAME.get(extension) == "arrow":
         from semi_naive.io.formats.arrow_files import arrow_schema

@@ -86,9 +86,9 @@ def edge_pieces(source, piece_bytes: int, **reading) -> tuple[Iterator[np.ndarra
 def _pieces_of(source: Source, values: Values, piece_bytes: int) -> Iterator[np.ndarray]:
     """Yield the columns of a file, or of other data, in pieces."""
     from semi_naive.io.parallel import check_reports, with_line_in_file
-    from semi_naive.io.sources import File, TextFile, byte_ranges
+    from semi_naive.io.sources import TextFile, byte_ranges
 
-    if not isinstance(source, File) or not source.can_spread:
+    if isinstance(source, SparkFrame) or not source.can_spread:
         yield source.columns(values)
         return
     spans = source.spans()
