@@ -17,7 +17,7 @@ from semi_naive.host.limits import LimitExceeded
 from semi_naive.host.numbers import quantity
 from semi_naive.io.errors import BadInput
 from semi_naive.io.patterns import match_files
-from semi_naive.io.results.sorted_rows import ColumnRows
+from semi_naive.io.results.sorted_rows import Blocks
 from semi_naive.io.results.writing import lines
 from semi_naive.io.values.bits import BUILT_IN, abbreviated, bits_of_text, float_text, to_value
 from semi_naive.io.values.record_text import ReadableStyle
@@ -284,7 +284,7 @@ class Shell:
             return ["()"] * columns.shape[1]
         upkeep, seams = self.session.upkeep, ["", *["\t"] * (relation.arity - 1), "\n"]
         types = BUILT_IN | upkeep.program.types
-        pieces = lines(ColumnRows(columns), relation, types, upkeep.values, ReadableStyle(), _field_text, seams)
+        pieces = lines(Blocks.of(columns), relation, types, upkeep.values, ReadableStyle(), _field_text, seams)
         return b"".join(pieces).decode().split("\n")[:-1]
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from semi_naive.host.numbers import quantity
 from semi_naive.io.formats.layouts import Format
 from semi_naive.io.results.order import MIN_ROWS_FOR_ARROW
-from semi_naive.io.results.sorted_rows import RowSource, SortedRows
+from semi_naive.io.results.sorted_rows import Blocks, SortedRows
 from semi_naive.io.results.writing import lines, write_rows
 from semi_naive.io.values.bits import BUILT_IN, short_float_text
 from semi_naive.io.values.record_text import TableStyle
@@ -30,7 +30,7 @@ class PrintedRelation(NamedTuple):
 
     relation: Relation
     types: dict[str, Type]
-    rows: RowSource
+    rows: Blocks
     values: Values
 
 

@@ -41,44 +41,16 @@ RANK_TABLE_IDS_PER_ROW = 4  # ids for each row up to which ranks are looked up i
 
 
 @dataclass
-class ColumnRows:
-    """A source of rows: columns (arity, n). Any source has a `size` in rows, `all()` rows as columns, and `parts()` of up to
-    ROWS rows, each with a `size` and `columns()`.
-    """
-
-    columns: np.ndarray
-
-    @property
-    def size(self) -> int:
-        return self.columns.shape[1]
-
-    def all(self) -> np.ndarray:
-        return self.columns
-
-    def parts(self) -> "list[_Slice]":
-        return [_Slice(self.columns[:, begin : begin + ROWS]) for begin in range(0, self.size, ROWS)]
-
-
-@dataclass
-class _Slice:
-    """A part of `ColumnRows`: a view of its columns."""
-
-    view: np.ndarray
-
-    @property
-    def size(self) -> int:
-        return self.view.shape[1]
-
-    def columns(self) -> np.ndarray:
-        return np.ascontiguousarray(self.view, np.int64)
-
-
-@dataclass
 class Blocks:
     """A source of rows: disjoint blocks. order: the relation's column stored in each column of the blocks."""
 
     blocks: list[Block]
     order: tuple[int, ...]
+
+    @classmethod
+    def of(cls, columns: np.ndarray) -> "Blocks":
+        """Return the rows of columns (arity, n), in any order."""
+        return cls([Block.of(list(columns), columns.shape[1])], tuple(range(len(columns))))
 
     @property
     def size(self) -> int:
@@ -98,9 +70,6 @@ class Blocks:
             return False
         least = (low for low, _ in self.blocks[0].packing.bounds)
         return all(kind == Kind.NUMBER or (kind == Kind.UNSIGNED and low >= 0) for kind, low in zip(kinds, least, strict=True))
-
-
-RowSource = ColumnRows | Blocks
 
 
 @dataclass
@@ -161,7 +130,7 @@ class SortedRows:
     """
 
     def __init__(
-        self, source: RowSource, relation: Relation, types: dict, values: Values, style: Style, size: int,
+        self, source: Blocks, relation: Relation, types: dict, values: Values, style: Style, size: int,
         threads: int | None = None,
     ):  # fmt: skip
         self.relation, self.threads, self.few = relation, threads, None
@@ -173,7 +142,7 @@ class SortedRows:
             self.cuts = np.zeros((2, 0), np.int64)  # two bounds of one piece
             return
         parts = source.parts()
-        if isinstance(source, Blocks) and source.in_row_order(type_.kind for _, type_ in relation.attributes):
+        if source.in_row_order(type_.kind for _, type_ in relation.attributes):
             self.keys = [Keys(type_.kind) for _, type_ in relation.attributes]
             self.packing = source.blocks[0].packing
             self.runs: list[SortedRun] = [block_run(block) for block in source.blocks]
@@ -185,10 +154,10 @@ class SortedRows:
             self.packing, self.runs = self._sorted(parts)
         self.cuts = cuts(self.runs, size)
 
-    def _sorted(self, parts: list[_Slice] | list[Part]) -> tuple[Packing, list[SortedRun]]:
+    def _sorted(self, parts: list[Part]) -> tuple[Packing, list[SortedRun]]:
         """Return (packing, sorted runs) of the keys of all rows."""
 
-        def keys_of_part(part: _Slice | Part) -> list[np.ndarray]:
+        def keys_of_part(part: Part) -> list[np.ndarray]:
             return [keys.of(column) for keys, column in zip(self.keys, part.columns(), strict=True)]
 
         bounds = ((0, 0),) * len(self.keys)

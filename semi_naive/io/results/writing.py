@@ -17,7 +17,7 @@ from semi_naive.io.files import atomic_stream
 from semi_naive.io.formats.layouts import Format
 from semi_naive.io.results.order import MIN_ROWS_FOR_ARROW
 from semi_naive.io.results.read_back import check_texts
-from semi_naive.io.results.sorted_rows import ColumnRows, Keys, RowSource, SortedRows
+from semi_naive.io.results.sorted_rows import Blocks, Keys, SortedRows
 from semi_naive.io.values.bits import BUILT_IN, float_text, short_float_text
 from semi_naive.io.values.record_text import JsonStyle, ReadableStyle, Style, TableStyle
 from semi_naive.ra.ir import ENCODED, Kind, Relation
@@ -41,9 +41,9 @@ def write(
     """
     form = format_of(directive, relation, to_stdout=folder == STDOUT)
     types = BUILT_IN | types
-    rows = ColumnRows(rows) if isinstance(rows, np.ndarray) else rows
+    rows = Blocks.of(rows) if isinstance(rows, np.ndarray) else rows
     if form.io == "stdoutprintsize":
-        options.printed(f"{form.name}\t{rows.size}\n".encode())
+        print_size(form, rows.size, options)
     elif form.io == "stdout":
         heading = f"{form.header}\n" if form.headers else ""
         lines = b"".join(_table(rows, relation, types, values, form))
@@ -55,6 +55,11 @@ def write(
         write_file(path, rows, relation, types, values, form)
         return path
     return None
+
+
+def print_size(form: Format, size: int, options: Options) -> None:
+    """Write the line of a .printsize to standard output."""
+    options.printed(f"{form.name}\t{size}\n".encode())
 
 
 def write_file(path: str, rows, relation: Relation, types: dict, values: Values, form: Format) -> None:
@@ -76,7 +81,7 @@ def write_heading(file, form: Format) -> None:
 
 
 def write_rows(
-    file, rows: RowSource, relation: Relation, types: dict, values: Values, form: Format, threads: int | None = None
+    file, rows: Blocks, relation: Relation, types: dict, values: Values, form: Format, threads: int | None = None
 ) -> None:
     """Write the tuples of a relation to a binary stream, in the order of their values, the first column first. types: those
     of all columns, by name; values: the run's symbols and records. Pieces are made on all cores, or by `threads` threads."""
@@ -88,7 +93,7 @@ def write_rows(
         file.write(piece)
 
 
-def _write_parquet(file, rows: RowSource, relation: Relation, types: dict, values: Values, threads: int | None) -> None:
+def _write_parquet(file, rows: Blocks, relation: Relation, types: dict, values: Values, threads: int | None) -> None:
     """Write rows in order as parquet to a binary stream."""
     from semi_naive.io.formats.arrow import KeyedArrays, arrow_table
     from semi_naive.io.results.outputs import parquet_writer
@@ -119,7 +124,7 @@ def _table(rows, relation: Relation, types: dict, values: Values, form: Format, 
 
 
 def lines(
-    rows: RowSource, relation: Relation, types: dict, values: Values, style: Style, show: Callable[[Kind, Any], str],
+    rows: Blocks, relation: Relation, types: dict, values: Values, style: Style, show: Callable[[Kind, Any], str],
     seams: list[str], threads: int | None = None, plain: bool = False, check: Callable | None = None,
 ) -> Iterator[bytes]:  # fmt: skip
     """Yield the text of all rows, in order, in pieces of bytes.

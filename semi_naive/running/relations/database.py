@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from semi_naive.host.threads import in_threads
-from semi_naive.io.results.sorted_rows import Blocks, ColumnRows, keyed_column
+from semi_naive.io.results.sorted_rows import Blocks, keyed_column
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.io.values.record_text import ReadableStyle
 from semi_naive.planning.joins.fanout import alone
@@ -173,7 +173,7 @@ class Database:
         """Return all tuples of a table in parts of about a million, without a copy."""
         return parts_of(*disjoint_blocks(self.tables[relation]))
 
-    def source(self, relation: str) -> Blocks | ColumnRows:
+    def source(self, relation: str) -> Blocks:
         """Return a source of all tuples to be read in order: the runs themselves, if this process can map them."""
         if relation in self.on_partitions:
             return self.on_partitions[relation].source()
