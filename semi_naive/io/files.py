@@ -131,32 +131,22 @@ def check_folder(path: str) -> None:
 
 
 def line_pieces(stream, size: int, stop: int | None = None):
-    """Yield the rest of `stream` in pieces of whole lines, of some `size` bytes each.
+    """Yield the rest of `stream` in pieces of whole lines, of some `size` bytes each: the buffers that were read into, not
+    copies. Reading 450 MB takes 0.15 s of processor time; 0.26 by `read`.
 
     stop: the offset at which the pieces end; a line that begins before it is whole. None: the end of the stream.
     """
-    while (want := size if stop is None else min(size, stop - stream.tell())) > 0:
-        piece = stream.read(want)
-        if not piece.endswith(b"\n"):
+    while (wanted := size if stop is None else min(size, stop - stream.tell())) > 0:
+        piece = bytearray(wanted)
+        with memoryview(piece) as whole:
+            read = stream.readinto(whole)
+        del piece[read:]
+        if read and not piece.endswith(b"\n"):
             piece += stream.readline()
-        if not piece:
+        if read:
+            yield piece
+        if read < wanted:
             return
-        yield piece
-
-
-def line_buffers(stream, size: int):
-    """Yield the rest of `stream` in pieces of whole lines, in the buffers that were read into, without copying. Reading 450 MB
-    takes 0.15 s of processor time; `line_pieces` takes 0.26."""
-    got = size
-    while got == size:
-        buffer = bytearray(size)
-        with memoryview(buffer) as whole:
-            got = stream.readinto(whole)
-        del buffer[got:]
-        if got and not buffer.endswith(b"\n"):
-            buffer += stream.readline()
-        if got:
-            yield buffer
 
 
 _waiting = contextvars.ContextVar("files that are to appear together", default=None)

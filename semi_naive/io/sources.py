@@ -12,7 +12,7 @@ import numpy as np
 
 from semi_naive.host.threads import ahead, in_threads
 from semi_naive.io import unread
-from semi_naive.io.files import contents, file_size, io_errors, is_gzip, line_buffers, line_pieces, open_binary
+from semi_naive.io.files import contents, file_size, io_errors, is_gzip, line_pieces, open_binary
 from semi_naive.io.formats.delimited import read_by_rules, read_delimited
 from semi_naive.io.formats.layouts import Format, Matrix
 from semi_naive.io.formats.lines import located_rows
@@ -86,7 +86,7 @@ class TextFile(Source):
                 stream, gzip.GzipFile
             ):  # one byte more than a small file has, so that its first read sees the end
                 size = min(size, (file_size(self.path) or size) + 1)
-            plain = read_plain(line_buffers(stream, size), self.layout, self.relation)
+            plain = read_plain(line_pieces(stream, size), self.layout, self.relation)
         return in_one_piece(plain.columns if plain else self._by_rules)
 
     def _by_rules(self, values: Values) -> np.ndarray:

@@ -22,8 +22,8 @@ def is_parquet(path: str) -> bool:
 
 
 def row_groups(path: str, source) -> list[tuple[str, int, int, int]]:
-    """Return (part, row group, number of its first row, its rows) of the row groups under `path`. Those that a source does not
-    need, by the least and greatest values of their columns, are left out. Reads the footers."""
+    """Return (part, row group, number of its first row, its rows) of the row groups under `path`. Those without rows, and
+    those that a source does not need, by the least and greatest values of their columns, are left out. Reads the footers."""
     import pyarrow.parquet as pq
 
     with parquet_errors(path):
@@ -36,9 +36,11 @@ def row_groups(path: str, source) -> list[tuple[str, int, int, int]]:
             names = source.names_to_read(columns, path) if pushdown else []
             for number in range(footer.num_row_groups):
                 group = footer.row_group(number)
-                if pushdown is None or pushdown.may_match(_ranges_of(group, dict(zip(names, pushdown.read, strict=True)))):
-                    groups.append((part, number, first_row, group.num_rows))
-                first_row += group.num_rows
+                rows = group.num_rows
+                places = dict(zip(names, pushdown.read, strict=True)) if pushdown else {}
+                if rows and (pushdown is None or pushdown.may_match(_ranges_of(group, places))):
+                    groups.append((part, number, first_row, rows))
+                first_row += rows
         return groups
 
 
