@@ -10,7 +10,7 @@ from semi_naive.io.results.order import distinct_in_column, record_texts
 from semi_naive.io.values.bits import BUILT_IN, HOW_TO_READ, NAME, Mismatch, type_description
 from semi_naive.io.values.fields import arrow_type, bits_of_arrow, bits_of_values, fault_in_row, kind_of_arrow, plain_type
 from semi_naive.io.values.missing import complete_columns
-from semi_naive.io.values.record_text import ReadableStyle
+from semi_naive.io.values.record_text import TableStyle
 from semi_naive.io.values.records import NIL
 from semi_naive.ra.ir import ENCODED, Kind, Relation, Type
 from semi_naive.ra.text.arrow_arrays import arrow_of, booleans_of, cast
@@ -62,7 +62,9 @@ def column_array(column: np.ndarray, type_: Type, types: dict, values: Values, d
             return pa.DictionaryArray.from_arrays(arrow_of(positions.astype(np.int32)), texts)
         return texts.take(arrow_of(positions))
     if type_.branches or is_recursive(type_, types):
-        return pa.array(record_texts(ids, type_, types, values, ReadableStyle()), pa.string()).take(arrow_of(positions))
+        return pa.array(record_texts(ids, type_, types, values, TableStyle(readable=True)), pa.string()).take(
+            arrow_of(positions)
+        )
     return _structs(ids, type_, types, values).take(arrow_of(positions))
 
 

@@ -12,10 +12,10 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.files import check_folder
 from semi_naive.io.formats.layouts import Format
 from semi_naive.io.names import column_places, note_order
-from semi_naive.io.results.sorted_rows import Keys, SortedRows
+from semi_naive.io.results.sorted_rows import Keys, RelationRows, SortedRows
 from semi_naive.io.values.bits import HOW_TO_READ, MASK, Mismatch, bits_of_text, to_value, type_description
 from semi_naive.io.values.fields import columns_of_rows
-from semi_naive.io.values.record_text import ReadableStyle
+from semi_naive.io.values.record_text import TableStyle
 from semi_naive.ra.ir import ENCODED, Kind, Relation
 from semi_naive.ra.values.values import Values
 
@@ -109,9 +109,10 @@ def _text(value) -> str:
         raise Mismatch(f"byte {value[error.start]:#04x} is not UTF-8", hint) from None
 
 
-def write_sqlite(path: str, rows, relation: Relation, types: dict, values: Values, form: Format) -> None:
+def write_sqlite(path: str, shown: RelationRows, form: Format) -> None:
     """Replace the relation's table in the database at `path`, in one transaction; other tables are not changed."""
-    ordered = SortedRows(rows, relation, types, values, ReadableStyle(), INSERTED_ROWS) if relation.arity else None
+    relation = shown.relation
+    ordered = SortedRows(shown, TableStyle(readable=True), INSERTED_ROWS) if relation.arity else None
     if not path.startswith(("file:", ":memory:")):
         check_folder(path)
     with _open_database(path) as database:

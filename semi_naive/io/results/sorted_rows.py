@@ -13,7 +13,7 @@ A small result is one piece, which numpy sorts, as loading kernels would take lo
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -72,6 +72,15 @@ class Blocks:
         return all(kind == Kind.NUMBER or (kind == Kind.UNSIGNED and low >= 0) for kind, low in zip(kinds, least, strict=True))
 
 
+class RelationRows(NamedTuple):
+    """The rows of a relation to be written. types: all types by name; values: the symbols and records of the run."""
+
+    relation: Relation
+    types: dict[str, Type]
+    rows: Blocks
+    values: Values
+
+
 @dataclass
 class Keys:
     """The meaning of a column's keys.
@@ -120,20 +129,18 @@ class Keys:
 
 
 class SortedRows:
-    """The rows of a source in order, in pieces of about `size` rows.
+    """The rows of a relation in order, in pieces of about `size` rows.
 
     style: how records are printed, whose texts are sorted.
     threads: None for one a core; 1 in a task of Spark, as other tasks run at the same time.
 
-    keys: the `Keys` of each column. few: the sorted keys of a small source, which is one piece. Otherwise the pieces are
+    keys: the `Keys` of each column. few: the sorted keys of a small relation, which is one piece. Otherwise the pieces are
     between neighbouring `cuts` of the sorted `runs`.
     """
 
-    def __init__(
-        self, source: Blocks, relation: Relation, types: dict, values: Values, style: Style, size: int,
-        threads: int | None = None,
-    ):  # fmt: skip
-        self.relation, self.threads, self.few = relation, threads, None
+    def __init__(self, shown: RelationRows, style: Style, size: int, threads: int | None = None):
+        relation, types, source, values = shown
+        self.threads, self.few = threads, None
         types = BUILT_IN | types
         if source.size <= MIN_ROWS_FOR_ARROW:
             pairs = zip(source.all(), relation.attributes, strict=True)

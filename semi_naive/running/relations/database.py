@@ -11,7 +11,7 @@ import numpy as np
 from semi_naive.host.threads import in_threads
 from semi_naive.io.results.sorted_rows import Blocks, keyed_column
 from semi_naive.io.values.bits import BUILT_IN
-from semi_naive.io.values.record_text import ReadableStyle
+from semi_naive.io.values.record_text import TableStyle
 from semi_naive.planning.joins.fanout import alone
 from semi_naive.ra.blocks.block import Block, merge_blocks
 from semi_naive.ra.blocks.table import Table
@@ -71,7 +71,7 @@ class Database:
         """Return the order (n,) that sorts tuples, given as columns, by value: symbols and records by their text, as their ids
         depend on the order of reading."""
         attributes = zip(columns, self.program.relations[name].attributes, strict=True)
-        types, style = BUILT_IN | self.program.types, ReadableStyle()
+        types, style = BUILT_IN | self.program.types, TableStyle(readable=True)
         keys = [keyed_column(column, type_, types, self.values, style)[1] for column, (_, type_) in attributes]
         return np.lexsort(keys[::-1])
 

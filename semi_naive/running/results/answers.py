@@ -15,7 +15,7 @@ from semi_naive.host.numbers import quantity
 from semi_naive.host.similar import UnknownName, unknown
 from semi_naive.host.threads import in_threads
 from semi_naive.io.directives import EXTENSIONS, STDOUT, Options, format_of, path_of
-from semi_naive.io.results.sorted_rows import Blocks
+from semi_naive.io.results.sorted_rows import Blocks, RelationRows
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.planning.strata import is_fact
 from semi_naive.ra.blocks.table import Table
@@ -291,13 +291,13 @@ class Result(Evaluated, Relations):
 
     def _print(self, folder, wanted: list, format: str) -> list[str]:
         """Print the .output relations in a format, and the .printsize counts to standard error. wanted: the directives."""
-        from semi_naive.io.results.printing import FORMATS, PrintedRelation, print_relations
+        from semi_naive.io.results.printing import FORMATS, print_relations
 
         if format not in FORMATS or str(folder) != STDOUT:
             expected = f"expected one of {', '.join(FORMATS)}, and all but the first for standard output, '-'"
             raise ValueError(f"format {format!r} for {str(folder)!r}: {expected}")
         names = list(dict.fromkeys(each.relation for each in wanted if each.kind == "output"))
-        found = [PrintedRelation(self.relations[name], self.types, self.database.source(name), self.values) for name in names]
+        found = [RelationRows(self.relations[name], self.types, self.database.source(name), self.values) for name in names]
         print_relations(found, format, SimpleNamespace(write=Options().printed))
         for name in dict.fromkeys(each.relation for each in wanted if each.kind == "printsize"):
             print(f"{name}\t{self.database.count(name)}", file=sys.stderr)
