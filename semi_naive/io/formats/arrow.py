@@ -62,9 +62,8 @@ def column_array(column: np.ndarray, type_: Type, types: dict, values: Values, d
             return pa.DictionaryArray.from_arrays(arrow_of(positions.astype(np.int32)), texts)
         return texts.take(arrow_of(positions))
     if type_.branches or is_recursive(type_, types):
-        return pa.array(record_texts(ids, type_, types, values, TableStyle(readable=True)), pa.string()).take(
-            arrow_of(positions)
-        )
+        texts = record_texts(ids, type_, types, values, TableStyle(readable=True))
+        return pa.array(texts, pa.string()).take(arrow_of(positions))
     return _structs(ids, type_, types, values).take(arrow_of(positions))
 
 
