@@ -239,7 +239,7 @@ def _outcome(read):
 
 
 def _by_lines(source):
-    values, (begin, line) = Values(), source.rows_begin()
+    values, begin, line = Values(), source.layout.offset, source.layout.line
     data = contents(source.path)[begin:]
     columns = read_lines(data, source.layout, source.relation, source.types, values, source.path, line)
     if source.matrix:

@@ -58,9 +58,8 @@ class TextFile(Source):
 
     def rows(self) -> int:
         """Estimate the number of rows from the file's first SAMPLE_BYTES."""
-        begin, _ = self.rows_begin()
         with io_errors(self.path), open_binary(self.path) as stream:
-            stream.seek(begin)
+            stream.seek(self.layout.offset)
             some = stream.read(SAMPLE_BYTES)
         return (some.count(b"\n") or 1) * self.size() // max(1, len(some))
 
@@ -70,10 +69,6 @@ class TextFile(Source):
         tasks receive it with the source."""
         with io_errors(self.path), open_binary(self.path) as stream:
             return located_rows(stream, self.form, self.relation, self.path)
-
-    def rows_begin(self) -> tuple[int, int]:
-        """Return (offset in bytes, line number) of the first row."""
-        return self.layout.offset, self.layout.line
 
     def prepared(self) -> Callable[[Values], Iterable[np.ndarray]]:
         """Parse the file if it is plain text; then only its symbols remain to be numbered."""
@@ -104,16 +99,16 @@ class TextFile(Source):
 
     def spans(self) -> list[tuple[int, int | None]]:
         """Return ranges of bytes (start, stop); for a compressed file one without a stop."""
-        begin, _ = self.rows_begin()
+        begin = self.layout.offset
         with io_errors(self.path):
             return [(begin, None)] if is_gzip(self.path) else byte_ranges(begin, file_size(self.path), SPAN_BYTES)
 
     def read(self, span: tuple[int, int | None], values: Values) -> Iterator[tuple[np.ndarray, int]]:
         """Yield the (columns, rows read) of the lines that begin in a span, piece by piece. Lines are counted from the span's
         start."""
-        (start, stop), (begin, _) = span, self.rows_begin()
+        start, stop = span
         with io_errors(self.path), open_binary(self.path) as stream:
-            if start > begin:  # a line that begins before the range belongs to the range before
+            if start > self.layout.offset:  # a line that begins before the range belongs to the range before
                 stream.seek(start - 1)
                 stream.readline()
             else:
@@ -126,9 +121,8 @@ class TextFile(Source):
 
     def lines_before(self, span) -> int:
         """Return the number of lines of the file before a span, as line numbers in it count from 1."""
-        begin, line = self.rows_begin()
-        if span[0] <= begin:
-            return line - 1
+        if span[0] <= self.layout.offset:
+            return self.layout.line - 1
         with io_errors(self.path), open_binary(self.path) as stream:
             return sum(piece.count(b"\n") for piece in line_pieces(stream, BLOCK_BYTES, span[0]))
 

@@ -24,26 +24,18 @@ def arrow_table(relation: Relation, types: dict, columns: np.ndarray, values: Va
     nil. A record of a recursive type, and a branch, is its text."""
     import pyarrow as pa
 
-    types = BUILT_IN | types
     if not relation.arity:
         return pa.Table.from_struct_array(pa.array([{}] * columns.shape[1], pa.struct([])))
-    return pa.table(*_arrays(relation, types, columns, values))
+    return pa.Table.from_batches([record_batch(relation, types, columns, values)])
 
 
 def record_batch(relation: Relation, types: dict, columns: np.ndarray, values: Values, dictionaries: bool = False):
     """Return a pyarrow record batch of at least one column. dictionaries: columns of strings are dictionary-encoded."""
     import pyarrow as pa
 
-    return pa.record_batch(*_arrays(relation, BUILT_IN | types, columns, values, dictionaries))
-
-
-def _arrays(
-    relation: Relation, types: dict, columns: np.ndarray, values: Values, dictionaries: bool = False
-) -> tuple[list, list[str]]:
-    """Return (arrays, names) of a relation's columns."""
-    attributes = list(zip(columns, relation.attributes, strict=True))
-    arrays = [column_array(column, type_, types, values, dictionaries) for column, (_, type_) in attributes]
-    return arrays, [name for _, (name, _) in attributes]
+    types, pairs = BUILT_IN | types, zip(columns, relation.attributes, strict=True)
+    arrays = [column_array(column, type_, types, values, dictionaries) for column, (_, type_) in pairs]
+    return pa.record_batch(arrays, [name for name, _ in relation.attributes])
 
 
 def column_array(column: np.ndarray, type_: Type, types: dict, values: Values, dictionaries: bool = False):
@@ -171,13 +163,14 @@ def _present(column, rows: np.ndarray, kind: Kind):
 
 
 def missing_rows(column, kind: Kind) -> np.ndarray:
-    """Return a mask (n,) of the rows of a chunked array without a value of a kind; see `first_missing`."""
-    if not first_missing(column, kind):
-        return np.zeros(len(column), np.bool_)
+    """Return a mask (n,) of the rows of a chunked array without a value of a kind. In a float column NaN is not missing."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     nan = pa.types.is_floating(column.type) and kind != Kind.FLOAT
+    if not column.null_count and not nan:
+        return np.zeros(len(column), np.bool_)
+    import pyarrow.compute as pc  # 0.03 s
+
     return booleans_of(pc.is_null(column, nan_is_null=nan).combine_chunks())
 
 
@@ -253,17 +246,10 @@ def _python_values(column, fault) -> list:
 
 
 def first_missing(column, kind: Kind):
-    """Return (row, "null" or "NaN") of the first missing value in a chunked array, None if there is none. In a float column NaN
-    is not missing."""
-    import pyarrow as pa
-
-    nan = pa.types.is_floating(column.type) and kind != Kind.FLOAT
-    if not column.null_count and not nan:
-        return None
-    import pyarrow.compute as pc  # 0.03 s
-
-    row = pc.index(pc.is_null(column, nan_is_null=nan), True).as_py()
-    return None if row < 0 else (row, "NaN" if column[row].is_valid else "null")
+    """Return (row, "null" or "NaN") of the first missing value in a chunked array, None if there is none (`missing_rows`)."""
+    missing = missing_rows(column, kind)
+    row = int(missing.argmax()) if missing.size else 0
+    return (row, "NaN" if column[row].is_valid else "null") if missing.any() else None
 
 
 def _is_convertible(arrow_type, type_: Type) -> bool:
