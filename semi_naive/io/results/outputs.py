@@ -9,8 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from semi_naive.host import leftovers
+from semi_naive.host.files import unfinished
 from semi_naive.host.threads import in_threads
-from semi_naive.io.files import atomic_path, atomic_stream, unfinished_name
+from semi_naive.io.files import atomic_path, atomic_stream
 from semi_naive.io.formats.layouts import Format
 from semi_naive.io.results.read_back import check_texts
 from semi_naive.io.values.bits import BUILT_IN
@@ -101,14 +103,15 @@ def write_frame(frame, path: str) -> None:
     if "://" in path:
         return frame.write.mode("overwrite").parquet(path)
     target = Path(path).absolute()
-    unfinished = Path(unfinished_name(str(target)))
+    partial = unfinished(target)
     try:
-        spark_call(frame.sparkSession.sparkContext, lambda: frame.write.mode("overwrite").parquet(unfinished.as_uri()))
+        spark_call(frame.sparkSession.sparkContext, lambda: frame.write.mode("overwrite").parquet(partial.as_uri()))
         with contextlib.suppress(FileNotFoundError):
             if target.is_dir() and not target.is_symlink():
                 shutil.rmtree(target)
             else:
                 target.unlink()
-        os.replace(unfinished, target)
+        partial.replace(target)
     finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        shutil.rmtree(partial, ignore_errors=True)
+        leftovers.forget(str(partial))

@@ -21,7 +21,6 @@ from semi_naive.host.threads import in_threads
 from semi_naive.io.results.order import (
     FLIP,
     MIN_ROWS_FOR_ARROW,
-    distinct_in_column,
     sort_distinct,
     sorted_rows,
     values_in_column,
@@ -143,9 +142,10 @@ class SortedRows:
         self.threads, self.few = threads, None
         types = BUILT_IN | types
         if source.size <= MIN_ROWS_FOR_ARROW:
-            pairs = zip(source.all(), relation.attributes, strict=True)
-            columns = [keyed_column(column, type_, types, values, style) for column, (_, type_) in pairs]
-            self.keys, self.few = [keys for keys, _ in columns], sorted_rows([column for _, column in columns])
+            columns = source.all()
+            pairs = zip(columns, relation.attributes, strict=True)
+            self.keys = [column_keys([column], type_, types, values, style) for column, (_, type_) in pairs]
+            self.few = sorted_rows([keys.of(column) for keys, column in zip(self.keys, columns, strict=True)])
             self.cuts = np.zeros((2, 0), np.int64)  # two bounds of one piece
             return
         parts = source.parts()
@@ -213,13 +213,3 @@ def column_keys(columns: Iterable[np.ndarray], type_: Type, types: dict, values:
         distinct = values_in_column(np.concatenate([distinct, values_in_column(column)]))
     order, texts = sort_distinct(distinct, type_, types, values, style)
     return Keys(type_.kind, distinct[order], texts)
-
-
-def keyed_column(column: np.ndarray, type_: Type, types: dict, values: Values, style: Style) -> tuple[Keys, np.ndarray]:
-    """Return (the `Keys` of a whole column, the key of each row)."""
-    if type_.kind in (Kind.NUMBER, Kind.UNSIGNED):
-        keys = column_keys([column], type_, types, values, style)
-        return keys, keys.of(column)
-    distinct, positions = distinct_in_column(column)
-    order, texts = sort_distinct(distinct, type_, types, values, style)
-    return Keys(type_.kind, distinct[order], texts), np.argsort(order)[positions]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from semi_naive.host.threads import in_threads
-from semi_naive.io.results.sorted_rows import Blocks, keyed_column
+from semi_naive.io.results.sorted_rows import Blocks, column_keys
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.io.values.record_text import TableStyle
 from semi_naive.planning.joins.fanout import alone
@@ -72,7 +72,7 @@ class Database:
         depend on the order of reading."""
         attributes = zip(columns, self.program.relations[name].attributes, strict=True)
         types, style = BUILT_IN | self.program.types, TableStyle(readable=True)
-        keys = [keyed_column(column, type_, types, self.values, style)[1] for column, (_, type_) in attributes]
+        keys = [column_keys([column], type_, types, self.values, style).of(column) for column, (_, type_) in attributes]
         return np.lexsort(keys[::-1])
 
     def load(self, relation: str, columns: np.ndarray) -> int:
