@@ -14,7 +14,7 @@ from semi_naive.io.formats.json_data import in_order
 from semi_naive.io.names import column_places, note_order
 from semi_naive.io.unread import Given, Source, SparkFrame
 from semi_naive.io.values.bits import BUILT_IN, Mismatch, abbreviated, type_description
-from semi_naive.io.values.fields import bits_of_values, checked_vertices, columns_of_rows
+from semi_naive.io.values.fields import bits_of_values, checked_vertices, columns_of_rows, value_fault
 from semi_naive.ra.ir import Kind, Relation
 from semi_naive.ra.values.values import Known, Values
 
@@ -162,8 +162,7 @@ def _check_row(row, number: int, relation: Relation) -> None:
 
 def _fault(relation: str, attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
     """Return the error of a value that does not fit its attribute, (name, type), with its place."""
-    name, type_ = attribute
-    return BadInput(str(wrong), f"{relation}[{row}].{name}", hint=wrong.hint or f"expected {type_description(type_)}")
+    return value_fault(f"{relation}[{row}].{attribute[0]}", "", attribute[1], wrong)
 
 
 def _from_array(array: np.ndarray, relation: Relation, types: dict, values: Values) -> np.ndarray:

@@ -61,7 +61,7 @@ class Source:
         return 0
 
     def spans(self) -> Sequence[Any]:
-        """Return the parts of files that tasks read independently by `read`. What a span is depends on the kind of file."""
+        """Return the parts of files that tasks read independently by `read`. What a span is depends on the kind of source."""
         raise NotImplementedError
 
     def read(self, span: Any, values: Values) -> Iterator[tuple[np.ndarray, int]]:
@@ -133,6 +133,10 @@ class SparkFrame(Source):
     def prepared(self) -> Callable[[Values], Iterable[np.ndarray]]:
         """Collect the frame to the driver once it is read."""
         return in_one_piece(lambda values: self.columns_of(self.needed_frame().toArrow(), values, self.relation.name))
+
+    def read(self, span: Any, values: Values) -> Iterator[tuple[np.ndarray, int]]:
+        """Yield the columns of an Arrow table of the needed frame, and its number of rows."""
+        yield self.columns_of(span, values, self.relation.name, None), span.num_rows
 
     def needed_frame(self):
         """Return the frame with the columns that are read. Spark's reader of a file leaves the others out."""

@@ -8,7 +8,15 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.names import check_width, column_places
 from semi_naive.io.results.order import distinct_in_column, record_texts
 from semi_naive.io.values.bits import BUILT_IN, HOW_TO_READ, NAME, Mismatch, type_description
-from semi_naive.io.values.fields import arrow_type, bits_of_arrow, bits_of_values, fault_in_row, kind_of_arrow, plain_type
+from semi_naive.io.values.fields import (
+    arrow_type,
+    bits_of_arrow,
+    bits_of_values,
+    fault_in_row,
+    kind_of_arrow,
+    plain_type,
+    value_fault,
+)
 from semi_naive.io.values.missing import complete_columns
 from semi_naive.io.values.record_text import TableStyle
 from semi_naive.io.values.records import NIL
@@ -131,8 +139,7 @@ def columns_of_table(
 
     def fault(label: str, type_: Type, row: int, wrong, hint: str = "") -> BadInput:
         place = "" if first_row is None else f", row {first_row + row}"
-        hint = hint or getattr(wrong, "hint", "") or f"expected {type_description(type_)}"
-        return BadInput(f"{label}{place}: {wrong}", file, hint=hint)
+        return value_fault(file, f"{label}{place}: ", type_, wrong, hint)
 
     def converted(number: int, present: np.ndarray | None) -> np.ndarray:
         name, type_ = relation.attributes[number]

@@ -7,8 +7,8 @@ import numpy as np
 
 from semi_naive.io.errors import BadInput
 from semi_naive.io.names import column_places, note_order
-from semi_naive.io.values.bits import Mismatch, OutOfRange, abbreviated, type_description
-from semi_naive.io.values.fields import columns_of_rows
+from semi_naive.io.values.bits import Mismatch, OutOfRange, abbreviated
+from semi_naive.io.values.fields import columns_of_rows, value_fault
 from semi_naive.ra.ir import Relation
 from semi_naive.ra.values.kinds import MAX_INTEGER_DIGITS
 from semi_naive.ra.values.values import Values
@@ -29,10 +29,7 @@ def columns_of_json(rows: list, relation: Relation, types: dict, values: Values,
     """Return the columns (arity, n) of the tuples of `json_rows`."""
 
     def fault(attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
-        name, type_ = attribute
-        return BadInput(
-            f"element {row}, attribute {name}: {wrong}", path, hint=wrong.hint or f"expected {type_description(type_)}"
-        )
+        return value_fault(path, f"element {row}, attribute {attribute[0]}: ", attribute[1], wrong)
 
     known: dict = {}
     rows = [in_order(row, number, relation, path, known) for number, row in enumerate(rows)] if relation.arity else rows

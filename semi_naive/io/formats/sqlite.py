@@ -13,8 +13,8 @@ from semi_naive.io.files import check_folder
 from semi_naive.io.formats.layouts import Format
 from semi_naive.io.names import column_places, note_order
 from semi_naive.io.results.sorted_rows import Keys, RelationRows, SortedRows
-from semi_naive.io.values.bits import HOW_TO_READ, MASK, Mismatch, bits_of_text, to_value, type_description
-from semi_naive.io.values.fields import columns_of_rows
+from semi_naive.io.values.bits import HOW_TO_READ, MASK, Mismatch, bits_of_text, to_value
+from semi_naive.io.values.fields import columns_of_rows, value_fault
 from semi_naive.io.values.record_text import TableStyle
 from semi_naive.ra.ir import ENCODED, Kind, Relation
 from semi_naive.ra.values.values import Values
@@ -42,8 +42,7 @@ def read_sqlite(path: str, form: Format, relation: Relation, types: dict, values
     rows = rows if order == list(range(len(names))) else [[row[column] for column in order] for row in rows]
 
     def fault(attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
-        name, type_ = attribute
-        return BadInput(f"row {row}, column {name}: {wrong}", path, hint=wrong.hint or f"expected {type_description(type_)}")
+        return value_fault(path, f"row {row}, column {attribute[0]}: ", attribute[1], wrong)
 
     return columns_of_rows(rows, relation, types, values, fault, _python_value)
 
