@@ -196,7 +196,7 @@ def test_iterations_made_again_after_a_restart_count_once():
 
 @pytest.mark.parametrize("thing", [None, [], {}, {"version": VERSION}, {"version": 99, "iterations": []}])
 def test_what_is_no_trace_is_refused(thing):
-    for draw_it in (figures, overview, RecordedRun):
+    for draw_it in (figures, overview):
         with pytest.raises(ValueError, match="expected a trace"):
             draw_it(thing)
 
