@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 
+import numpy as np
+
 from semi_naive.host.numbers import quantity
 from semi_naive.io.formats.layouts import Format
 from semi_naive.io.results.order import MIN_ROWS_FOR_ARROW
@@ -121,5 +123,6 @@ def _first_rows(shown: RelationRows) -> Iterator[list[str]]:
     if not shown.relation.arity:
         return
     ordered = SortedRows(shown, TableStyle(), MIN_ROWS_FOR_ARROW)
-    for keys, column in zip(ordered.keys, ordered.piece(0)[:, :MAX_TABLE_ROWS], strict=True):
+    rows = next(iter(ordered.pieces(np.asarray)), np.empty((shown.relation.arity, 0), np.int64))
+    for keys, column in zip(ordered.keys, rows[:, :MAX_TABLE_ROWS], strict=True):
         yield [short_float_text(value) if keys.kind == Kind.FLOAT else str(value) for value in keys.listed(column)]

@@ -6,11 +6,9 @@
    million rows at a time are computed and sorted, on all cores.
 3. The runs are *cut* by common words into pieces of about equally many rows (`ra.storage.sorted_runs`). A piece is merged when
    it is needed.
-
-A small result is one piece, which numpy sorts, as loading kernels would take longer.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -20,9 +18,7 @@ import numpy as np
 from semi_naive.host.threads import in_threads
 from semi_naive.io.results.order import (
     FLIP,
-    MIN_ROWS_FOR_ARROW,
     sort_distinct,
-    sorted_rows,
     values_in_column,
 )
 from semi_naive.io.values.bits import BUILT_IN
@@ -133,21 +129,13 @@ class SortedRows:
     style: how records are printed, whose texts are sorted.
     threads: None for one a core; 1 in a task of Spark, as other tasks run at the same time.
 
-    keys: the `Keys` of each column. few: the sorted keys of a small relation, which is one piece. Otherwise the pieces are
-    between neighbouring `cuts` of the sorted `runs`.
+    keys: the `Keys` of each column. The pieces are between neighbouring `cuts` of the sorted `runs`; a relation without rows
+    has none.
     """
 
     def __init__(self, shown: RelationRows, style: Style, size: int, threads: int | None = None):
         relation, types, source, values = shown
-        self.threads, self.few = threads, None
-        types = BUILT_IN | types
-        if source.size <= MIN_ROWS_FOR_ARROW:
-            columns = source.all()
-            pairs = zip(columns, relation.attributes, strict=True)
-            self.keys = [column_keys([column], type_, types, values, style) for column, (_, type_) in pairs]
-            self.few = sorted_rows([keys.of(column) for keys, column in zip(self.keys, columns, strict=True)])
-            self.cuts = np.zeros((2, 0), np.int64)  # two bounds of one piece
-            return
+        self.threads, types = threads, BUILT_IN | types
         parts = source.parts()
         if source.in_row_order(type_.kind for _, type_ in relation.attributes):
             self.keys = [Keys(type_.kind) for _, type_ in relation.attributes]
@@ -174,9 +162,9 @@ class SortedRows:
         words = self._in_threads(lambda part: sort_unique(pack_columns(keys_of_part(part), packing, part.size)), parts)
         return packing, [WordRun(part_words) for part_words in words]
 
-    def _in_threads(self, make: Callable, items: Iterable) -> Iterable:
-        """Yield `make(item)` in the order of the items, computed by the `threads`."""
-        return map(make, items) if self.threads == 1 else in_threads(make, items, self.threads)
+    def _in_threads(self, make: Callable, items: Sequence) -> Iterable:
+        """Yield `make(item)` in the order of the items, computed by the `threads`; one item by the caller's."""
+        return map(make, items) if self.threads == 1 or len(items) < 2 else in_threads(make, items, self.threads)
 
     def pieces(self, make: Callable[[np.ndarray], Any]) -> Iterable:
         """Yield `make(piece)` for each piece in order; some pieces are made ahead."""
@@ -184,11 +172,8 @@ class SortedRows:
 
     def piece(self, number: int) -> np.ndarray:
         """Return the columns (arity, n) of one piece: numbers as their 64 bits, other kinds as keys."""
-        if self.few is not None:
-            columns = np.array(self.few, np.int64)
-        else:
-            words = merge_sorted_runs(self.runs, self.cuts[number], self.cuts[number + 1], self.packing.lanes)
-            columns = Part(self.packing, words, tuple(range(len(self.keys)))).columns()
+        words = merge_sorted_runs(self.runs, self.cuts[number], self.cuts[number + 1], self.packing.lanes)
+        columns = Part(self.packing, words, tuple(range(len(self.keys)))).columns()
         for column, keys in zip(columns, self.keys, strict=True):
             if keys.flip:
                 column ^= FLIP

@@ -133,9 +133,10 @@ def lines(
     if shown.rows.size > MIN_ROWS_FOR_ARROW:
         yield from ordered.pieces(RowFormat(seams, [_field_of_keys(keys, style) for keys in ordered.keys]).bytes)
         return
-    columns = [_texts_of_column(keys, column, style) for keys, column in zip(ordered.keys, ordered.piece(0), strict=True)]
     first, *others = seams
-    yield "".join(first + "".join(chain(*zip(line, others, strict=True))) for line in zip(*columns, strict=True)).encode()
+    for piece in ordered.pieces(np.asarray):
+        columns = [_texts_of_column(keys, column, style) for keys, column in zip(ordered.keys, piece, strict=True)]
+        yield "".join(first + "".join(chain(*zip(line, others, strict=True))) for line in zip(*columns, strict=True)).encode()
 
 
 def _json(shown: RelationRows, form: Format, threads: int | None = None) -> Iterator[bytes]:
@@ -145,7 +146,7 @@ def _json(shown: RelationRows, form: Format, threads: int | None = None) -> Iter
         return
     pieces = _json_tuples(shown, form, threads, ",\n", "")
     yield b"["
-    yield next(pieces)[2:]  # without the comma and the line end that separate rows
+    yield next(pieces, b"")[2:]  # without the comma and the line end that separate rows
     yield from pieces
     yield b"]\n"
 
