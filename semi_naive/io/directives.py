@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from semi_naive.io.errors import BadInput
 from semi_naive.io.formats.layouts import Format
 from semi_naive.ra.ir import FileDirective, Relation
@@ -42,7 +44,7 @@ class Options:
     out: object = None
     sandbox: Sandbox | None = None
 
-    def printed(self, text: bytes) -> None:
+    def printed(self, text: bytes | np.ndarray) -> None:
         """Write text to standard output in one piece. Raises OSError, naming it, if standard output is closed or full."""
         stream = self.out or sys.stdout
         binary = getattr(stream, "buffer", None)
@@ -50,7 +52,7 @@ class Options:
             if stream is None:  # Python's sign that it was closed before the start
                 raise OSError(errno.EBADF, os.strerror(errno.EBADF))
             stream.flush()
-            binary.write(text) if binary else stream.write(text.decode("utf-8", "replace"))
+            binary.write(text) if binary else stream.write(bytes(text).decode("utf-8", "replace"))
             stream.flush()
         except OSError as error:
             raise OSError(error.errno, error.strerror, "standard output") from None

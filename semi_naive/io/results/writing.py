@@ -6,14 +6,12 @@ as text, and 2 s as parquet.
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import chain
 
 import numpy as np
 
 from semi_naive.io.directives import DEFAULT, STDOUT, Options, format_of, path_of
 from semi_naive.io.files import atomic_stream
 from semi_naive.io.formats.layouts import Format
-from semi_naive.io.results.order import MIN_ROWS_FOR_ARROW
 from semi_naive.io.results.read_back import check_texts
 from semi_naive.io.results.sorted_rows import Blocks, Keys, RelationRows, SortedRows
 from semi_naive.io.values.bits import BUILT_IN
@@ -130,13 +128,7 @@ def lines(
     ordered = SortedRows(shown, style, FORMATTED_ROWS, threads)
     if check:
         check([keys.texts for keys in ordered.keys], map(ordered.piece, range(len(ordered.cuts) - 1)))
-    if shown.rows.size > MIN_ROWS_FOR_ARROW:
-        yield from ordered.pieces(RowFormat(seams, [_field_of_keys(keys, style) for keys in ordered.keys]).bytes)
-        return
-    first, *others = seams
-    for piece in ordered.pieces(np.asarray):
-        columns = [_texts_of_column(keys, column, style) for keys, column in zip(ordered.keys, piece, strict=True)]
-        yield "".join(first + "".join(chain(*zip(line, others, strict=True))) for line in zip(*columns, strict=True)).encode()
+    yield from ordered.pieces(RowFormat(seams, [_field_of_keys(keys, style) for keys in ordered.keys]).bytes)
 
 
 def _json(shown: RelationRows, form: Format, threads: int | None = None) -> Iterator[bytes]:
@@ -164,14 +156,6 @@ def _json_tuples(shown: RelationRows, form: Format, threads: int | None, before:
     style = JsonStyle(form.objects)
     first, *others, last = style.pieces([name for name, _ in shown.relation.attributes])
     return lines(shown, style, [before + first, *others, last + after], threads)
-
-
-def _texts_of_column(keys: Keys, column: np.ndarray, style: Style) -> Iterator[str]:
-    """Yield the texts of a short column of a piece."""
-    if keys.bits is None:
-        return map(str, keys.listed(column))
-    distinct = [style.field(value, keys.kind) for value in keys.texts]
-    return (distinct[key] for key in column.tolist())
 
 
 def _field_of_keys(keys: Keys, style: Style) -> int | tuple[np.ndarray, np.ndarray]:
