@@ -17,6 +17,7 @@ from semi_naive.io.results.sorted_rows import Blocks, Keys, RelationRows, Sorted
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.io.values.record_text import JsonStyle, Style, TableStyle
 from semi_naive.ra.ir import Kind, Relation
+from semi_naive.ra.text.arrow_arrays import bytes_and_starts
 from semi_naive.ra.text.rows import SIGNED, UNSIGNED, RowFormat
 from semi_naive.ra.text.strings import concatenate_texts
 from semi_naive.ra.values.values import Values
@@ -165,14 +166,6 @@ def _field_of_keys(keys: Keys, style: Style) -> int | tuple[np.ndarray, np.ndarr
         return SIGNED if keys.kind == Kind.NUMBER else UNSIGNED
     listed = isinstance(keys.texts, list)  # otherwise a pyarrow array of symbols
     if style.keeps_symbols and not listed:
-        return _bytes_and_starts(keys.texts)
+        return bytes_and_starts(keys.texts)
     texts = keys.texts if listed else keys.texts.to_pylist()
     return concatenate_texts([style.field(text, keys.kind).encode() for text in texts])
-
-
-def _bytes_and_starts(large_strings) -> tuple[np.ndarray, np.ndarray]:
-    """Return the strings of a pyarrow array of `large_string`, whose starts are int64, as `concatenate_texts` would. The memory
-    is shared."""
-    _, starts, content = large_strings.buffers()
-    first_byte = large_strings.offset * np.dtype(np.int64).itemsize  # the array may be a slice of a longer one
-    return np.frombuffer(content, np.uint8), np.frombuffer(starts, np.int64, len(large_strings) + 1, first_byte)
