@@ -146,9 +146,9 @@ def _overview(run: RecordedRun):
     return figure
 
 
-def panel_alone(panel, shown, size: tuple[float, float]):
-    """Return a figure of one panel, without a title. size: inches."""
-    figure = new_figure(*size)
+def panel_alone(panel, shown, size: tuple[float, float], title: str = ""):
+    """Return a figure of one panel. size: inches."""
+    figure = new_figure(*size, title)
     panel(figure.add_subplot(), shown)
     return figure
 
@@ -156,9 +156,7 @@ def panel_alone(panel, shown, size: tuple[float, float]):
 def _panel_figure(panel, runs: list[RecordedRun], size: tuple[float, float] = (WIDTH, HEIGHT)):
     """Draw one panel of one run, or of several runs in a grid."""
     if len(runs) == 1:
-        figure = new_figure(*size, runs[0].title)
-        panel(figure.add_subplot(), runs[0])
-        return figure
+        return panel_alone(panel, runs[0], size, runs[0].title)
     columns = min(3, len(runs))
     rows = -(-len(runs) // columns)
     figure = new_figure(5 * columns, 4.3 * rows + 0.3)

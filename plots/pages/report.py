@@ -21,11 +21,11 @@ from semi_naive.plots.pages.account import account, reconciled
 from semi_naive.plots.pages.configuration import configuration
 from semi_naive.plots.pages.inline import inlined
 from semi_naive.plots.pages.page import (
+    HEAD_OF_FILE,
     bullet_list,
     escape,
     facts,
     folded,
-    head_of_file,
     heading,
     page,
     paragraph,
@@ -51,7 +51,7 @@ def report(traces, path=None, names=None) -> str:
     300 kB a run. Raises ValueError for an invalid trace.
     """
     traces, names = _records_with_names(traces, names)
-    text = page(title_of(traces, names), body(traces, names), head_of_file())
+    text = page(title_of(traces, names), body(traces, names), HEAD_OF_FILE)
     if path is not None:
         with replacing(path) as partial:
             partial.write_text(text, encoding="utf-8")

@@ -12,6 +12,7 @@ from semi_naive.io.names import identifiers
 from semi_naive.io.patterns import match_files
 from semi_naive.io.values.bits import DECIMAL
 from semi_naive.io.values.fields import kind_of_arrow
+from semi_naive.ra.ir import Kind
 
 JSON = ("jsonfile", "jsonlines")
 SAMPLED_ROWS = 1000  # rows of a text from which types are inferred
@@ -53,19 +54,6 @@ def inferred_columns(path: str, header: bool = False, table: str = "") -> list[t
     return list(zip([*identifiers(names), *[""] * width], types, strict=False))
 
 
-def _type_of_arrow(name: str, arrow_type, path: str) -> str:
-    """Return the type of a column by its Arrow type."""
-    import pyarrow as pa
-
-    if pa.types.is_uint64(arrow_type):
-        return "unsigned"
-    if (kind := kind_of_arrow(arrow_type)) is None:
-        raise BadInput(
-            f"column {name!r} has type {arrow_type}", path, hint="declare the relation with the columns that you want"
-        )
-    return kind.value
-
-
 def _type_in_sqlite(declared: str, values: list) -> str:
     """Return the type of a column by its values; if there are none, by its declared type.
 
@@ -103,8 +91,12 @@ def _text_sample(path: str, extension: str, header: bool) -> tuple[list[str], li
 
 def _columns_of_schema(schema, path: str) -> list[tuple[str, str]]:
     """Return the (name, type) of each column of an Arrow schema."""
-    types = [_type_of_arrow(name, type_, path) for name, type_ in zip(schema.names, schema.types, strict=True)]
-    return list(zip(identifiers(schema.names), types, strict=True))
+    kinds = [Kind.UNSIGNED if str(type_) == "uint64" else kind_of_arrow(type_) for type_ in schema.types]
+    for name, type_, kind in zip(schema.names, schema.types, kinds, strict=True):
+        if kind is None:
+            hint = "declare the relation with the columns that you want"
+            raise BadInput(f"column {name!r} has type {type_}", path, hint=hint)
+    return list(zip(identifiers(schema.names), [kind.value for kind in kinds], strict=True))
 
 
 def _json_sample(path: str, form: str) -> tuple[list[str], list[list]]:

@@ -40,7 +40,7 @@ class TextFile(Source):
     @property
     def can_spread(self) -> bool:
         whole_lines = self.form.loose or not self.form.rfc4180  # otherwise a field may hold a line's end
-        return Source.can_spread.fget(self) and whole_lines
+        return super().can_spread and whole_lines
 
     @property
     def matrix(self) -> Matrix | None:
