@@ -34,7 +34,7 @@ def inferred_columns(path: str, header: bool = False, table: str = "") -> list[t
         return _columns_of_schema(empty_table(path).schema, path)
     extension = extension_of(path)
     if BY_NAME.get(extension) == "arrow":
-        from semi_naive.io.formats.arrow_files import arrow_schema
+        from semi_naive.io.formats.arrow import arrow_schema
 
         return _columns_of_schema(arrow_schema(path), path)
     if BY_NAME.get(extension) == "sqlite":

@@ -89,7 +89,7 @@ def file_source(path: str, form: Format, relation: Relation, types: dict) -> Sou
 
         return Given(relation, types, partial(read_sqlite, path, form, relation, types))
     if form.io == "arrow":
-        from semi_naive.io.formats.arrow_files import read_arrow
+        from semi_naive.io.formats.arrow import read_arrow
 
         return Given(relation, types, partial(read_arrow, path, relation, types))
     return Given(relation, types, lambda values: _parse_facts(contents(path), form, relation, types, values, path))

@@ -1,11 +1,12 @@
-"""Convert relations to Arrow tables, and Arrow tables to facts."""
+"""Convert relations to Arrow tables, and Arrow tables, also in files of Arrow IPC and Feather, to facts."""
 
 from functools import partial
 
 import numpy as np
 
 from semi_naive.io.errors import BadInput
-from semi_naive.io.names import check_width, column_places
+from semi_naive.io.files import filesystem, io_errors
+from semi_naive.io.names import check_width, column_places, note_order
 from semi_naive.io.results.order import distinct_in_column, record_texts
 from semi_naive.io.values.bits import BUILT_IN, HOW_TO_READ, NAME, Mismatch, type_description
 from semi_naive.io.values.fields import (
@@ -152,6 +153,37 @@ def columns_of_table(
         return missing_rows(table.column(number), relation.kinds[number])
 
     return complete_columns(relation, table.num_rows, missing, converted, values)
+
+
+def read_arrow(path: str, relation: Relation, types: dict, values: Values) -> np.ndarray:
+    """Return the columns (arity, n) of a file of Arrow data at a path or URI."""
+    table = _table(path)
+    note_order(relation, table.column_names, path)
+    return columns_of_table(table, relation, types, values, path)
+
+
+def arrow_schema(path: str):
+    """Return the Arrow schema of a file of Arrow data."""
+    return _table(path).schema
+
+
+def _table(path: str):
+    """Return a file of Arrow data as a pyarrow table. A local file is mapped, so that only columns that are read use memory."""
+    import pyarrow as pa
+    from pyarrow import feather
+
+    with io_errors(path):
+        system, inside = filesystem(path)
+        local = system.type_name == "local"
+        source = pa.memory_map(inside) if local else system.open_input_file(inside)
+        try:
+            return feather.read_table(source, memory_map=local)  # a file of Arrow IPC is version 2 of Feather
+        except pa.ArrowInvalid as not_a_file:
+            source.seek(0)
+            try:
+                return pa.ipc.open_stream(source).read_all()
+            except pa.ArrowInvalid:
+                raise BadInput(f"cannot be read as Arrow data: {not_a_file}", path) from None
 
 
 def _present(column, rows: np.ndarray, kind: Kind):
