@@ -1,6 +1,8 @@
 """Results in text, byte for byte; files that appear whole, together or not at all."""
 
+import contextlib
 import gzip
+import io
 import math
 import os
 
@@ -9,6 +11,7 @@ import pyarrow as pa
 import pytest
 from fact_files import FLOAT, LIST, NAMED, NUMBER, SYMBOL, TYPES, UNSIGNED, relation
 
+from semi_naive import Program
 from semi_naive.io import as_columns, atomic_files, read, write
 from semi_naive.io.errors import BadInput
 from semi_naive.io.results.order import MIN_ROWS_FOR_ARROW
@@ -145,3 +148,12 @@ def test_batches_are_written_as_they_are(tmp_path):
     largest = pa.record_batch([pa.array(["a", "b\tc"]), pa.array([0, 2**64 - 1], pa.uint64())], ["x", "y"])
     with pytest.raises(BadInput, match=r'r\("b\\tc", 18446744073709551615\) would not be read back: x has a tab'):
         write_batches(tmp_path / "r.tsv", largest.schema, [largest], "r")
+
+
+def test_many_rows_are_printed_to_a_stream_of_text(tmp_path):
+    """As of a notebook, which has no buffer of bytes."""
+    text, numbers = io.StringIO(), range(MIN_ROWS_FOR_ARROW + 1)
+    with Program(".decl e(x: number)\n.input e\n.output e").run({"e": [(x,) for x in numbers]}) as result:
+        with contextlib.redirect_stdout(text):
+            result.write("-", format="tsv")
+    assert text.getvalue() == "".join(f"{x}\n" for x in numbers)

@@ -123,6 +123,6 @@ def _first_rows(shown: RelationRows) -> Iterator[list[str]]:
     if not shown.relation.arity:
         return
     ordered = SortedRows(shown, TableStyle(), MIN_ROWS_FOR_ARROW)
-    rows = next(iter(ordered.pieces(np.asarray)), np.empty((shown.relation.arity, 0), np.int64))
+    rows = ordered.piece(0) if shown.rows.size else np.empty((shown.relation.arity, 0), np.int64)
     for keys, column in zip(ordered.keys, rows[:, :MAX_TABLE_ROWS], strict=True):
         yield [short_float_text(value) if keys.kind == Kind.FLOAT else str(value) for value in keys.listed(column)]
