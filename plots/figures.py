@@ -4,6 +4,9 @@ for name, figure in figures(closure.trace).items():
     save(figure, f"run-{name}.png")
 """
 
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
 from semi_naive.balance.joins import checked_join, is_join
 from semi_naive.balance.trace import VERSION
 from semi_naive.plots.joins import join_figures
@@ -44,7 +47,7 @@ def figures(trace: dict, only=None, size: tuple[float, float] = (WIDTH, HEIGHT))
     only: the names to draw, without the stratum; None: all. size: inches of a single panel. Raises ValueError for an invalid
     trace, and for an unknown name.
     """
-    return _drawn([trace], _checked_names(only), [""], size)
+    return {each.name: each.figure for each in drawn_figures([trace], _checked_names(only), [""], size)}
 
 
 def overview(trace: dict):
@@ -62,7 +65,7 @@ def comparison(traces: list, names=None, only=None) -> dict:
     strata that all of them have. Raises ValueError if there is none."""
     if len(traces) < 2:
         raise ValueError(f"expected two traces or more to compare, got {len(traces)}")
-    return _drawn(traces, _checked_names(only), labels(traces, names))
+    return {each.name: each.figure for each in drawn_figures(traces, _checked_names(only), labels(traces, names))}
 
 
 def picture(trace: dict):
@@ -76,21 +79,32 @@ def picture(trace: dict):
     return _rows_figure([(name, trace, "") for name in PROGRAM if _bars(trace, name)] or [("strata", trace, "")])
 
 
-def _drawn(traces: list[dict], wanted: tuple, record_labels: list[str], size: tuple[float, float] = (WIDTH, HEIGHT)) -> dict:
-    """Return the figures of one record, or of several side by side, by name."""
-    drawn, runs_of_stratum = {}, _runs_by_stratum([drawable(trace) for trace in traces], record_labels)
+class Drawn(NamedTuple):
+    """A figure with its name, which begins with the stratum, and the runs in it; the figures of strata and rules have none."""
+
+    name: str
+    panel: str
+    figure: Any
+    runs: list[RecordedRun]
+
+
+def drawn_figures(
+    traces: list[dict], wanted: Sequence[str], record_labels: list[str], size: tuple[float, float] = (WIDTH, HEIGHT)
+) -> Iterator[Drawn]:
+    """Yield the figures of one record, or of several side by side."""
+    runs_of_stratum = _runs_by_stratum([drawable(trace) for trace in traces], record_labels)
     for name in PROGRAM:
         if name in wanted and all("strata" in trace for trace in traces):
             pairs = zip(traces, record_labels, strict=True)
-            drawn[name] = _rows_figure([(name, trace, label) for trace, label in pairs])
+            yield Drawn(name, name, _rows_figure([(name, trace, label) for trace, label in pairs]), [])
     for stratum, runs in runs_of_stratum.items():
         prefix = f"{stratum}-" if stratum else ""
         if OVERVIEW in wanted:
-            drawn[prefix + OVERVIEW] = _overview_side_by_side(runs) if len(runs) > 1 else _overview(runs[0])
+            overview_of_runs = _overview_side_by_side(runs) if len(runs) > 1 else _overview(runs[0])
+            yield Drawn(prefix + OVERVIEW, OVERVIEW, overview_of_runs, runs)
         for name in dict.fromkeys(name for run in runs for name in _panels(run)):
             if name in wanted:
-                drawn[prefix + name] = _panel_figure(PANELS[name], runs, size)
-    return drawn
+                yield Drawn(prefix + name, name, _panel_figure(PANELS[name], runs, size), runs)
 
 
 def _checked_names(only) -> tuple:
