@@ -101,9 +101,9 @@ def _columns_of_schema(schema, path: str) -> list[tuple[str, str]]:
 
 def _json_sample(path: str, form: str) -> tuple[list[str], list[list]]:
     """Return (names, first rows) of a file of JSON, "jsonfile" or "jsonlines"; no names if its rows are lists."""
-    from semi_naive.io.formats.json_data import json_lines, json_rows
+    from semi_naive.io.formats.json_data import read_json
 
-    rows = (json_lines if form == "jsonlines" else json_rows)(contents(path), path)[:SAMPLED_ROWS]
+    rows = read_json(contents(path), form, path)[:SAMPLED_ROWS]
     if rows and all(isinstance(row, dict) for row in rows):
         return list(rows[0]), [[row.get(name) for name in rows[0]] for row in rows]
     return [], [row for row in rows if isinstance(row, list)]
