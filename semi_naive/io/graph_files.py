@@ -47,10 +47,11 @@ def edges_of_path(
         return Given(relation, BUILT_IN, partial(columns_of_json, rows, relation, BUILT_IN, path=path))
     if extension in BY_NAME:
         check_fact_file(path, edge_relation(vertex))
-        from semi_naive.io.formats.sqlite import only_table
+        from semi_naive.io.formats.sqlite import only_table, sample_table
 
-        name, columns, first = only_table(path)
-        relation = _relation_by_first_row(columns, first, vertex, strings, path)
+        name = only_table(path)
+        columns, _, rows = sample_table(path, name, 1)
+        relation = _relation_by_first_row(columns, rows[0] if rows else (), vertex, strings, path)
         return file_source(path, Format("sqlite", name), relation, BUILT_IN)
     with io_errors(path):
         form, types = edge_format(path, header, strings, any_ids, delimiter)

@@ -47,17 +47,14 @@ def read_sqlite(path: str, form: Format, relation: Relation, types: dict, values
     return columns_of_rows(rows, relation, types, values, fault, _python_value)
 
 
-def only_table(path: str) -> tuple[str, list[str], tuple]:
-    """Find the table or view with the edges of a database: `edges`, or the only one. Return (its name, the names of its
-    columns, its first row, () if it has none)."""
+def only_table(path: str) -> str:
+    """Return the name of the table or view with the edges of a database: `edges`, or the only one."""
     with _open_database(path) as database:
         names = _public(_tables(database))
-        name = "edges" if "edges" in names else names[0] if len(names) == 1 else None
-        if name is None:
-            hint = "name the one with the edges 'edges'"
-            raise BadInput(f"the database has the tables {', '.join(names) or '(none)'}", path, hint=hint)
-        cursor = database.execute(f"SELECT * FROM {_quoted_name(name)} LIMIT 1")
-        return name, [column for column, *_ in cursor.description], cursor.fetchone() or ()
+    if "edges" in names or len(names) == 1:
+        return "edges" if "edges" in names else names[0]
+    hint = "name the one with the edges 'edges'"
+    raise BadInput(f"the database has the tables {', '.join(names) or '(none)'}", path, hint=hint)
 
 
 def sample_table(path: str, name: str, limit: int) -> tuple[list[str], list[str], list[tuple]]:
