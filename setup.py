@@ -1,7 +1,8 @@
-"""setup.cfg says all of it but one: a wheel carries the machine code of the kernels, for the processor that it is built on.
+"""Build wheels with the machine code of the kernels for the processor that builds them; setup.cfg has all other settings.
 
 So the first run on a machine compiles nothing. Compiling takes 65 s of processor time, on all cores. With NUMBA_DISABLE_JIT=1
-nothing is compiled here, but by the first runs; so it is where the processor, Python, numpy or numba is another.
+the wheel has no machine code, and the first runs compile the kernels, as they do if the processor, Python, numpy or numba
+differs.
 """
 
 import os

@@ -84,7 +84,7 @@ def facts_of(trace: dict) -> dict:
     return {
         "iterations": result["iterations"],
         "disk_bytes_per_tuple": result["disk_bytes"] / max(1, result["tuples"]),
-        "imbalance": RecordedRun(trace, known=True).imbalance,
+        "imbalance": RecordedRun(trace).imbalance,
         "median_iteration": per_iteration[len(per_iteration) // 2] if per_iteration else None,
         "events": len(trace["events"]),
     }

@@ -1,4 +1,4 @@
-"""What mkdocs.yml adds to the pages when the site is built: the commands' own help, and docstrings as Markdown.
+"""Add the help of the commands to the pages of the site, and convert docstrings to Markdown, as mkdocs.yml says.
 
 mkdocs calls `on_config` and `on_page_markdown`; mkdocstrings makes a `Readable`.
 """
@@ -24,7 +24,7 @@ MARGIN = re.compile(r" {4,}|\t")
 
 @event_priority(100)  # before mkdocstrings looks
 def on_config(config):
-    """Show griffe the package in a folder of links to files: it follows no links to folders, as those of `semi_naive/ra`."""
+    """Show griffe the package in a folder of links to files, as it follows no links to folders such as `semi_naive/ra`."""
     folder = Path(tempfile.mkdtemp(prefix="semi-naive-docs-"))
     atexit.register(shutil.rmtree, folder, True)
     unread = shutil.ignore_patterns("__pycache__", "kernels")
@@ -34,13 +34,13 @@ def on_config(config):
 
 
 def on_page_markdown(markdown: str, page, config, files) -> str:
-    """Files of the repository, which the site does not have, are named."""
+    """Replace links to files of the repository, which the site does not have, by their names, and the mark HELP by the help."""
     markdown = OUTSIDE_LINK.sub(r"`\1`", markdown)
     return markdown.replace(HELP, helps()) if HELP in markdown else markdown
 
 
 def helps() -> str:
-    """What `--help` prints of every command, under a heading each."""
+    """Return what `--help` prints of every command, under a heading each."""
     import click
 
     from semi_naive.__main__ import cli
@@ -54,7 +54,7 @@ def helps() -> str:
 
 
 class Readable(griffe.Extension):
-    """Docstrings as the house writes them become Markdown before they are shown."""
+    """Converts docstrings to Markdown before they are shown."""
 
     def on_instance(self, *, obj, **ignored) -> None:
         if obj.docstring:
@@ -62,7 +62,7 @@ class Readable(griffe.Extension):
 
 
 def as_markdown(text: str) -> str:
-    """A docstring: its examples as blocks of code, and paragraphs of `name: what it is` as lists.
+    """Return a docstring as Markdown: its examples as blocks of code, and paragraphs of `name: what it is` as lists.
 
     >>> print(as_markdown("Evaluate.\\n\\nfacts: a folder\\n    or data.\\nspark: it\\n\\n>>> 1 + 1\\n2").replace(">>>", "..."))
     Evaluate.
@@ -81,6 +81,7 @@ def as_markdown(text: str) -> str:
 
 
 def _paragraph(lines: list[str]) -> list[str]:
+    """Return the lines of a paragraph of a docstring as Markdown."""
     begun = lines[0].lstrip()
     if begun.startswith(">>> "):
         margin = len(lines[0]) - len(begun)

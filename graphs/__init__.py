@@ -26,7 +26,7 @@ __all__ = [
 
 
 def bundled(name):
-    """The path of a bundled graph: "p2p-gnutella09", 26,013 directed edges (SNAP).
+    """Return the path of a bundled graph: "p2p-gnutella09", 26,013 directed edges (SNAP).
 
     >>> len(as_edges(bundled("p2p-gnutella09")))
     26013

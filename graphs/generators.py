@@ -1,15 +1,15 @@
-"""Seeded graphs, each an (n, 2) int64 array of distinct directed edges (source, target).
+"""Generate seeded graphs, each an (n, 2) int64 array of distinct directed edges (source, target).
 
-The shapes are those the literature on parallel Datalog measures with: trees and bow ties have few iterations and hot
-buckets, grids and chains long fixed points, G(n, p) and RMAT dense closures with even and with skewed degrees.
-All are vectorised: the cost is a few array passes over the edges, plus a sort where duplicates must go.
+The literature on parallel Datalog measures with these shapes: trees and bow ties have few iterations and hot buckets, grids and
+chains long fixed points, G(n, p) and RMAT dense closures with even and with skewed degrees. All are vectorised: they take a few
+array passes over the edges, and a sort if duplicates are removed.
 """
 
 import numpy as np
 
 
 def tree(height, direction="up"):
-    """The complete binary tree of 2^(height+1) - 1 nodes in heap order (root 0).
+    """Return the complete binary tree of 2^(height+1) - 1 nodes in heap order (root 0).
 
     ``direction`` "up" points from child to parent, "down" from parent to child. The closure of either has
     (height - 1) 2^(height+1) + 2 pairs.
@@ -25,7 +25,7 @@ def tree(height, direction="up"):
 
 
 def bowtie(width, length):
-    """``width`` sources, each to the head of a chain of ``length`` edges, whose end points to ``width`` sinks.
+    """Return ``width`` sources, each with an edge to a chain of ``length`` edges, whose end has edges to ``width`` sinks.
 
     Ids: sources, then chain, then sinks. The closure has W^2 + 2 W (L + 1) + L (L + 1) / 2 pairs.
 
@@ -42,14 +42,14 @@ def bowtie(width, length):
 
 
 def chain(nodes):
-    """0 -> 1 -> ... -> nodes - 1; the closure has nodes (nodes - 1) / 2 pairs."""
+    """Return 0 -> 1 -> ... -> nodes - 1; the closure has nodes (nodes - 1) / 2 pairs."""
     _at_least("nodes", nodes, 0)
     source = np.arange(max(nodes - 1, 0), dtype=np.int64)
     return _edges(source, source + 1)
 
 
 def star(leaves, direction="out"):
-    """Hub 0 and ``leaves`` leaves; "out" points from the hub to the leaves, "in" from the leaves to the hub."""
+    """Return hub 0 and ``leaves`` leaves; "out" points from the hub to the leaves, "in" from the leaves to the hub."""
     _at_least("leaves", leaves, 0)
     _one_of("direction", direction, ("out", "in"))
     leaf = np.arange(1, leaves + 1, dtype=np.int64)
@@ -57,7 +57,7 @@ def star(leaves, direction="out"):
 
 
 def grid(rows, cols=None):
-    """``rows`` x ``cols`` nodes (square by default), numbered row by row, with edges to the right and down.
+    """Return ``rows`` x ``cols`` nodes (square by default), numbered row by row, with edges to the right and down.
 
     The closure has R (R + 1) / 2 * C (C + 1) / 2 - R C pairs.
     """
@@ -71,7 +71,7 @@ def grid(rows, cols=None):
 
 
 def gnp(n, p, seed=0):
-    """G(n, p): each of the n (n - 1) directed edges (no self loops) is there with probability ``p``.
+    """Return G(n, p): each of the n (n - 1) directed edges (no self loops) with probability ``p``.
 
     Walks the possible edges in order by geometric gaps (Batagelj and Brandes, "Efficient generation of large random
     networks", 2005), so time and memory follow the edges that come out, not n^2.
@@ -84,7 +84,7 @@ def gnp(n, p, seed=0):
 
 
 def rmat(scale, edges, seed=0, a=0.57, b=0.19, c=0.19):
-    """RMAT: 2^scale nodes, ``edges`` edges *drawn* by descending into one quadrant of the matrix per bit.
+    """Return RMAT: 2^scale nodes, ``edges`` edges *drawn* by descending into one quadrant of the matrix per bit.
 
     The quadrants have the probabilities a, b / c, 1 - a - b - c (Chakrabarti, Zhan and Faloutsos, "R-MAT", 2004; the
     defaults are Graph500's). Self loops and duplicates are dropped afterwards, so fewer than ``edges`` are returned:
@@ -106,7 +106,7 @@ def rmat(scale, edges, seed=0, a=0.57, b=0.19, c=0.19):
 
 
 def zipf(nodes, edges, exponent=1.2, seed=0):
-    """``edges`` edges *drawn*, both ends from a Zipf law over ``nodes`` nodes: P(k) ~ (k + 1)^-exponent.
+    """Return ``edges`` edges *drawn*, both ends from a Zipf law over ``nodes`` nodes: P(k) ~ (k + 1)^-exponent.
 
     Node 0 is the most frequent on either side. Self loops and duplicates are dropped, so fewer edges are returned; the
     steeper the exponent, the fewer.
@@ -121,7 +121,7 @@ def zipf(nodes, edges, exponent=1.2, seed=0):
 
 
 def _bernoulli_positions(slots, p, rng):
-    """The positions in ``range(slots)`` at which independent coins of probability ``p`` fall heads, ascending."""
+    """Return the positions in ``range(slots)`` at which independent coins of probability ``p`` fall heads, ascending."""
     found, last = [np.empty(0, np.int64)], -1
     while p > 0 and last < slots:
         expected = (slots - 1 - last) * p
@@ -133,7 +133,7 @@ def _bernoulli_positions(slots, p, rng):
 
 
 def _distinct(source, target, nodes):
-    """Edges sorted, without duplicates and self loops. Sorts one word per edge."""
+    """Return edges sorted, without duplicates and self loops. Sorts one word per edge."""
     code = np.sort((source * nodes + target)[source != target])
     first = np.ones(len(code), bool)
     first[1:] = code[1:] != code[:-1]
@@ -141,7 +141,7 @@ def _distinct(source, target, nodes):
 
 
 def _edges(source, target):
-    """An (n, 2) int64 array of two columns, either of which may be one id for all rows."""
+    """Return an (n, 2) int64 array of two columns, either of which may be one id for all rows."""
     return np.stack(np.broadcast_arrays(source, target), axis=1).astype(np.int64, copy=False)
 
 

@@ -4,6 +4,12 @@ for name, figure in figures(closure.trace).items():
     save(figure, f"run-{name}.png")
 """
 
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from semi_naive.balance.joins import checked_join, is_join
+from semi_naive.balance.trace import VERSION
+from semi_naive.plots.joins import join_figures
 from semi_naive.plots.labels import labels
 from semi_naive.plots.panels import (
     duplicates,
@@ -16,6 +22,7 @@ from semi_naive.plots.panels import (
     times,
     tuples,
 )
+from semi_naive.plots.panels.program import MAX_ROWS
 from semi_naive.plots.run import RecordedRun, drawable, recorded_runs
 from semi_naive.plots.style import new_figure, same_limits, titled, wrapped
 
@@ -40,18 +47,7 @@ def figures(trace: dict, only=None, size: tuple[float, float] = (WIDTH, HEIGHT))
     only: the names to draw, without the stratum; None: all. size: inches of a single panel. Raises ValueError for an invalid
     trace, and for an unknown name.
     """
-    wanted, runs, drawn = _checked_names(only), drawable(trace), {}
-    for name, panel in PROGRAM.items():
-        if name in wanted and "strata" in trace:
-            drawn[name] = _rows_figure(panel, [trace], [""], name)
-    for stratum, run in runs.items():
-        prefix = f"{stratum}-" if stratum else ""
-        if OVERVIEW in wanted:
-            drawn[prefix + OVERVIEW] = _overview(run)
-        for name in _panels(run):
-            if name in wanted:
-                drawn[prefix + name] = _panel_figure(PANELS[name], [run], size)
-    return drawn
+    return {each.name: each.figure for each in drawn_figures([trace], _checked_names(only), [""], size)}
 
 
 def overview(trace: dict):
@@ -69,19 +65,46 @@ def comparison(traces: list, names=None, only=None) -> dict:
     strata that all of them have. Raises ValueError if there is none."""
     if len(traces) < 2:
         raise ValueError(f"expected two traces or more to compare, got {len(traces)}")
-    wanted, drawables, drawn = _checked_names(only), [drawable(trace) for trace in traces], {}
-    record_labels = labels(traces, names)
-    for name, panel in PROGRAM.items():
+    return {each.name: each.figure for each in drawn_figures(traces, _checked_names(only), labels(traces, names))}
+
+
+def picture(trace: dict):
+    """Return a matplotlib Figure: for a closure the overview of its balance, for a program the time of its strata and rules,
+    for a join the distribution of work. Raises ValueError for an invalid trace."""
+    if is_join(trace):
+        (figure,) = join_figures([checked_join(trace, VERSION)], [""]).values()
+        return figure
+    if "strata" not in trace:
+        return overview(trace)
+    return _rows_figure([(name, trace, "") for name in PROGRAM if _bars(trace, name)] or [("strata", trace, "")])
+
+
+class Drawn(NamedTuple):
+    """A figure with its name, which begins with the stratum, and the runs in it; the figures of strata and rules have none."""
+
+    name: str
+    panel: str
+    figure: Any
+    runs: list[RecordedRun]
+
+
+def drawn_figures(
+    traces: list[dict], wanted: Sequence[str], record_labels: list[str], size: tuple[float, float] = (WIDTH, HEIGHT)
+) -> Iterator[Drawn]:
+    """Yield the figures of one record, or of several side by side."""
+    runs_of_stratum = _runs_by_stratum([drawable(trace) for trace in traces], record_labels)
+    for name in PROGRAM:
         if name in wanted and all("strata" in trace for trace in traces):
-            drawn[name] = _rows_figure(panel, traces, record_labels, name)
-    for stratum, runs in _runs_by_stratum(drawables, record_labels).items():
+            pairs = zip(traces, record_labels, strict=True)
+            yield Drawn(name, name, _rows_figure([(name, trace, label) for trace, label in pairs]), [])
+    for stratum, runs in runs_of_stratum.items():
         prefix = f"{stratum}-" if stratum else ""
         if OVERVIEW in wanted:
-            drawn[prefix + OVERVIEW] = _overview_side_by_side(runs)
+            overview_of_runs = _overview_side_by_side(runs) if len(runs) > 1 else _overview(runs[0])
+            yield Drawn(prefix + OVERVIEW, OVERVIEW, overview_of_runs, runs)
         for name in dict.fromkeys(name for run in runs for name in _panels(run)):
             if name in wanted:
-                drawn[prefix + name] = _panel_figure(PANELS[name], runs)
-    return drawn
+                yield Drawn(prefix + name, name, _panel_figure(PANELS[name], runs, size), runs)
 
 
 def _checked_names(only) -> tuple:
@@ -137,9 +160,9 @@ def _overview(run: RecordedRun):
     return figure
 
 
-def panel_alone(panel, shown, size: tuple[float, float]):
-    """Return a figure of one panel, without a title. size: inches."""
-    figure = new_figure(*size)
+def panel_alone(panel, shown, size: tuple[float, float], title: str = ""):
+    """Return a figure of one panel. size: inches."""
+    figure = new_figure(*size, title)
     panel(figure.add_subplot(), shown)
     return figure
 
@@ -147,9 +170,7 @@ def panel_alone(panel, shown, size: tuple[float, float]):
 def _panel_figure(panel, runs: list[RecordedRun], size: tuple[float, float] = (WIDTH, HEIGHT)):
     """Draw one panel of one run, or of several runs in a grid."""
     if len(runs) == 1:
-        figure = new_figure(*size, runs[0].title)
-        panel(figure.add_subplot(), runs[0])
-        return figure
+        return panel_alone(panel, runs[0], size, runs[0].title)
     columns = min(3, len(runs))
     rows = -(-len(runs) // columns)
     figure = new_figure(5 * columns, 4.3 * rows + 0.3)
@@ -177,27 +198,31 @@ def _side_by_side(panel, all_axes, runs: list[RecordedRun], with_titles: bool) -
     same_limits(all_axes)
 
 
-def _rows_figure(panel, records: list[dict], record_labels: list[str], name: str):
-    """Return a figure of the strata or rules of records, one record below the other because of the long labels."""
-    heights = [1.2 + 0.26 * _rows_of_panel(record, name) for record in records]
-    figure = new_figure(11, sum(heights) + 0.4, _program(records[0]) if len(records) == 1 else "")
-    all_axes = figure.subplots(len(records), 1, squeeze=False, height_ratios=heights)[:, 0]
-    for axes, record, label in zip(all_axes, records, record_labels, strict=True):
-        panel(axes, record)
+def _rows_figure(rows: list[tuple[str, dict, str]]):
+    """Return a figure of the strata or rules of records, given as (name of the panel, record, label), one below the other
+    because of the long labels."""
+    heights = [1.2 + 0.26 * _height_in_bars(record, name) for name, record, _ in rows]
+    records = [record for _, record, _ in rows]
+    is_of_one = all(record is records[0] for record in records)
+    figure = new_figure(11, sum(heights) + 0.4, _program(records[0]) if is_of_one else "")
+    all_axes = figure.subplots(len(rows), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for axes, (name, record, label) in zip(all_axes, rows, strict=True):
+        PROGRAM[name](axes, record)
         if label:
             titled(axes, f"{wrapped(label, 100)}\n{axes.get_title(loc='left')}")
-    if len(records) > 1:
+    if not is_of_one:
         same_limits(all_axes)
     return figure
 
 
-def _rows_of_panel(record: dict, name: str) -> int:
-    """Return the height of the panel of strata or of rules in rows: one for each bar, and one for the legend of strata."""
-    from semi_naive.plots.panels.program import MAX_ROWS
+def _bars(record: dict, name: str) -> list:
+    """Return the entries of a record that the panel of its strata or rules draws."""
+    return record.get("strata", []) if name == "strata" else record.get("profile", {}).get("rules", [])
 
-    bars = record.get("strata", []) if name == "strata" else record.get("profile", {}).get("rules", [])
-    legend = 1 if name == "strata" else 0
-    return max(2, min(len(bars), MAX_ROWS) + legend)
+
+def _height_in_bars(record: dict, name: str) -> int:
+    """Return the height of the panel of strata or of rules: a row for each bar, and one for the legend of strata."""
+    return max(2, min(len(_bars(record, name)), MAX_ROWS) + (name == "strata"))
 
 
 def _program(record: dict) -> str:

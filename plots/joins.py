@@ -25,6 +25,9 @@ from semi_naive.plots.style import (
 
 WIDTH, HEIGHT = 11, 4.8  # inches of one record's figure
 STEP_INCHES = 0.17  # inches of a step of BiGJoin
+COPIED, SECONDS, COUNT = 4, 5, 6  # columns returned by `rectangles` after the first and last x and y
+THIN_LINE_WIDTH = 0.15  # line width around very many boxes; three times as wide around few
+FORMS = {"boxed": "boxed leapfrog", "shuffled": "BiGJoin", "skew": "BiGJoin-S"}
 
 
 def join_figures(traces: list[dict], names: list[str], only=None) -> dict:
@@ -123,12 +126,7 @@ def _draw_steps(axes, steps: list[tuple]) -> None:
     titled(axes, "Work of each step")
 
 
-FORMS = {"boxed": "boxed leapfrog", "shuffled": "BiGJoin", "skew": "BiGJoin-S"}
 DRAWN = {"boxes": _draw_boxes, "work": _draw_work}
-
-
-COPIED, SECONDS, COUNT = 4, 5, 6  # columns returned by `rectangles` after the first and last x and y
-THIN_LINE_WIDTH = 0.15  # line width around very many boxes; three times as wide around few
 
 
 def rectangles(trace: dict) -> np.ndarray:

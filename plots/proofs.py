@@ -4,6 +4,7 @@ The input is the dictionary that `Proof.to_dict` returns. A tuple that several s
 """
 
 from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
 
 from semi_naive.host.numbers import shortened
 from semi_naive.plots.style import DARK, DUST, GREY, PALE, SAND, SMALL_FONT_POINTS, literal, new_figure
@@ -101,22 +102,11 @@ def _boxes(proof: dict) -> tuple[list[ProofBox], dict[str, str]]:
             box.above.append(ProofBox(f"… {left_out} more", "left out"))
         box.above += [ProofBox(shortened(text, MAX_TUPLE_CHARACTERS), "condition") for text in entry.get("conditions", ())]
         found += box.above
-    return _in_topological_order(root, found), names
-
-
-def _in_topological_order(root: ProofBox, boxes: list[ProofBox]) -> list[ProofBox]:
-    """Return the boxes in topological order, each before its premises."""
-    missing = {id(box): 0 for box in boxes}
-    for box in boxes:
+    order: TopologicalSorter[ProofBox] = TopologicalSorter({root: ()})
+    for box in found:
         for one in (*box.above, *box.shared):
-            missing[id(one)] += 1
-    ordered = [root]
-    for box in ordered:
-        for one in (*box.above, *box.shared):
-            missing[id(one)] -= 1
-            if not missing[id(one)]:
-                ordered.append(one)
-    return ordered
+            order.add(one, box)
+    return list(order.static_order()), names
 
 
 def _box(entry: dict, names: dict[str, str]) -> ProofBox:

@@ -15,16 +15,11 @@ class RecordedRun:
 
     name: of the stratum, or "".
     label: distinguishes it from runs drawn side by side.
-    known: the caller has validated the trace.
 
-    Raises ValueError for an invalid trace.
+    The trace is valid, as those of `recorded_runs` are.
     """
 
-    def __init__(self, trace: dict, name: str = "", label: str = "", known: bool = False):
-        if "iterations" not in (trace if known else _checked_record(trace)):
-            raise ValueError(
-                "expected the trace of one stratum, got that of a program: `plots.run.recorded_runs` has one of each"
-            )
+    def __init__(self, trace: dict, name: str = "", label: str = ""):
         self.trace, self.name, self.label = trace, name, label
         self.iterations = lasting(trace["iterations"])
         self.events, self.config = trace.get("events", []), trace.get("config", {})
@@ -168,7 +163,7 @@ class RecordedRun:
 def recorded_runs(record: dict) -> dict[str, RecordedRun]:
     """Return the runs of a record by their stratum's first relation; for a closure one, as "". Raises ValueError for an invalid
     record, and if nothing ran on the partitions."""
-    return {name: RecordedRun(trace, name, known=True) for name, trace in spread(_checked_record(record)).items()}
+    return {name: RecordedRun(trace, name) for name, trace in spread(_checked_record(record)).items()}
 
 
 def drawable(record: dict) -> dict[str, RecordedRun]:

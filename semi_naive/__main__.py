@@ -302,9 +302,10 @@ def _write_records(record: dict, trace: str | None, plot: str | None) -> None:
 
         write_trace(record, trace)
     if plot:
-        from semi_naive.plots.balance import save_overview
+        from semi_naive.plots.figures import overview
+        from semi_naive.plots.style import save_figure
 
-        save_overview(record, plot)
+        save_figure(overview(record), plot)
 
 
 @cli.command(short_help="Draw figures of a run that was recorded.")

@@ -48,7 +48,7 @@ class Evaluated:
     def plot(self, path: Any = None) -> "Figure":
         """Return the run as one matplotlib figure; also saved to `path` in the format of its extension: .png, .svg or .pdf.
         Raises ValueError if nothing was recorded."""
-        from semi_naive.plots.picture import picture
+        from semi_naive.plots.figures import picture
         from semi_naive.plots.style import save_figure
 
         figure = picture(self._recorded())

@@ -9,7 +9,6 @@ borders fall everywhere.
 
 import gzip
 import os
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import groupby
 from unittest.mock import patch
@@ -240,7 +239,7 @@ def _outcome(read):
 
 
 def _by_lines(source):
-    values, (begin, line) = Values(), source.rows_begin()
+    values, begin, line = Values(), source.layout.offset, source.layout.line
     data = contents(source.path)[begin:]
     columns = read_lines(data, source.layout, source.relation, source.types, values, source.path, line)
     if source.matrix:
@@ -271,9 +270,7 @@ def _by_tasks(source, size: int):
     """As Spark's tasks read it, in this process."""
     values, parts = Values(), []
     symbols = [at for at, kind in enumerate(source.relation.kinds) if kind == Kind.SYMBOL]
-    with ExitStack() as stack:
-        for name in ("MIN_BYTES_FOR_JOB", "SPAN_BYTES"):
-            stack.enter_context(patch(f"semi_naive.io.sources.{name}", size))
+    with patch("semi_naive.io.sources.SPAN_BYTES", size):
         for span in source.spans():
             parts += ReadSpan(source)(span)
         check_reports(source, [(part.rows, part.fault) for part in parts])

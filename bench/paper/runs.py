@@ -51,7 +51,7 @@ def result(trace: dict) -> dict:
     return {
         "pairs": trace["result"]["tuples"], "iterations": trace["result"]["iterations"],
         "inner": sum(inner_iterations(entry) for entry in lasting),
-        "imbalance": RecordedRun(trace, known=True).imbalance,
+        "imbalance": RecordedRun(trace).imbalance,
         "worst": max((e["imbalance"]["partitions"] for e in lasting), default=1.0),
         "events": acted(trace["events"]),
     }  # fmt: skip

@@ -8,6 +8,7 @@ from semi_naive.plots.pages.inline import palette
 
 # The page is self-contained; with this policy browsers fetch nothing.
 CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+HEAD_OF_FILE = f'<meta http-equiv="Content-Security-Policy" content="{CONTENT_POLICY}">\n'
 PAGE = Template("""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -28,11 +29,6 @@ $body
 def page(title: str, body: str, head: str = "") -> str:
     """Return a whole page. head: further elements of its <head>."""
     return PAGE.substitute(title=escape(title), style=style(), body=body, head=head)
-
-
-def head_of_file() -> str:
-    """Return the further elements of the <head> of a page that is a file."""
-    return f'<meta http-equiv="Content-Security-Policy" content="{CONTENT_POLICY}">\n'
 
 
 def style() -> str:

@@ -13,7 +13,7 @@ from semi_naive.balance.trace import VERSION, read_trace
 from semi_naive.host.files import replacing
 from semi_naive.host.numbers import about, number, seconds
 from semi_naive.plots.descriptions import description, title_of_figure
-from semi_naive.plots.figures import PANELS, comparison, figures, panel_alone
+from semi_naive.plots.figures import PANELS, drawn_figures, panel_alone
 from semi_naive.plots.joins import join_figures
 from semi_naive.plots.joins import title as title_of_join
 from semi_naive.plots.labels import labels
@@ -21,11 +21,11 @@ from semi_naive.plots.pages.account import account, reconciled
 from semi_naive.plots.pages.configuration import configuration
 from semi_naive.plots.pages.inline import inlined
 from semi_naive.plots.pages.page import (
+    HEAD_OF_FILE,
     bullet_list,
     escape,
     facts,
     folded,
-    head_of_file,
     heading,
     page,
     paragraph,
@@ -37,7 +37,7 @@ from semi_naive.plots.pages.source import source_sections
 from semi_naive.plots.pages.summary import named, outcome, summary
 from semi_naive.plots.pages.words import events_in_words
 from semi_naive.plots.panels.course import StratumCourse, births_panel, iteration_times, stratum_courses
-from semi_naive.plots.run import RecordedRun, recorded_runs
+from semi_naive.plots.run import RecordedRun
 
 PANEL_INCHES = (5.2, 4.0)  # inches of a figure, such that its smallest text is legible on a phone
 MAX_DRAWN_STRATA, MAX_DRAWN_ITERATIONS = 4, 2500  # the slowest strata that have figures, and all their iterations
@@ -51,7 +51,7 @@ def report(traces, path=None, names=None) -> str:
     300 kB a run. Raises ValueError for an invalid trace.
     """
     traces, names = _records_with_names(traces, names)
-    text = page(title_of(traces, names), body(traces, names), head_of_file())
+    text = page(title_of(traces, names), body(traces, names), HEAD_OF_FILE)
     if path is not None:
         with replacing(path) as partial:
             partial.write_text(text, encoding="utf-8")
@@ -145,7 +145,7 @@ def _sections_of_several(traces: list[dict], names: list[str]) -> list[str]:
     events = [heading(label) + _events(trace, f"-{n}") for n, (label, trace) in enumerate(zip(run_labels, traces, strict=True))]
     return [
         section("summary", "Summary", table("Each run", [("", ""), *((label, "text") for label in run_labels)], rows)),
-        section("figures", "Balance and time", _comparison(traces, names if any(names) else None, run_labels)),
+        section("figures", "Balance and time", _comparison(traces, run_labels)),
         section("events", "Events", "\n".join(events)),
         section("configuration", "Configuration", configuration(traces, names if all(names) else run_labels)),
     ]
@@ -180,8 +180,8 @@ def _strata_to_draw(spread: list[dict]) -> list[dict]:
 def _panels(run: RecordedRun, name: str, record: dict) -> str:
     """Return the panels of a run. name: the prefix of their names on the page; record: of the closure or the stratum, with its
     account."""
-    drawn = figures(run.trace, PANELS, PANEL_INCHES) if len(run) else {}
-    shown = "\n".join(_figure(panel, f"{name}-{panel}", figure, [run]) for panel, figure in drawn.items())
+    panels = drawn_figures([run.trace], [*PANELS], [""], PANEL_INCHES) if len(run) else ()
+    shown = "\n".join(_figure(each.panel, f"{name}-{each.panel}", each.figure, each.runs) for each in panels)
     took = reconciled(record, sum(entry.get("seconds", 0.0) for entry in run.iterations))
     return f'{took}<div class="figures">\n{shown}\n</div>' if shown else ""
 
@@ -210,23 +210,11 @@ def _course(name: str, course: StratumCourse) -> str:
     return paragraph(f"{course.sentence()}.", "quiet") + f'\n<div class="figures">\n{_drawings(drawn)}\n</div>'
 
 
-def _comparison(traces: list[dict], names: list[str] | None, run_labels: list[str]) -> str:
-    """Return every panel, with all runs side by side, as HTML. names: those that the user gave to the runs, which `comparison`
-    makes labels of; run_labels: these labels, for the captions."""
-    drawn, parts = comparison(traces, names, only=[*PANELS, "strata", "rules"]), []
-    for name, figure in drawn.items():
-        stratum, _, panel = name.rpartition("-")  # "path-heat"; "heat" of closures, "strata" of programs: the stratum is ""
-        pairs = zip(traces, run_labels, strict=True) if panel in PANELS else ()
-        parts.append(_figure(panel, f"c-{name}", figure, [_labelled_run(trace, stratum, label) for trace, label in pairs]))
+def _comparison(traces: list[dict], run_labels: list[str]) -> str:
+    """Return every panel, with all runs side by side, as HTML. run_labels: for the captions."""
+    shown = drawn_figures(traces, [*PANELS, "strata", "rules"], run_labels)
+    parts = [_figure(each.panel, f"c-{each.name}", each.figure, each.runs) for each in shown]
     return '<div class="figures single">\n' + "\n".join(parts) + "\n</div>"
-
-
-def _labelled_run(trace: dict, stratum: str, label: str) -> RecordedRun:
-    """Return the recorded run of a stratum, or of the only one, with a label."""
-    runs = recorded_runs(trace)
-    run = runs[stratum] if stratum in runs else next(iter(runs.values()))
-    run.label = label
-    return run
 
 
 def _figure(panel: str, name: str, figure, beside: list[RecordedRun]) -> str:

@@ -13,29 +13,26 @@ BELOW_SCALE_FRACTION = 0.02  # fraction of the numbers that may be below the sca
 MOST_ROWS, MOST_COLUMNS = 512, 1000  # resolution of a screen; rows beyond it are merged by their maxima
 
 
-def heat_map(axes, run: RecordedRun, among: Sequence[RecordedRun] = (), of: str = "") -> None:
-    """Draw the tuples in each subbucket over the iterations: one band for each bucket, divided into its subbuckets.
+def heat_map(axes, run: RecordedRun, among: Sequence[RecordedRun] = ()) -> None:
+    """Draw the tuples in each subbucket over the iterations: one band for each bucket, divided into its subbuckets. If the
+    trace has no sizes of subbuckets, draw the loads of the partitions.
 
     among: the runs drawn side by side, which have a common colour scale; the last one shows it.
-    of: "subbuckets" or "partitions"; the default is the second if the trace has no sizes, else the first.
 
     Takes time in proportion to the sizes in the trace.
     """
-    of = of or ("subbuckets" if run.has_sizes else "partitions")
-    if not len(run) or run.by_task or (of == "subbuckets" and not run.has_sizes):
-        note(axes, "no map: this plan moves nothing" if run.by_task else f"no map: no {of} were recorded")
+    if not len(run) or run.by_task:
+        note(axes, "no map: this plan moves nothing" if run.by_task else "no map: no partitions were recorded")
         return
-    if of == "subbuckets":
-        columns, rows = _subbuckets(run), len(run.iterations[-1]["sizes"])
-    else:
-        columns = [_maxima(entry["loads"], MOST_ROWS) for entry in run.iterations]
-        rows = max(len(entry["loads"]) for entry in run.iterations)
-    what = "in a subbucket" if of == "subbuckets" else f"on a {run.place}"
+    columns = [_maxima(column, MOST_ROWS) for column in _columns(run, run.has_sizes)]
+    rows = len(run.iterations[-1]["sizes"]) if run.has_sizes else max(len(entry["loads"]) for entry in run.iterations)
+    what = "in a subbucket" if run.has_sizes else f"on a {run.place}"
     compared = [each for each in among or [run] if len(each) and not each.by_task]
-    _draw(axes, run, columns, rows, what, _norm(compared, of), bar=run is compared[-1] or run not in among)
-    axes.set_ylabel("bucket" if of == "subbuckets" else run.place)
-    titled(axes, "Tuples in each subbucket" if of == "subbuckets" else f"Tuples on each {run.place}")
-    if of == "subbuckets" and run.refined:
+    norm = _norm(compared, run.has_sizes)
+    _draw(axes, run, columns, rows, what, norm, bar=run is compared[-1] or run not in among)
+    axes.set_ylabel("bucket" if run.has_sizes else run.place)
+    titled(axes, "Tuples in each subbucket" if run.has_sizes else f"Tuples on each {run.place}")
+    if run.has_sizes and run.refined:
         _mark_refinements(axes, run.refined)
 
 
@@ -66,12 +63,12 @@ def _draw(axes, run: RecordedRun, columns: list[np.ndarray], rows: int, what: st
     whole_ticks(axes.yaxis)
 
 
-def _norm(runs: list[RecordedRun], of: str):
+def _norm(runs: list[RecordedRun], subbuckets: bool):
     """Return the common colour scale of all runs. It is logarithmic if the numbers differ by orders of magnitude, and leaves
     out the smallest, so that most of the map uses most of the colours."""
     from matplotlib.colors import LogNorm, Normalize
 
-    values = np.concatenate([np.ones(0), *(column[column > 0] for run in runs for column in _columns(run, of))])
+    values = np.concatenate([np.ones(0), *(column[column > 0] for run in runs for column in _columns(run, subbuckets))])
     if not values.size:
         return Normalize(0, 1)
     least, most = np.quantile(values, BELOW_SCALE_FRACTION), values.max()
@@ -80,9 +77,9 @@ def _norm(runs: list[RecordedRun], of: str):
     return Normalize(min(least, most - 1), most)
 
 
-def _columns(run: RecordedRun, of: str) -> list[np.ndarray]:
-    """Return a column of numbers for each iteration."""
-    return _subbuckets(run) if of == "subbuckets" and run.has_sizes else [np.asarray(e["loads"]) for e in run.iterations]
+def _columns(run: RecordedRun, subbuckets: bool) -> list[np.ndarray]:
+    """Return a column of numbers for each iteration: of the subbuckets, if they were recorded, or of the partitions."""
+    return _subbuckets(run) if subbuckets and run.has_sizes else [np.asarray(e["loads"]) for e in run.iterations]
 
 
 def _subbuckets(run: RecordedRun) -> list[np.ndarray]:

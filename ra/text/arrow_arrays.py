@@ -55,6 +55,19 @@ def booleans_of(array) -> np.ndarray:
     return numpy_of(array.cast("uint8")).view(np.bool_)
 
 
+def bytes_and_starts(large_strings) -> tuple[np.ndarray, np.ndarray]:
+    """Return the texts of a pyarrow array of `large_string`, whose starts are int64, as `concatenate_texts` would. The memory
+    is shared.
+
+    >>> import pyarrow as pa
+    >>> [part.tolist() for part in bytes_and_starts(pa.array(["ab", "c", ""], pa.large_string())[1:])]
+    [[97, 98, 99], [2, 3, 3]]
+    """
+    _, starts, content = large_strings.buffers()
+    first_byte = large_strings.offset * np.dtype(np.int64).itemsize  # the array may be a slice of a longer one
+    return np.frombuffer(content or b"", np.uint8), np.frombuffer(starts, np.int64, len(large_strings) + 1, first_byte)
+
+
 def strings_of(strings: Sequence[str]):
     """Return strings as a pyarrow array. Few strings are assembled here, as `pa.array` would import pandas for them.
 

@@ -17,10 +17,10 @@ from semi_naive.host.limits import LimitExceeded
 from semi_naive.host.numbers import quantity
 from semi_naive.io.errors import BadInput
 from semi_naive.io.patterns import match_files
-from semi_naive.io.results.sorted_rows import ColumnRows
+from semi_naive.io.results.sorted_rows import Blocks, RelationRows
 from semi_naive.io.results.writing import lines
-from semi_naive.io.values.bits import BUILT_IN, abbreviated, bits_of_text, float_text, to_value
-from semi_naive.io.values.record_text import ReadableStyle
+from semi_naive.io.values.bits import BUILT_IN, abbreviated, bits_of_text, to_value
+from semi_naive.io.values.record_text import TableStyle
 from semi_naive.language.errors import ProgramError
 from semi_naive.ra.expressions.arithmetic import EvaluationError
 from semi_naive.ra.ir import Kind, Relation
@@ -283,9 +283,8 @@ class Shell:
         if not relation.arity:
             return ["()"] * columns.shape[1]
         upkeep, seams = self.session.upkeep, ["", *["\t"] * (relation.arity - 1), "\n"]
-        types = BUILT_IN | upkeep.program.types
-        pieces = lines(ColumnRows(columns), relation, types, upkeep.values, ReadableStyle(), _field_text, seams)
-        return b"".join(pieces).decode().split("\n")[:-1]
+        shown = RelationRows(relation, BUILT_IN | upkeep.program.types, Blocks.of(columns), upkeep.values)
+        return b"".join(lines(shown, LineStyle(readable=True), seams)).decode().split("\n")[:-1]
 
 
 def _relation_and_values(text: str) -> tuple[str, dict]:
@@ -328,20 +327,23 @@ def _split_word(text: str) -> tuple[str, str]:
     return word, rest.lstrip(" ") if rest.startswith(" ") else rest[1:]
 
 
-def _field_text(kind: Kind, value) -> str:
-    r"""Return a symbol, a float or a record's text as `_fields` reads it between tabs: in quotes if it has a tab, a line break
-    or a leading quote.
+class LineStyle(TableStyle):
+    """The style of fields as `_fields` reads them between tabs: quoted if they have a tab, a line break or a leading quote."""
 
-    >>> print(_field_text(Kind.SYMBOL, "a b"), _field_text(Kind.SYMBOL, "a\nb"))
-    a b "a\nb"
-    """
-    if kind == Kind.FLOAT:
-        return float_text(value)
-    if not value.startswith('"') and not set(value) & set("\t\n\r"):
-        return value
-    for letter, character in (("\\", "\\"), ('"', '"'), *ESCAPES.items()):
-        value = value.replace(character, f"\\{letter}")
-    return f'"{value}"'
+    keeps_symbols = False
+
+    def field(self, value, kind: Kind) -> str:
+        r"""Return the text of a field.
+
+        >>> print(LineStyle().field("a b", Kind.SYMBOL), LineStyle().field("a\nb", Kind.SYMBOL))
+        a b "a\nb"
+        """
+        text = super().field(value, kind)
+        if not text.startswith('"') and not set(text) & set("\t\n\r"):
+            return text
+        for letter, character in (("\\", "\\"), ('"', '"'), *ESCAPES.items()):
+            text = text.replace(character, f"\\{letter}")
+        return f'"{text}"'
 
 
 def _fields(text: str) -> list[str]:

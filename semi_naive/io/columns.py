@@ -6,12 +6,13 @@ from itertools import islice
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import contents, io_errors, numbered_lines, open_binary, skip_mark
 from semi_naive.io.formats.layouts import BY_NAME, DELIMITERS, Format, extension_of
-from semi_naive.io.formats.parquet import is_parquet, read_schema
+from semi_naive.io.formats.parquet import empty_table, is_parquet
 from semi_naive.io.formats.sniff import USUAL, fields_of
 from semi_naive.io.names import identifiers
 from semi_naive.io.patterns import match_files
 from semi_naive.io.values.bits import DECIMAL
 from semi_naive.io.values.fields import kind_of_arrow
+from semi_naive.ra.ir import Kind
 
 JSON = ("jsonfile", "jsonlines")
 SAMPLED_ROWS = 1000  # rows of a text from which types are inferred
@@ -30,10 +31,10 @@ def inferred_columns(path: str, header: bool = False, table: str = "") -> list[t
     """
     path = (match_files(path) or [path])[0]
     if is_parquet(path):
-        return _columns_of_schema(read_schema(path)[0].schema, path)
+        return _columns_of_schema(empty_table(path).schema, path)
     extension = extension_of(path)
     if BY_NAME.get(extension) == "arrow":
-        from semi_naive.io.formats.arrow_files import arrow_schema
+        from semi_naive.io.formats.arrow import arrow_schema
 
         return _columns_of_schema(arrow_schema(path), path)
     if BY_NAME.get(extension) == "sqlite":
@@ -51,19 +52,6 @@ def inferred_columns(path: str, header: bool = False, table: str = "") -> list[t
     type_of = _type_of_values if is_json else _type_of_texts
     types = [type_of([row[number] for row in rows if len(row) == width]) for number in range(width)]
     return list(zip([*identifiers(names), *[""] * width], types, strict=False))
-
-
-def _type_of_arrow(name: str, arrow_type, path: str) -> str:
-    """Return the type of a column by its Arrow type."""
-    import pyarrow as pa
-
-    if pa.types.is_uint64(arrow_type):
-        return "unsigned"
-    if (kind := kind_of_arrow(arrow_type)) is None:
-        raise BadInput(
-            f"column {name!r} has type {arrow_type}", path, hint="declare the relation with the columns that you want"
-        )
-    return kind.value
 
 
 def _type_in_sqlite(declared: str, values: list) -> str:
@@ -103,15 +91,19 @@ def _text_sample(path: str, extension: str, header: bool) -> tuple[list[str], li
 
 def _columns_of_schema(schema, path: str) -> list[tuple[str, str]]:
     """Return the (name, type) of each column of an Arrow schema."""
-    types = [_type_of_arrow(name, type_, path) for name, type_ in zip(schema.names, schema.types, strict=True)]
-    return list(zip(identifiers(schema.names), types, strict=True))
+    kinds = [Kind.UNSIGNED if str(type_) == "uint64" else kind_of_arrow(type_) for type_ in schema.types]
+    for name, type_, kind in zip(schema.names, schema.types, kinds, strict=True):
+        if kind is None:
+            hint = "declare the relation with the columns that you want"
+            raise BadInput(f"column {name!r} has type {type_}", path, hint=hint)
+    return list(zip(identifiers(schema.names), [kind.value for kind in kinds], strict=True))
 
 
 def _json_sample(path: str, form: str) -> tuple[list[str], list[list]]:
     """Return (names, first rows) of a file of JSON, "jsonfile" or "jsonlines"; no names if its rows are lists."""
-    from semi_naive.io.formats.json_data import json_lines, json_rows
+    from semi_naive.io.formats.json_data import read_json
 
-    rows = (json_lines if form == "jsonlines" else json_rows)(contents(path), path)[:SAMPLED_ROWS]
+    rows = read_json(contents(path), form, path)[:SAMPLED_ROWS]
     if rows and all(isinstance(row, dict) for row in rows):
         return list(rows[0]), [[row.get(name) for name in rows[0]] for row in rows]
     return [], [row for row in rows if isinstance(row, list)]

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from semi_naive.io.errors import BadInput
 from semi_naive.io.formats.layouts import Format
 from semi_naive.ra.ir import FileDirective, Relation
@@ -42,7 +44,7 @@ class Options:
     out: object = None
     sandbox: Sandbox | None = None
 
-    def printed(self, text: bytes) -> None:
+    def printed(self, text: bytes | np.ndarray) -> None:
         """Write text to standard output in one piece. Raises OSError, naming it, if standard output is closed or full."""
         stream = self.out or sys.stdout
         binary = getattr(stream, "buffer", None)
@@ -50,7 +52,7 @@ class Options:
             if stream is None:  # Python's sign that it was closed before the start
                 raise OSError(errno.EBADF, os.strerror(errno.EBADF))
             stream.flush()
-            binary.write(text) if binary else stream.write(text.decode("utf-8", "replace"))
+            binary.write(text) if binary else stream.write(bytes(text).decode("utf-8", "replace"))
             stream.flush()
         except OSError as error:
             raise OSError(error.errno, error.strerror, "standard output") from None
@@ -95,7 +97,13 @@ def format_of(directive: FileDirective, relation: Relation, to_stdout: bool = Fa
 def path_of(directive: FileDirective, form: Format, folder: str, sandbox: Sandbox | None = None) -> str:
     """Return the path of the file that a directive names: an absolute path, or one below the directive's fact-dir or
     output-dir, else below `folder`. Raises BadInput for a path outside of the sandbox."""
-    path = _path_of(directive, form, folder)
+    parameters, reading = directive.parameters, directive.kind == "input"
+    extension = EXTENSIONS[form.io]
+    if form.io == "file" and not reading:
+        extension = ".csv.gz" if form.compress else ".csv"
+    path = parameters.get("filename", parameters.get("dbname", form.name + extension))
+    if not path.startswith(("/", "file:", ":memory:")) and "://" not in path:
+        path = os.path.join(parameters.get("fact-dir" if reading else "output-dir", folder), path)
     check_sandbox([path], directive, sandbox)
     return path
 
@@ -106,19 +114,6 @@ def check_sandbox(paths, directive: FileDirective, sandbox: Sandbox | None) -> N
         if not sandbox.holds(path):
             message = f".{directive.kind} {directive.relation}: {path} is outside of the sandbox"
             raise BadInput(message, *directive_place(directive), hint=sandbox.advice)
-
-
-def _path_of(directive: FileDirective, form: Format, folder: str) -> str:
-    """Return the path as `path_of` does, without a check."""
-    parameters = directive.parameters
-    reading = directive.kind == "input"
-    extension = EXTENSIONS[form.io]
-    if form.io == "file" and not reading:
-        extension = ".csv.gz" if form.compress else ".csv"
-    name = parameters.get("filename", parameters.get("dbname", form.name + extension))
-    if name.startswith(("/", "file:", ":memory:")) or "://" in name:
-        return name
-    return os.path.join(parameters.get("fact-dir" if reading else "output-dir", folder), name)
 
 
 def directive_place(directive: FileDirective) -> tuple:

@@ -21,7 +21,7 @@ from semi_naive.io.python_data import (
     to_arrow_table,
 )
 from semi_naive.io.unread import Source, SparkFrame, schema_of
-from semi_naive.io.values.bits import ANY_VERTEX, BUILT_IN, VERTEX
+from semi_naive.io.values.bits import ANY_VERTEX, VERTEX
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.text.symbols import SymbolTable
 from semi_naive.ra.values.values import Values
@@ -86,9 +86,9 @@ def edge_pieces(source, piece_bytes: int, **reading) -> tuple[Iterator[np.ndarra
 def _pieces_of(source: Source, values: Values, piece_bytes: int) -> Iterator[np.ndarray]:
     """Yield the columns of a file, or of other data, in pieces."""
     from semi_naive.io.parallel import check_reports, with_line_in_file
-    from semi_naive.io.sources import File, TextFile, byte_ranges
+    from semi_naive.io.sources import TextFile, byte_ranges
 
-    if not isinstance(source, File) or not source.can_spread:
+    if isinstance(source, SparkFrame) or not source.can_spread:
         yield source.columns(values)
         return
     spans = source.spans()
@@ -136,7 +136,7 @@ def edge_source(
 
         return edges_of_path(os.fspath(data), vertex, header, expand_symmetric, strings, any_ids, delimiter)
     if is_spark_frame(data):
-        return SparkFrame(relation_of_columns(data.columns, schema_of(data).types, vertex, strings), BUILT_IN, data)
+        return source_of(data, relation_of_columns(data.columns, schema_of(data).types, vertex, strings), {})
     if is_a("networkx", "Graph", data):
         data = directed_edges(data)
     if is_a("pandas", "DataFrame", data):

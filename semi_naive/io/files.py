@@ -7,10 +7,10 @@ import io
 import os
 import stat
 import sys
-import uuid
 import zlib
+from pathlib import Path
 
-from semi_naive.host import leftovers
+from semi_naive.host.files import discard, replacing, unfinished
 from semi_naive.io.errors import BadInput
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -131,55 +131,41 @@ def check_folder(path: str) -> None:
 
 
 def line_pieces(stream, size: int, stop: int | None = None):
-    """Yield the rest of `stream` in pieces of whole lines, of some `size` bytes each.
+    """Yield the rest of `stream` in pieces of whole lines, of some `size` bytes each: the buffers that were read into, not
+    copies. Reading 450 MB takes 0.15 s of processor time; 0.26 by `read`.
 
     stop: the offset at which the pieces end; a line that begins before it is whole. None: the end of the stream.
     """
-    while (want := size if stop is None else min(size, stop - stream.tell())) > 0:
-        piece = stream.read(want)
-        if not piece.endswith(b"\n"):
+    while (wanted := size if stop is None else min(size, stop - stream.tell())) > 0:
+        piece = bytearray(wanted)
+        with memoryview(piece) as whole:
+            read = stream.readinto(whole)
+        del piece[read:]
+        if read and not piece.endswith(b"\n"):
             piece += stream.readline()
-        if not piece:
+        if read:
+            yield piece
+        if read < wanted:
             return
-        yield piece
 
 
-def line_buffers(stream, size: int):
-    """Yield the rest of `stream` in pieces of whole lines, in the buffers that were read into, without copying. Reading 450 MB
-    takes 0.15 s of processor time; `line_pieces` takes 0.26."""
-    got = size
-    while got == size:
-        buffer = bytearray(size)
-        with memoryview(buffer) as whole:
-            got = stream.readinto(whole)
-        del buffer[got:]
-        if got and not buffer.endswith(b"\n"):
-            buffer += stream.readline()
-        if got:
-            yield buffer
-
-
-_waiting = contextvars.ContextVar("files that are to appear together", default=None)
+_waiting: contextvars.ContextVar[list | None] = contextvars.ContextVar("files that are to appear together", default=None)
 
 
 @contextlib.contextmanager
 def atomic_files():
     """Make all files that the block writes by `atomic_path` appear at its end, or none of them; old files remain until then."""
-    waiting = []
+    waiting: list[tuple[Path, str]] = []
     token = _waiting.set(waiting)
     try:
         yield
-        for _, path in waiting:
-            if os.path.isdir(path):
-                raise BadInput("cannot be written: it is a folder", path)
-        for unfinished, path in waiting:
-            with _write_errors(path):
-                os.replace(unfinished, path)
-            leftovers.forget(unfinished)
+        with _write_errors():
+            for partial, path in waiting:
+                partial.replace(path)
     finally:
         _waiting.reset(token)
-        for unfinished, _ in waiting:
-            _remove(unfinished)
+        for partial, _ in waiting:
+            discard(partial)
 
 
 @contextlib.contextmanager
@@ -187,40 +173,24 @@ def atomic_path(path: str):
     """Yield a temporary path in the same directory, to write to. It is renamed to `path` at the end (see `atomic_files`), or
     deleted after an error."""
     check_folder(path)
-    unfinished = unfinished_name(path)
-    try:
-        with _write_errors(path):
-            yield unfinished
-            if (waiting := _waiting.get()) is None:
-                os.replace(unfinished, path)
-                leftovers.forget(unfinished)
-            else:
-                waiting.append((unfinished, path))
-    except BaseException:
-        _remove(unfinished)
-        raise
-
-
-def unfinished_name(path: str) -> str:
-    """Return a temporary name in the directory of `path`, so that renaming suffices."""
-    name = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{uuid.uuid4().hex[:8]}.partial")
-    leftovers.add(name)
-    return name
+    if os.path.isdir(path):
+        raise BadInput("cannot be written: it is a folder", path)
+    with _write_errors(path):
+        if (waiting := _waiting.get()) is None:
+            with replacing(path) as partial:
+                yield str(partial)
+        else:
+            waiting.append((unfinished(path), path))
+            yield str(waiting[-1][0])
 
 
 @contextlib.contextmanager
-def _write_errors(path: str):
-    """Translate errors of the operating system into BadInput."""
+def _write_errors(path: str | None = None):
+    """Translate errors of the operating system into BadInput. path: the file; None: the one that is replaced."""
     try:
         yield
     except OSError as error:
-        raise BadInput(f"cannot be written: {error.strerror or error}", path) from None
-
-
-def _remove(path: str) -> None:
-    leftovers.forget(path)
-    with contextlib.suppress(OSError):
-        os.unlink(path)
+        raise BadInput(f"cannot be written: {error.strerror or error}", path or error.filename2) from None
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.files import check_fact_file, contents, io_errors
 from semi_naive.io.formats.json_data import columns_of_json, json_rows
 from semi_naive.io.formats.layouts import BY_NAME, Format, extension_of
-from semi_naive.io.formats.parquet import is_parquet, read_schema
+from semi_naive.io.formats.parquet import empty_table, is_parquet
 from semi_naive.io.formats.sniff import edge_format
 from semi_naive.io.graph_columns import first_vertex, graph_columns, relation_of_columns, vertex_type
 from semi_naive.io.names import edge_relation
@@ -36,7 +36,7 @@ def edges_of_path(
             path, [edges_of_path(file, vertex, header, expand, strings, any_ids, delimiter) for file in found]
         )
     if is_parquet(path):
-        empty, _ = read_schema(path)
+        empty = empty_table(path)
         relation = relation_of_columns(empty.column_names, empty.schema.types, vertex, strings, path)
         return file_source(path, Format("parquet"), relation, BUILT_IN)
     extension = extension_of(path)
@@ -47,10 +47,11 @@ def edges_of_path(
         return Given(relation, BUILT_IN, partial(columns_of_json, rows, relation, BUILT_IN, path=path))
     if extension in BY_NAME:
         check_fact_file(path, edge_relation(vertex))
-        from semi_naive.io.formats.sqlite import only_table
+        from semi_naive.io.formats.sqlite import only_table, sample_table
 
-        name, columns, first = only_table(path)
-        relation = _relation_by_first_row(columns, first, vertex, strings, path)
+        name = only_table(path)
+        columns, _, rows = sample_table(path, name, 1)
+        relation = _relation_by_first_row(columns, rows[0] if rows else (), vertex, strings, path)
         return file_source(path, Format("sqlite", name), relation, BUILT_IN)
     with io_errors(path):
         form, types = edge_format(path, header, strings, any_ids, delimiter)

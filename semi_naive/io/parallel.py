@@ -6,7 +6,8 @@ Java trace. Line numbers are counted from the start of a range; only after an er
 """
 
 import pickle
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,6 @@ from semi_naive.io.formats.arrow import columns_of_table
 from semi_naive.io.formats.matrix_market import check_entries
 from semi_naive.io.unread import Source, SparkFrame, schema_of
 from semi_naive.ra.spark.spark_context import map_in_arrow
-from semi_naive.ra.text.strings import Interning
 from semi_naive.ra.text.symbols import SymbolTable
 from semi_naive.ra.values.values import Values
 
@@ -28,7 +28,7 @@ class SourcePart(NamedTuple):
 
     columns: (arity, n); a symbol is a position in `symbols`, a pyarrow array, or None if there is none.
     rows: the number of rows that were read.
-    fault: (span, error) in place of columns.
+    fault: (span, error) in place of columns; the span is None if the error has no line to be counted in the file.
     """
 
     columns: np.ndarray | None
@@ -46,65 +46,37 @@ class SourcePart(NamedTuple):
 
 
 @dataclass
-class GatheredSymbols(Interning):
-    """A substitute for a run's values while a task reads: symbols are numbered in order of first occurrence."""
-
-    table: SymbolTable = field(default_factory=SymbolTable)
-
-    def intern(self, strings) -> np.ndarray:
-        return self.table.intern(strings)
-
-    def clear(self) -> None:
-        """Forget the gathered strings."""
-        self.table = SymbolTable()
-
-    def array(self):
-        """Return all gathered strings as a pyarrow array, None if there are none."""
-        return self.table.array() if len(self.table) else None
-
-
-@dataclass
 class ReadSpan:
-    """A task's function that reads a span of a file, see `File.spans`, and yields `SourcePart`s. An error is in the last one,
-    so that the driver can report the first error of all tasks.
+    """A task's function that reads a span, see `Source.spans`, and yields `SourcePart`s. An error is in the last one, so that
+    the driver can report the first error of all tasks.
     """
 
     source: Source
 
     def __call__(self, span):
         try:
-            gathered = GatheredSymbols()
-            for columns, rows in self.source.read(span, gathered):
-                yield SourcePart(self.source.needed(columns), gathered.array(), rows)
-                gathered.clear()  # `read` goes on with the same object
+            values = Values(SymbolTable())  # in which the symbols of a part are numbered
+            for columns, rows in self.source.read(span, values):
+                yield SourcePart(self.source.needed(columns), values.table.array() if len(values.table) else None, rows)
+                values.table = SymbolTable()
         except BadInput as fault:
-            yield SourcePart(None, None, 0, (span, fault))
+            yield SourcePart(None, None, 0, (span if fault.line else None, fault))
 
 
 def frame_parts(source: SparkFrame):
     """Return an RDD of the `SourcePart`s of a DataFrame. Starts no job."""
     empty, name = schema_of(source.frame).empty_table(), source.relation.name
-    columns_of_table(empty, source.relation, source.types, GatheredSymbols(), name)  # raises errors of names and width
-    packed = map_in_arrow(source.needed_frame(), ReadBatches(replace(source, frame=None)), "part binary")
-    return packed.rdd.map(lambda row: pickle.loads(row[0]))
+    columns_of_table(empty, source.relation, source.types, Values(SymbolTable()), name)  # raises errors of names and width
+    read = partial(_pickled_parts, ReadSpan(replace(source, frame=None)))
+    return map_in_arrow(source.needed_frame(), read, "part binary").rdd.map(lambda row: pickle.loads(row[0]))
 
 
-@dataclass
-class ReadBatches:
-    """A function for `DataFrame.mapInArrow` that turns Arrow batches into batches of one pickled `SourcePart` each."""
+def _pickled_parts(read: ReadSpan, batches):
+    """Turn Arrow batches into batches of one pickled `SourcePart` each, for `DataFrame.mapInArrow`."""
+    import pyarrow as pa
 
-    source: Source
-
-    def __call__(self, batches):
-        import pyarrow as pa
-
-        for table in _tables(batches):
-            gathered = GatheredSymbols()
-            try:
-                columns = self.source.columns_of(table, gathered, self.source.relation.name, None)
-                part = SourcePart(self.source.needed(columns), gathered.array(), table.num_rows)
-            except BadInput as fault:
-                part = SourcePart(None, None, 0, (None, fault))
+    for table in _tables(batches):
+        for part in read(table):
             yield pa.record_batch([pa.array([pickle.dumps(part, protocol=5)], pa.binary())], names=["part"])
 
 

@@ -13,8 +13,8 @@ from semi_naive.io.formats.arrow import columns_of_table
 from semi_naive.io.formats.json_data import in_order
 from semi_naive.io.names import column_places, note_order
 from semi_naive.io.unread import Given, Source, SparkFrame
-from semi_naive.io.values.bits import BUILT_IN, Mismatch, abbreviated, type_description
-from semi_naive.io.values.fields import bits_of_values, checked_vertices, columns_of_rows
+from semi_naive.io.values.bits import BUILT_IN, Mismatch, abbreviated
+from semi_naive.io.values.fields import bits_of_values, checked_vertices, columns_of_rows, value_fault
 from semi_naive.ra.ir import Kind, Relation
 from semi_naive.ra.values.values import Known, Values
 
@@ -132,7 +132,7 @@ def bits_of_value(value, attribute: tuple, relation: str, types: dict, values: V
     name, type_ = attribute
 
     def fault(row: int, wrong: Mismatch) -> BadInput:
-        return BadInput(str(wrong), f"{relation}.{name}", hint=wrong.hint or f"expected {type_description(type_)}")
+        return value_fault(f"{relation}.{name}", "", type_, wrong)
 
     return int(bits_of_values([value], type_, types, values, fault)[0])
 
@@ -162,8 +162,7 @@ def _check_row(row, number: int, relation: Relation) -> None:
 
 def _fault(relation: str, attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
     """Return the error of a value that does not fit its attribute, (name, type), with its place."""
-    name, type_ = attribute
-    return BadInput(str(wrong), f"{relation}[{row}].{name}", hint=wrong.hint or f"expected {type_description(type_)}")
+    return value_fault(f"{relation}[{row}].{attribute[0]}", "", attribute[1], wrong)
 
 
 def _from_array(array: np.ndarray, relation: Relation, types: dict, values: Values) -> np.ndarray:

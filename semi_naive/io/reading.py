@@ -89,7 +89,7 @@ def file_source(path: str, form: Format, relation: Relation, types: dict) -> Sou
 
         return Given(relation, types, partial(read_sqlite, path, form, relation, types))
     if form.io == "arrow":
-        from semi_naive.io.formats.arrow_files import read_arrow
+        from semi_naive.io.formats.arrow import read_arrow
 
         return Given(relation, types, partial(read_arrow, path, relation, types))
     return Given(relation, types, lambda values: _parse_facts(contents(path), form, relation, types, values, path))
@@ -97,13 +97,9 @@ def file_source(path: str, form: Format, relation: Relation, types: dict) -> Sou
 
 def _parse_facts(data: bytes, form: Format, relation: Relation, types: dict, values: Values, path: str) -> np.ndarray:
     """Parse the bytes of a file of facts, JSON or delimited text, into columns."""
-    if form.io in ("json", "jsonfile"):
-        from semi_naive.io.formats.json_data import read_json
+    if form.io.startswith("json"):
+        from semi_naive.io.formats.json_data import columns_of_json, read_json
 
-        return read_json(data, relation, types, values, path)
-    if form.io == "jsonlines":
-        from semi_naive.io.formats.json_data import read_json_lines
-
-        return read_json_lines(data, relation, types, values, path)
+        return columns_of_json(read_json(data, form.io, path), relation, types, values, path)
     form = located_rows(io.BytesIO(data), form, relation, path)
     return read_delimited(data[form.offset :], form, relation, types, values, path, form.line)

@@ -34,7 +34,7 @@ class SendSymbols:
         for part in parts_in(records, self.read):
             yield 0, report_of(part)
             if part.symbols is not None:
-                strings = part.symbols.unique()
+                strings = part.symbols  # each once
                 destinations = (hash_strings(strings) % np.uint64(self.partitions)).astype(np.int64)
                 for destination in range(self.partitions):
                     if (destinations == destination).any():

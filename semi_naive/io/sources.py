@@ -1,30 +1,28 @@
-"""Sources of facts in files, which are read on demand. Spark's tasks read the *spans* of a file independently
-(`semi_naive.io.parallel`).
-"""
+"""Sources of facts in files, which are read on demand, by this process or by Spark's tasks (`semi_naive.io.parallel`)."""
 
 import gzip
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import chain
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from semi_naive.host.threads import ahead, in_threads
-from semi_naive.io.files import contents, file_size, io_errors, is_gzip, line_buffers, line_pieces, open_binary
+from semi_naive.io import unread
+from semi_naive.io.files import contents, file_size, io_errors, is_gzip, line_pieces, open_binary
 from semi_naive.io.formats.delimited import read_by_rules, read_delimited
 from semi_naive.io.formats.layouts import Format, Matrix
 from semi_naive.io.formats.lines import located_rows
 from semi_naive.io.formats.matrix_market import check_entries, symmetric_edges
-from semi_naive.io.formats.parquet import column_names, parquet_bytes, read_batches, read_parquet, row_groups
+from semi_naive.io.formats.parquet import empty_table, parquet_bytes, read_batches, row_groups
 from semi_naive.io.formats.plain_text import PARSED_PIECE_BYTES, read_plain
-from semi_naive.io.names import note_order
 from semi_naive.io.unread import Source, in_one_piece
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.values.values import Values
 
-MIN_BYTES_FOR_JOB = 64 << 20  # bytes of a file from which starting a job is worthwhile
 SPAN_BYTES = 32 << 20  # bytes of text a task reads: about 0.3 s
 BLOCK_BYTES = 8 << 20  # bytes of text that become one block: some 10 MB of pairs
 GZIP_RATIO = 4  # the assumed compression of gzipped edge lists
@@ -32,49 +30,17 @@ SAMPLE_BYTES = 1 << 16  # bytes of text sampled to estimate the number of rows
 
 
 @dataclass(frozen=True)
-class File(Source):
-    """A file that Spark's tasks can read in spans. What a span is depends on the kind of file: see `spans`."""
-
-    path: str
-
-    @property
-    def large(self) -> bool:
-        return self.size() >= MIN_BYTES_FOR_JOB
-
-    def columns(self, values: Values) -> np.ndarray:
-        pieces = [*self.prepared()(values)]
-        if not pieces:  # a parquet file none of whose row groups is needed
-            return np.empty((len(self.pushdown.read) if self.pushdown else self.relation.arity, 0), np.int64)
-        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=1)
-
-    def size(self) -> int:
-        """Return the size in bytes; of a compressed file an estimate of the decompressed size."""
-        raise NotImplementedError
-
-    def spans(self) -> list:
-        """Return the spans that tasks read independently by `read`."""
-        raise NotImplementedError
-
-    def read(self, span, values: Values) -> Iterator[tuple[np.ndarray, int]]:
-        """Yield the (columns, rows read) of a span, piece by piece."""
-        raise NotImplementedError
-
-    def lines_before(self, span) -> int:
-        """Return the number of the file's lines before line 1 of a span, as `read` counts, for an error."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class TextFile(File):
+class TextFile(Source):
     """A file with one tuple a line. expand: both directions of each entry of a symmetric matrix."""
 
+    path: str
     form: Format
     expand: bool = True
 
     @property
     def can_spread(self) -> bool:
         whole_lines = self.form.loose or not self.form.rfc4180  # otherwise a field may hold a line's end
-        return Source.can_spread.fget(self) and whole_lines
+        return super().can_spread and whole_lines
 
     @property
     def matrix(self) -> Matrix | None:
@@ -83,7 +49,7 @@ class TextFile(File):
     @property
     def large(self) -> bool:
         with io_errors(self.path):
-            may_be_large = GZIP_RATIO * file_size(self.path) >= MIN_BYTES_FOR_JOB  # a small file is not opened for that
+            may_be_large = GZIP_RATIO * file_size(self.path) >= unread.MIN_BYTES_FOR_JOB  # a small file is not opened for that
         return may_be_large and super().large
 
     def size(self) -> int:
@@ -92,9 +58,8 @@ class TextFile(File):
 
     def rows(self) -> int:
         """Estimate the number of rows from the file's first SAMPLE_BYTES."""
-        begin, _ = self.rows_begin()
         with io_errors(self.path), open_binary(self.path) as stream:
-            stream.seek(begin)
+            stream.seek(self.layout.offset)
             some = stream.read(SAMPLE_BYTES)
         return (some.count(b"\n") or 1) * self.size() // max(1, len(some))
 
@@ -104,10 +69,6 @@ class TextFile(File):
         tasks receive it with the source."""
         with io_errors(self.path), open_binary(self.path) as stream:
             return located_rows(stream, self.form, self.relation, self.path)
-
-    def rows_begin(self) -> tuple[int, int]:
-        """Return (offset in bytes, line number) of the first row."""
-        return self.layout.offset, self.layout.line
 
     def prepared(self) -> Callable[[Values], Iterable[np.ndarray]]:
         """Parse the file if it is plain text; then only its symbols remain to be numbered."""
@@ -120,7 +81,7 @@ class TextFile(File):
                 stream, gzip.GzipFile
             ):  # one byte more than a small file has, so that its first read sees the end
                 size = min(size, (file_size(self.path) or size) + 1)
-            plain = read_plain(line_buffers(stream, size), self.layout, self.relation)
+            plain = read_plain(line_pieces(stream, size), self.layout, self.relation)
         return in_one_piece(plain.columns if plain else self._by_rules)
 
     def _by_rules(self, values: Values) -> np.ndarray:
@@ -138,16 +99,16 @@ class TextFile(File):
 
     def spans(self) -> list[tuple[int, int | None]]:
         """Return ranges of bytes (start, stop); for a compressed file one without a stop."""
-        begin, _ = self.rows_begin()
+        begin = self.layout.offset
         with io_errors(self.path):
             return [(begin, None)] if is_gzip(self.path) else byte_ranges(begin, file_size(self.path), SPAN_BYTES)
 
     def read(self, span: tuple[int, int | None], values: Values) -> Iterator[tuple[np.ndarray, int]]:
         """Yield the (columns, rows read) of the lines that begin in a span, piece by piece. Lines are counted from the span's
         start."""
-        (start, stop), (begin, _) = span, self.rows_begin()
+        start, stop = span
         with io_errors(self.path), open_binary(self.path) as stream:
-            if start > begin:  # a line that begins before the range belongs to the range before
+            if start > self.layout.offset:  # a line that begins before the range belongs to the range before
                 stream.seek(start - 1)
                 stream.readline()
             else:
@@ -160,17 +121,17 @@ class TextFile(File):
 
     def lines_before(self, span) -> int:
         """Return the number of lines of the file before a span, as line numbers in it count from 1."""
-        begin, line = self.rows_begin()
-        if span[0] <= begin:
-            return line - 1
+        if span[0] <= self.layout.offset:
+            return self.layout.line - 1
         with io_errors(self.path), open_binary(self.path) as stream:
             return sum(piece.count(b"\n") for piece in line_pieces(stream, BLOCK_BYTES, span[0]))
 
 
 @dataclass(frozen=True)
-class ParquetFile(File):
+class ParquetFile(Source):
     """A parquet file, or a directory of them."""
 
+    path: str
     narrows = True
 
     def size(self) -> int:
@@ -183,25 +144,27 @@ class ParquetFile(File):
         """Read a file of one row group immediately. Others are read while the rows before are converted or, if they have only
         numbers, whose conversion does not depend on the order, while these are packed."""
         spans = self.spans()
-        if not self.relation.arity or not (spans or self.pushdown and self.pushdown.rows):
-            return in_one_piece(partial(self.columns_of, read_parquet(self.path, self), file=self.path))
+        if not spans:
+            empty = empty_table(self.path)
+            names = self.names_to_read(empty.column_names, self.path)
+            return in_one_piece(partial(self.columns_of, empty if names is None else empty.select(names), file=self.path))
         if len(spans) == 1:
-            return partial(self._converted, [*self._tables(*spans)])
+            return partial(self._converted, [*self._tables(spans)])
         relation = self.pushdown.narrowed if self.pushdown else self.relation
 
         def read(values: Values) -> Iterator[np.ndarray]:
-            tables = chain.from_iterable(map(self._tables, spans))
             numbers = {Kind.SYMBOL, Kind.RECORD}.isdisjoint(relation.kinds)
+            tables = self._tables(spans)
             return ahead(self._converted(tables, values)) if numbers else self._converted(ahead(tables), values)
 
         return read
 
-    def _tables(self, span: tuple[str, int, int, int]) -> Iterator[tuple[Any, str, int]]:
-        """Yield (Arrow table, its file, number of its first row there) of the rows of a row group, given as in `spans`."""
-        part, group, first_row, _ = span
-        for table in read_batches(self.path, part, group, self):
-            yield table, part, first_row
-            first_row += table.num_rows
+    def _tables(self, spans: Iterable[tuple[str, int, int, int]]) -> Iterator[tuple[Any, str, int]]:
+        """Yield (Arrow table, its file, number of its first row there) of the rows of row groups, given as by `spans`."""
+        for part, groups_of_part in groupby(spans, itemgetter(0)):
+            groups = [(group, first_row) for _, group, first_row, _ in groups_of_part]
+            for table, first_row in read_batches(self.path, part, groups, self):
+                yield table, part, first_row
 
     def _converted(self, tables: Iterable[tuple[Any, str, int]], values: Values) -> Iterator[np.ndarray]:
         """Convert the tables that `_tables` yields to columns. Then return Arrow's memory to the system."""
@@ -213,21 +176,18 @@ class ParquetFile(File):
 
     def spans(self) -> list[tuple[str, int, int, int]]:
         """Return (file, row group, number of its first row, its rows) of the row groups that may have needed rows."""
-        note_order(self.relation, column_names(self.path), self.path)
         return row_groups(self.path, self)
 
     def read(self, span: tuple[str, int, int, int], values: Values) -> Iterator[tuple[np.ndarray, int]]:
         """Yield the (columns, rows) of a row group, given as in `spans`."""
-        return ((columns, columns.shape[1]) for columns in self._converted(self._tables(span), values))
-
-    def lines_before(self, span) -> int:
-        return 0  # errors name rows, which `read` numbers from the beginning of the file
+        return ((columns, columns.shape[1]) for columns in self._converted(self._tables([span]), values))
 
 
 @dataclass(frozen=True)
-class Files(File):
+class Files(Source):
     """Several files with facts of one relation, in order. path: the pattern that they match."""
 
+    path: str
     parts: tuple[Source, ...]
     narrows = True
 
@@ -240,37 +200,37 @@ class Files(File):
     @property
     def can_spread(self) -> bool:
         """True if tasks can read all files. Tasks do not compare a matrix with its size line if it is one of several files."""
-        return all(isinstance(part, File) and part.can_spread and not part.matrix for part in self.parts)
+        return all(part.can_spread and not part.matrix for part in self.parts)
 
     def size(self) -> int:
-        return sum(part.size() for part in self.parts if isinstance(part, File))
+        return sum(part.size() for part in self.parts)
 
     def rows(self) -> int | None:
         counts = [part.rows() for part in self.parts]
         return None if None in counts else sum(counts)  # type: ignore[arg-type]
 
-    def columns(self, values: Values) -> np.ndarray:
+    def prepared(self) -> Callable[[Values], Iterable[np.ndarray]]:
         """Read the files on all cores, and number their symbols in the order of the files."""
-        readers = in_threads(lambda part: part.prepared(), self.parts)
-        pairs = zip(self.parts, readers, strict=True)
-        return np.concatenate([part.needed(piece, values) for part, read in pairs for piece in read(values)], axis=1)
+
+        def read(values: Values) -> Iterator[np.ndarray]:
+            readers = in_threads(lambda part: part.prepared(), self.parts)
+            pairs = zip(self.parts, readers, strict=True)
+            return (part.needed(piece, values) for part, make_pieces in pairs for piece in make_pieces(values))
+
+        return read
 
     def spans(self) -> list[tuple[int, object]]:
         """Return the spans of all files as (number of the file, span)."""
-        return [(number, span) for number, part in enumerate(self._files) for span in part.spans()]
+        return [(number, span) for number, part in enumerate(self.parts) for span in part.spans()]
 
     def read(self, span: tuple[int, Any], values: Values):
         number, span_of_file = span  # as in `spans`
-        file = self._files[number]
+        file = self.parts[number]
         return ((file.needed(columns), rows) for columns, rows in file.read(span_of_file, values))
 
     def lines_before(self, span) -> int:
         number, span_of_file = span
-        return self._files[number].lines_before(span_of_file)
-
-    @property
-    def _files(self) -> list[File]:
-        return [part for part in self.parts if isinstance(part, File)]
+        return self.parts[number].lines_before(span_of_file)
 
 
 def byte_ranges(start: int, stop: int, size: int) -> list[tuple[int, int]]:

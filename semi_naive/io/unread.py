@@ -1,10 +1,10 @@
 """Sources of facts that are read on demand: from this process, from files (`sources`), or from Spark.
 
 A source knows its relation, so values have types. The driver reads a source as complete columns; or, if it `can_spread`,
-Spark's tasks read its parts.
+Spark's tasks read its *spans*.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import signature
 from typing import Any
@@ -17,6 +17,8 @@ from semi_naive.ra.pushdown import Pushdown
 from semi_naive.ra.spark.spark_context import is_connect
 from semi_naive.ra.values.values import Values
 
+MIN_BYTES_FOR_JOB = 64 << 20  # bytes of a file from which starting a job is worthwhile
+
 
 @dataclass(frozen=True)
 class Source:
@@ -28,7 +30,6 @@ class Source:
     pushdown: Pushdown | None = field(default=None, kw_only=True)
 
     narrows = False  # True if it leaves out the attributes that `pushdown` does not read
-    large = False  # True if it is large enough for a Spark job
     matrix = None  # the size line of a MatrixMarket file
 
     @property
@@ -36,9 +37,15 @@ class Source:
         """True if tasks can read it. Records get their ids in the driver, and a nullary relation has at most one tuple."""
         return bool(self.relation.arity) and all(type_.kind != Kind.RECORD for _, type_ in self.relation.attributes)
 
+    @property
+    def large(self) -> bool:
+        """True if it is large enough for a Spark job."""
+        return self.size() >= MIN_BYTES_FOR_JOB
+
     def columns(self, values: Values) -> np.ndarray:
         """Read all facts in this process: columns (arity, n) int64, rows in the order of the source; rows may repeat."""
-        raise NotImplementedError
+        pieces = [*self.prepared()(values)]
+        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=1)
 
     def members(self) -> Sequence["Source"]:
         """Return the sources that this one consists of: itself, or several files."""
@@ -47,7 +54,24 @@ class Source:
     def prepared(self) -> Callable[[Values], Iterable[np.ndarray]]:
         """Return a function from values to the columns, in one or more pieces, after doing the work that does not depend on
         values. Any thread may call it."""
-        return in_one_piece(self.columns)
+        raise NotImplementedError
+
+    def size(self) -> int:
+        """Return the size of files in bytes; of a compressed one an estimate of the decompressed size."""
+        return 0
+
+    def spans(self) -> Sequence[Any]:
+        """Return the parts of files that tasks read independently by `read`. What a span is depends on the kind of source."""
+        raise NotImplementedError
+
+    def read(self, span: Any, values: Values) -> Iterator[tuple[np.ndarray, int]]:
+        """Yield the (columns, rows read) of a span, piece by piece."""
+        raise NotImplementedError
+
+    def lines_before(self, span: Any) -> int:
+        """Return the number of the file's lines before line 1 of a span, as `read` counts, for an error. Errors of files that
+        have no lines name rows, which `read` numbers from the beginning of the file."""
+        return 0
 
     def with_pushdown(self, pushdown: Pushdown) -> "Source":
         """Return the source that may leave out the columns and rows that a `Pushdown` does not need."""
@@ -86,12 +110,12 @@ class Source:
 class Given(Source):
     """Facts that only the driver can read: Python data, JSON, databases, standard input."""
 
-    read: Callable[[Values], np.ndarray]
+    make_columns: Callable[[Values], np.ndarray]
 
     can_spread = False
 
-    def columns(self, values: Values) -> np.ndarray:
-        return self.read(values)
+    def prepared(self) -> Callable[[Values], Iterable[np.ndarray]]:
+        return in_one_piece(self.make_columns)
 
 
 @dataclass(frozen=True)
@@ -106,9 +130,13 @@ class SparkFrame(Source):
         """True if tasks read it. A frame of Spark Connect is collected instead: it has no RDD that a task could read."""
         return not is_connect(self.frame)
 
-    def columns(self, values: Values) -> np.ndarray:
-        """Collect the frame to the driver."""
-        return self.columns_of(self.needed_frame().toArrow(), values, self.relation.name)
+    def prepared(self) -> Callable[[Values], Iterable[np.ndarray]]:
+        """Collect the frame to the driver once it is read."""
+        return in_one_piece(lambda values: self.columns_of(self.needed_frame().toArrow(), values, self.relation.name))
+
+    def read(self, span: Any, values: Values) -> Iterator[tuple[np.ndarray, int]]:
+        """Yield the columns of an Arrow table of the needed frame, and its number of rows."""
+        yield self.columns_of(span, values, self.relation.name, None), span.num_rows
 
     def needed_frame(self):
         """Return the frame with the columns that are read. Spark's reader of a file leaves the others out."""

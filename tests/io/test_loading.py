@@ -34,7 +34,7 @@ reusing = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], 
 @pytest.fixture
 def spread(here, monkeypatch):
     """Run a program on partitions, every file read in pieces of 40 bytes by tasks."""
-    monkeypatch.setattr("semi_naive.io.sources.MIN_BYTES_FOR_JOB", 0)
+    monkeypatch.setattr("semi_naive.io.unread.MIN_BYTES_FOR_JOB", 0)
     monkeypatch.setattr("semi_naive.io.sources.SPAN_BYTES", 40)
 
     def run(text, facts, partitions=3, **options):
@@ -163,7 +163,7 @@ twice(x, z) :- path(x, y), path(y, z).
 def test_facts_of_derived_relations_stay_on_the_partitions(
     here, tmp_path, monkeypatch, pairs, symbols, plan, local, partitions, budget, more
 ):
-    monkeypatch.setattr("semi_naive.io.sources.MIN_BYTES_FOR_JOB", 0)
+    monkeypatch.setattr("semi_naive.io.unread.MIN_BYTES_FOR_JOB", 0)
     monkeypatch.setattr("semi_naive.io.sources.SPAN_BYTES", 40)
     for relation, rows in zip(("edge", "path", "twice"), pairs, strict=True):
         text = "".join(f"{'n' * symbols}{x}\t{'n' * symbols}{y}\n" for x, y in rows)
@@ -172,7 +172,7 @@ def test_facts_of_derived_relations_stay_on_the_partitions(
     options = {"local_tuples": local, "partitions": partitions, "replicate_bytes": budget, "plan": plan}
     with program.run(tmp_path, here, **options) as result:
         found = contents(result)
-    monkeypatch.setattr("semi_naive.io.sources.MIN_BYTES_FOR_JOB", 1 << 60)
+    monkeypatch.setattr("semi_naive.io.unread.MIN_BYTES_FOR_JOB", 1 << 60)
     with program.run(tmp_path) as expected:
         assert found == contents(expected)
 

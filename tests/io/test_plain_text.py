@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from semi_naive import Program
 from semi_naive.io.errors import BadInput
-from semi_naive.io.files import line_buffers, line_pieces
+from semi_naive.io.files import line_pieces
 from semi_naive.io.formats.layouts import Format
 from semi_naive.io.formats.lines import read_lines
 from semi_naive.io.formats.plain_text import read_plain
@@ -65,9 +65,13 @@ def test_plain_text_is_read_as_by_the_rules(table, size):
 
 
 @given(st.lists(st.sampled_from([b"", b"a", b"bc", b"d" * 9]), max_size=20), st.integers(1, 12), st.booleans())
-def test_buffers_are_the_pieces_of_whole_lines(lines, size, ended):
-    data = b"\n".join(lines) + b"\n" * ended
-    assert [bytes(each) for each in line_buffers(io.BytesIO(data), size)] == list(line_pieces(io.BytesIO(data), size))
+def test_pieces_are_of_whole_lines(lines, size, ended):
+    data, expected, piece = b"\n".join(lines) + b"\n" * ended, [], b""
+    for line in data.splitlines(keepends=True):
+        piece += line
+        if len(piece) >= size:
+            expected, piece = [*expected, piece], b""
+    assert [*line_pieces(io.BytesIO(data), size)] == [*expected, *[piece] * bool(piece)]
 
 
 def test_hashes_of_what_is_read_are_those_of_its_strings(tmp_path):

@@ -20,7 +20,8 @@ from semi_naive.io.formats import parquet
 from semi_naive.io.formats.parquet import MAX_REPEATED_BYTES
 from semi_naive.io.parallel import ReadSpan, check_reports, frame_parts
 from semi_naive.io.python_data import is_spark_frame, source_of
-from semi_naive.io.sources import MIN_BYTES_FOR_JOB, SPAN_BYTES, byte_ranges
+from semi_naive.io.sources import SPAN_BYTES, byte_ranges
+from semi_naive.io.unread import MIN_BYTES_FOR_JOB
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.ra.ir import Kind, Relation
 from semi_naive.ra.text.symbols import SymbolTable
@@ -152,6 +153,14 @@ def test_texts_of_parquet_are_read_as_they_are_stored(tmp_path, monkeypatch):
         pq.write_table(pa.table({"a": column, "b": column}), tmp_path / "n.parquet", row_group_size=120)
         with pytest.raises(BadInput, match=r"a, row 250: the value is null"):
             as_edges(tmp_path / "n.parquet")
+
+
+def test_the_footer_of_a_parquet_file_is_read_once_for_its_row_groups(tmp_path, monkeypatch):
+    read, read_metadata = [], pq.read_metadata
+    monkeypatch.setattr(pq, "read_metadata", lambda part, **options: read.append(part) or read_metadata(part, **options))
+    pq.write_table(pa.table({"a": range(40), "b": range(40)}), tmp_path / "n.parquet", row_group_size=2)
+    assert as_edges(tmp_path / "n.parquet").named() == [(number, number) for number in range(40)]
+    assert len(read) == 2, "one for the row groups there are, one to read them"
 
 
 def test_strings_are_interned(tmp_path):

@@ -1,16 +1,21 @@
 """Results in text, byte for byte; files that appear whole, together or not at all."""
 
+import contextlib
 import gzip
+import io
 import math
 import os
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from fact_files import FLOAT, LIST, NAMED, NUMBER, SYMBOL, TYPES, UNSIGNED, relation
 
+from semi_naive import Program
 from semi_naive.io import as_columns, atomic_files, read, write
 from semi_naive.io.errors import BadInput
 from semi_naive.io.results.order import MIN_ROWS_FOR_ARROW
+from semi_naive.io.results.outputs import write_batches
 from semi_naive.ra.ir import FileDirective
 
 
@@ -130,3 +135,25 @@ def test_no_folder_to_write_to(tmp_path, values):
 def test_many_rows_come_in_pieces(writer):
     columns = [(n % 1000, n) for n in range(600_000)]
     assert writer(columns, NUMBER, NUMBER) == "".join(f"{a}\t{b}\n" for a, b in sorted(columns)).encode()
+
+
+def test_batches_are_written_as_they_are(tmp_path):
+    """Slices, and batches without rows, too."""
+    whole = pa.record_batch([pa.array(["a", "é", ""]), pa.array([1, -2, 3]), pa.array([0.5, 1e20, 2.0])], ["x", "y", "z"])
+    for begin, end in ((0, 3), (1, 2), (1, 1)):
+        write_batches(tmp_path / "r.tsv", whole.schema, [whole.slice(begin, end - begin)])
+        rows = zip(*whole.slice(begin, end - begin).to_pydict().values(), strict=True)
+        read_back = [line.split("\t") for line in (tmp_path / "r.tsv").read_text().splitlines()]
+        assert [(x, int(y), float(z)) for x, y, z in read_back] == list(rows)
+    largest = pa.record_batch([pa.array(["a", "b\tc"]), pa.array([0, 2**64 - 1], pa.uint64())], ["x", "y"])
+    with pytest.raises(BadInput, match=r'r\("b\\tc", 18446744073709551615\) would not be read back: x has a tab'):
+        write_batches(tmp_path / "r.tsv", largest.schema, [largest], "r")
+
+
+def test_many_rows_are_printed_to_a_stream_of_text(tmp_path):
+    """As of a notebook, which has no buffer of bytes."""
+    text, numbers = io.StringIO(), range(MIN_ROWS_FOR_ARROW + 1)
+    with Program(".decl e(x: number)\n.input e\n.output e").run({"e": [(x,) for x in numbers]}) as result:
+        with contextlib.redirect_stdout(text):
+            result.write("-", format="tsv")
+    assert text.getvalue() == "".join(f"{x}\n" for x in numbers)

@@ -13,13 +13,12 @@ from plot_traces import GROUPS, NOT_REFINED, REFINE, REFINED, SIMULATED, SPREAD,
 from semi_naive import graphs, transitive_closure
 from semi_naive.__main__ import main
 from semi_naive.balance.trace import VERSION, write_trace
-from semi_naive.plots.balance import save_overview
 from semi_naive.plots.command import draw
 from semi_naive.plots.figures import PANELS, comparison, figures, overview
 from semi_naive.plots.labels import labels
 from semi_naive.plots.panels import duplicates, heat_map, imbalance, shuffled_bytes, times, tuples
 from semi_naive.plots.run import RecordedRun, lasting
-from semi_naive.plots.style import new_figure, svg
+from semi_naive.plots.style import new_figure, save_figure, svg
 
 ODD = {
     "one iteration": trace([entry(1, [[3]])]),
@@ -197,7 +196,7 @@ def test_iterations_made_again_after_a_restart_count_once():
 
 @pytest.mark.parametrize("thing", [None, [], {}, {"version": VERSION}, {"version": 99, "iterations": []}])
 def test_what_is_no_trace_is_refused(thing):
-    for draw_it in (figures, overview, RecordedRun):
+    for draw_it in (figures, overview):
         with pytest.raises(ValueError, match="expected a trace"):
             draw_it(thing)
 
@@ -212,11 +211,11 @@ def test_runs_that_cannot_be_compared_are_refused():
 
 
 def test_saving_goes_by_the_name_and_leaves_no_parts(tmp_path):
-    save_overview(GROUPS, tmp_path / "a.png")
-    save_overview(GROUPS, tmp_path / "a.svg")
+    save_figure(overview(GROUPS), tmp_path / "a.png")
+    save_figure(overview(GROUPS), tmp_path / "a.svg")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG") and "<svg" in (tmp_path / "a.svg").read_text()
     with pytest.raises(ValueError, match="expected a name ending in .png"):
-        save_overview(GROUPS, tmp_path / "a.gif")
+        save_figure(overview(GROUPS), tmp_path / "a.gif")
     assert len(list(tmp_path.iterdir())) == 2
 
 
@@ -247,8 +246,8 @@ def test_the_command_draws_one_run_or_several(tmp_path, capsys):
 
 def test_importing_is_cheap_and_drawing_leaves_pyplot_alone():
     code = (
-        "import sys, plots.balance, plots.command, plots.panels; assert not {'matplotlib', 'pyspark'} & set(sys.modules); "
-        f"plots.balance.overview({trace([])!r}); assert 'matplotlib.pyplot' not in sys.modules"
+        "import sys, plots.figures, plots.command, plots.panels; assert not {'matplotlib', 'pyspark'} & set(sys.modules); "
+        f"plots.figures.overview({trace([])!r}); assert 'matplotlib.pyplot' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -261,7 +260,7 @@ def test_real_traces_are_drawn(here, plan, tmp_path):
         assert loads.sum() == closure.count() == 3586
         figure = overview(closure.trace)
         assert not overlapping(figure) and not outside(figure)
-        save_overview(closure.trace, tmp_path / "run.png")
+        save_figure(overview(closure.trace), tmp_path / "run.png")
         assert (tmp_path / "run.png").stat().st_size > 10_000
 
 

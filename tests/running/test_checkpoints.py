@@ -234,7 +234,7 @@ def test_a_killed_worker_does_no_harm_to_a_checkpointing_run(spark, tmp_path):
 @pytest.mark.parametrize("died", [False, True])
 def test_facts_on_the_partitions_are_read_again(here, processes, tmp_path, monkeypatch, checkpoints, died):
     """Lost with the other runs, or by a process that was killed: symbols have the ids of the checkpoint then."""
-    monkeypatch.setattr("semi_naive.io.sources.MIN_BYTES_FOR_JOB", 0)
+    monkeypatch.setattr("semi_naive.io.unread.MIN_BYTES_FOR_JOB", 0)
     monkeypatch.setattr("semi_naive.io.sources.SPAN_BYTES", 40)
     local, durable, facts, happened = tmp_path / "local", tmp_path / "durable", tmp_path / "parent.facts", []
     local.mkdir()

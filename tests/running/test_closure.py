@@ -181,7 +181,7 @@ def test_strings_are_given_back(spark, plan):
 @pytest.mark.parametrize("names", [False, True])
 @pytest.mark.parametrize("budget", [0, 1 << 30])
 def test_what_tasks_read_comes_to_the_driver_only_if_it_is_to_be_copied(here, tmp_path, monkeypatch, names, budget):
-    monkeypatch.setattr("semi_naive.io.sources.MIN_BYTES_FOR_JOB", 0)
+    monkeypatch.setattr("semi_naive.io.unread.MIN_BYTES_FOR_JOB", 0)
     monkeypatch.setattr("semi_naive.io.sources.SPAN_BYTES", 40)
     edges = [(f"n{x}", f"n{y}") if names else (x, y) for x, y in graphs.gnp(40, 0.05, seed=3).tolist()]
     (tmp_path / "e.tsv").write_text("".join(f"{x}\t{y}\n" for x, y in edges))

@@ -1,16 +1,25 @@
-"""Convert relations to Arrow tables, and Arrow tables to facts."""
+"""Convert relations to Arrow tables, and Arrow tables, also in files of Arrow IPC and Feather, to facts."""
 
 from functools import partial
 
 import numpy as np
 
 from semi_naive.io.errors import BadInput
-from semi_naive.io.names import check_width, column_places
+from semi_naive.io.files import filesystem, io_errors
+from semi_naive.io.names import check_width, column_places, note_order
 from semi_naive.io.results.order import distinct_in_column, record_texts
 from semi_naive.io.values.bits import BUILT_IN, HOW_TO_READ, NAME, Mismatch, type_description
-from semi_naive.io.values.fields import arrow_type, bits_of_arrow, bits_of_values, fault_in_row, kind_of_arrow, plain_type
+from semi_naive.io.values.fields import (
+    arrow_type,
+    bits_of_arrow,
+    bits_of_values,
+    fault_in_row,
+    kind_of_arrow,
+    plain_type,
+    value_fault,
+)
 from semi_naive.io.values.missing import complete_columns
-from semi_naive.io.values.record_text import ReadableStyle
+from semi_naive.io.values.record_text import TableStyle
 from semi_naive.io.values.records import NIL
 from semi_naive.ra.ir import ENCODED, Kind, Relation, Type
 from semi_naive.ra.text.arrow_arrays import arrow_of, booleans_of, cast
@@ -24,26 +33,18 @@ def arrow_table(relation: Relation, types: dict, columns: np.ndarray, values: Va
     nil. A record of a recursive type, and a branch, is its text."""
     import pyarrow as pa
 
-    types = BUILT_IN | types
     if not relation.arity:
         return pa.Table.from_struct_array(pa.array([{}] * columns.shape[1], pa.struct([])))
-    return pa.table(*_arrays(relation, types, columns, values))
+    return pa.Table.from_batches([record_batch(relation, types, columns, values)])
 
 
 def record_batch(relation: Relation, types: dict, columns: np.ndarray, values: Values, dictionaries: bool = False):
     """Return a pyarrow record batch of at least one column. dictionaries: columns of strings are dictionary-encoded."""
     import pyarrow as pa
 
-    return pa.record_batch(*_arrays(relation, BUILT_IN | types, columns, values, dictionaries))
-
-
-def _arrays(
-    relation: Relation, types: dict, columns: np.ndarray, values: Values, dictionaries: bool = False
-) -> tuple[list, list[str]]:
-    """Return (arrays, names) of a relation's columns."""
-    attributes = list(zip(columns, relation.attributes, strict=True))
-    arrays = [column_array(column, type_, types, values, dictionaries) for column, (_, type_) in attributes]
-    return arrays, [name for _, (name, _) in attributes]
+    types, pairs = BUILT_IN | types, zip(columns, relation.attributes, strict=True)
+    arrays = [column_array(column, type_, types, values, dictionaries) for column, (_, type_) in pairs]
+    return pa.record_batch(arrays, [name for name, _ in relation.attributes])
 
 
 def column_array(column: np.ndarray, type_: Type, types: dict, values: Values, dictionaries: bool = False):
@@ -62,7 +63,8 @@ def column_array(column: np.ndarray, type_: Type, types: dict, values: Values, d
             return pa.DictionaryArray.from_arrays(arrow_of(positions.astype(np.int32)), texts)
         return texts.take(arrow_of(positions))
     if type_.branches or is_recursive(type_, types):
-        return pa.array(record_texts(ids, type_, types, values, ReadableStyle()), pa.string()).take(arrow_of(positions))
+        texts = record_texts(ids, type_, types, values, TableStyle(readable=True))
+        return pa.array(texts, pa.string()).take(arrow_of(positions))
     return _structs(ids, type_, types, values).take(arrow_of(positions))
 
 
@@ -138,8 +140,7 @@ def columns_of_table(
 
     def fault(label: str, type_: Type, row: int, wrong, hint: str = "") -> BadInput:
         place = "" if first_row is None else f", row {first_row + row}"
-        hint = hint or getattr(wrong, "hint", "") or f"expected {type_description(type_)}"
-        return BadInput(f"{label}{place}: {wrong}", file, hint=hint)
+        return value_fault(file, f"{label}{place}: ", type_, wrong, hint)
 
     def converted(number: int, present: np.ndarray | None) -> np.ndarray:
         name, type_ = relation.attributes[number]
@@ -152,6 +153,37 @@ def columns_of_table(
         return missing_rows(table.column(number), relation.kinds[number])
 
     return complete_columns(relation, table.num_rows, missing, converted, values)
+
+
+def read_arrow(path: str, relation: Relation, types: dict, values: Values) -> np.ndarray:
+    """Return the columns (arity, n) of a file of Arrow data at a path or URI."""
+    table = _table(path)
+    note_order(relation, table.column_names, path)
+    return columns_of_table(table, relation, types, values, path)
+
+
+def arrow_schema(path: str):
+    """Return the Arrow schema of a file of Arrow data."""
+    return _table(path).schema
+
+
+def _table(path: str):
+    """Return a file of Arrow data as a pyarrow table. A local file is mapped, so that only columns that are read use memory."""
+    import pyarrow as pa
+    from pyarrow import feather
+
+    with io_errors(path):
+        system, inside = filesystem(path)
+        local = system.type_name == "local"
+        source = pa.memory_map(inside) if local else system.open_input_file(inside)
+        try:
+            return feather.read_table(source, memory_map=local)  # a file of Arrow IPC is version 2 of Feather
+        except pa.ArrowInvalid as not_a_file:
+            source.seek(0)
+            try:
+                return pa.ipc.open_stream(source).read_all()
+            except pa.ArrowInvalid:
+                raise BadInput(f"cannot be read as Arrow data: {not_a_file}", path) from None
 
 
 def _present(column, rows: np.ndarray, kind: Kind):
@@ -170,13 +202,14 @@ def _present(column, rows: np.ndarray, kind: Kind):
 
 
 def missing_rows(column, kind: Kind) -> np.ndarray:
-    """Return a mask (n,) of the rows of a chunked array without a value of a kind; see `first_missing`."""
-    if not first_missing(column, kind):
-        return np.zeros(len(column), np.bool_)
+    """Return a mask (n,) of the rows of a chunked array without a value of a kind. In a float column NaN is not missing."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     nan = pa.types.is_floating(column.type) and kind != Kind.FLOAT
+    if not column.null_count and not nan:
+        return np.zeros(len(column), np.bool_)
+    import pyarrow.compute as pc  # 0.03 s
+
     return booleans_of(pc.is_null(column, nan_is_null=nan).combine_chunks())
 
 
@@ -252,17 +285,10 @@ def _python_values(column, fault) -> list:
 
 
 def first_missing(column, kind: Kind):
-    """Return (row, "null" or "NaN") of the first missing value in a chunked array, None if there is none. In a float column NaN
-    is not missing."""
-    import pyarrow as pa
-
-    nan = pa.types.is_floating(column.type) and kind != Kind.FLOAT
-    if not column.null_count and not nan:
-        return None
-    import pyarrow.compute as pc  # 0.03 s
-
-    row = pc.index(pc.is_null(column, nan_is_null=nan), True).as_py()
-    return None if row < 0 else (row, "NaN" if column[row].is_valid else "null")
+    """Return (row, "null" or "NaN") of the first missing value in a chunked array, None if there is none (`missing_rows`)."""
+    missing = missing_rows(column, kind)
+    row = int(missing.argmax()) if missing.size else 0
+    return (row, "NaN" if column[row].is_valid else "null") if missing.any() else None
 
 
 def _is_convertible(arrow_type, type_: Type) -> bool:

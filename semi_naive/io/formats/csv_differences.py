@@ -8,7 +8,6 @@ import re
 
 import numpy as np
 
-from semi_naive.io.files import BYTE_ORDER_MARK
 from semi_naive.io.formats.layouts import Format
 from semi_naive.io.values.bits import Mismatch, Vertex
 from semi_naive.ra.ir import Kind
@@ -47,13 +46,6 @@ def check_agreement(data: bytes, form: Format, wanted: list, width: int) -> None
         _check_quotes(data, form)
     if any(isinstance(type_, Vertex) for type_ in wanted) and (b"x" in data or b"X" in data):
         raise Mismatch("Arrow would read 0x1F, which names no vertex")
-
-
-def check_beginning(data: bytes) -> None:
-    """Raise Mismatch if a piece begins with a byte order mark: Arrow would skip it, but after the beginning of a file it is
-    part of a symbol."""
-    if data.startswith(BYTE_ORDER_MARK):
-        raise Mismatch("a byte order mark")
 
 
 def check_overflow(column: np.ndarray, kind: Kind, data: bytes) -> None:

@@ -7,32 +7,24 @@ import numpy as np
 
 from semi_naive.io.errors import BadInput
 from semi_naive.io.names import column_places, note_order
-from semi_naive.io.values.bits import Mismatch, OutOfRange, abbreviated, type_description
-from semi_naive.io.values.fields import columns_of_rows
+from semi_naive.io.values.bits import Mismatch, OutOfRange, abbreviated
+from semi_naive.io.values.fields import columns_of_rows, value_fault
 from semi_naive.ra.ir import Relation
 from semi_naive.ra.values.kinds import MAX_INTEGER_DIGITS
 from semi_naive.ra.values.values import Values
 
 
-def read_json(data: bytes, relation: Relation, types: dict, values: Values, path: str) -> np.ndarray:
-    """Return the columns (arity, n) of a JSON text. Raises BadInput with the element (from 0) and attribute of a value that
-    does not fit. null is nil."""
-    return columns_of_json(json_rows(data, path), relation, types, values, path)
-
-
-def read_json_lines(data: bytes, relation: Relation, types: dict, values: Values, path: str) -> np.ndarray:
-    """Return the columns (arity, n) of a text with the JSON of one tuple a line; blank lines are skipped. See `read_json`."""
-    return columns_of_json(json_lines(data, path), relation, types, values, path)
+def read_json(data: bytes, form: str, path: str) -> list:
+    """Return the elements of a JSON text, unconverted, or with the form "jsonlines" of a text with one JSON value a line."""
+    return json_lines(data, path) if form == "jsonlines" else json_rows(data, path)
 
 
 def columns_of_json(rows: list, relation: Relation, types: dict, values: Values, path: str) -> np.ndarray:
-    """Return the columns (arity, n) of the tuples of `json_rows`."""
+    """Return the columns (arity, n) of the elements that `read_json` returns. Raises BadInput with the element (from 0) and
+    attribute of a value that does not fit. null is nil."""
 
     def fault(attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
-        name, type_ = attribute
-        return BadInput(
-            f"element {row}, attribute {name}: {wrong}", path, hint=wrong.hint or f"expected {type_description(type_)}"
-        )
+        return value_fault(path, f"element {row}, attribute {attribute[0]}: ", attribute[1], wrong)
 
     known: dict = {}
     rows = [in_order(row, number, relation, path, known) for number, row in enumerate(rows)] if relation.arity else rows

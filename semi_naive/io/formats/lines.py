@@ -1,6 +1,7 @@
 """Read text line by line, exactly by Soufflé's rules, with the place of each error."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from semi_naive.io.values.records import Records
 from semi_naive.ra.ir import Kind, Relation, Type
 from semi_naive.ra.values.values import Values
 
+REST_OF_QUOTED = re.compile(rb'[^"]*(?:""[^"]*)*"(?!")')  # of a quoted field, from behind its first quote
 HEADER_HINT = "; of a file that begins with a line of names, .input says headers=true, or the command line --header"
 
 
@@ -26,7 +28,7 @@ def read_lines(
     """Return the columns (arity, n) of a text whose first line is number `line` of `path`; takes about 2 µs a field. Raises
     BadInput with the place of the first error."""
     reader = _LineReader(form, relation, types, values, path)
-    for raw in _text_lines(data, form):
+    for raw in _text_rows(data, form):
         reader.read(raw.removesuffix(b"\r"), line)
         line += 1 + raw.count(b"\n")
     pairs = zip(reader.columns, relation.attributes, strict=True)
@@ -34,59 +36,44 @@ def read_lines(
     return np.array(columns, np.int64).reshape(relation.arity, -1)
 
 
-def _text_lines(data: bytes, form: Format) -> list[bytes]:
-    r"""Return the lines of a text. If fields may be quoted and the file is no graph, a quoted field may contain line ends.
+def _text_rows(data: bytes, form: Format) -> Iterator[bytes]:
+    r"""Yield the rows of a text: its lines. If fields may be quoted and the file is no graph, a quoted field may contain line
+    ends.
 
     >>> from semi_naive.io.formats.layouts import Format
-    >>> _text_lines(b'"a\nb",c\nd,e', Format(delimiter=",", rfc4180=True))
+    >>> list(_text_rows(b'"a\nb",c\nd,e', Format(delimiter=",", rfc4180=True)))
     [b'"a\nb",c', b'd,e']
     """
     lines = data.split(b"\n")
     if not lines[-1]:
         lines.pop()
     if not form.rfc4180 or form.loose or b'"' not in data:
-        return lines
-    rows, position, delimiter = [], 0, form.delimiter.encode()
-    while position < len(data):
-        end = _end_of_row(data, position, delimiter)
-        rows.append(data[position:end])
-        position = end + 1
-    return rows
+        yield from lines
+        return
+    row = None  # the lines of a row so far, whose last field is in quotes that are not closed
+    for line in lines:
+        is_open = _ends_in_quotes(line, form.delimiter.encode(), row is not None)
+        row = line if row is None else row + b"\n" + line
+        if not is_open:
+            yield row
+            row = None
+    if row is not None:
+        yield row
 
 
-def _end_of_row(data: bytes, position: int, delimiter: bytes) -> int:
-    """Return the end of the row that begins at a position: the first line end outside of a quoted field."""
-    end = _find_before(data, b"\n", position)
-    quote = _find_before(data, b'"', position, end)
-    while quote < end:
-        if position == quote:
-            position = _closing_quote(data, position) + 1
-            end = _find_before(data, b"\n", position) if position > end else end
-            if not data.startswith(delimiter, position):
-                return end
-        else:
-            position = _find_before(data, delimiter, position, end)
-        position += len(delimiter)
-        quote = _find_before(data, b'"', position, end) if quote < position else quote
-    return end
-
-
-def _closing_quote(data: bytes, position: int) -> int:
-    """Return the end of the quoted field that begins at a position: the next quote that is not doubled, else the end of the
-    text."""
+def _ends_in_quotes(line: bytes, delimiter: bytes, begins_in_quotes: bool) -> bool:
+    """True if the last field of a line is quoted, and not closed. begins_in_quotes: its first one began on an earlier line."""
+    position, inside = 0, begins_in_quotes
     while True:
-        position = _find_before(data, b'"', position + 1)
-        if data[position + 1 : position + 2] != b'"':
-            return position
-        position += 1
-
-
-def _find_before(data: bytes, what: bytes, start: int, stop: int | None = None) -> int:
-    """Return the position of a byte string from `start` on and before `stop`; if there is none, `stop` or the end of the
-    text."""
-    stop = len(data) if stop is None else stop
-    found = data.find(what, start, stop)
-    return stop if found < 0 else found
+        if inside or line.startswith(b'"', position):
+            if not (closed := REST_OF_QUOTED.match(line, position + (not inside))):
+                return True
+            position, inside = closed.end(), False
+            if not line.startswith(delimiter, position):  # the end of the line, or an error, which is found when it is split
+                return False
+        elif (position := line.find(delimiter, position)) < 0:
+            return False
+        position += len(delimiter)
 
 
 class _LineReader:

@@ -3,9 +3,11 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import filesystem, io_errors, is_uri
+from semi_naive.io.names import note_order
 
 MAX_BATCH_ROWS = 1 << 17  # of 1 MB a column, which the C library reuses: page faults of a row group's take 10 ns a value
 MAX_REPEATED_BYTES = 1 << 16  # of the compressed dictionaries of a row group that each batch looks up again
@@ -19,22 +21,9 @@ def is_parquet(path: str) -> bool:
     return not is_uri(path) and os.path.isdir(path) and any(_is_part(name) for name in os.listdir(path))
 
 
-def read_parquet(path: str, source):
-    """Return all rows of a parquet file, or of a directory's files in order of their names, as one pyarrow table. source: the
-    `Source`, which determines the columns that are read."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    with parquet_errors(path):
-        system, parts = part_files(path)
-        files = [pq.ParquetFile(part, filesystem=system) for part in parts]
-        tables = [file.read(columns=source.names_to_read(file.schema_arrow.names, path)) for file in files]
-        return _check_column_names(pa.concat_tables(tables, promote_options="permissive"))
-
-
 def row_groups(path: str, source) -> list[tuple[str, int, int, int]]:
-    """Return (part, row group, number of its first row, its rows) of the row groups under `path`. Those that a source does not
-    need, by the least and greatest values of their columns, are left out. Reads the footers."""
+    """Return (part, row group, number of its first row, its rows) of the row groups under `path`. Those without rows, and
+    those that a source does not need, by the least and greatest values of their columns, are left out. Reads the footers."""
     import pyarrow.parquet as pq
 
     with parquet_errors(path):
@@ -42,12 +31,16 @@ def row_groups(path: str, source) -> list[tuple[str, int, int, int]]:
         groups, pushdown = [], source.pushdown if source.pushdown and source.pushdown.rows else None
         for part in parts:
             footer, first_row = pq.read_metadata(part, filesystem=system), 0
-            names = source.names_to_read(footer.schema.to_arrow_schema().names, path) if pushdown else []
+            columns = footer.schema.to_arrow_schema().names
+            note_order(source.relation, columns, path)
+            names = source.names_to_read(columns, path) if pushdown else []
             for number in range(footer.num_row_groups):
                 group = footer.row_group(number)
-                if pushdown is None or pushdown.may_match(_ranges_of(group, dict(zip(names, pushdown.read, strict=True)))):
-                    groups.append((part, number, first_row, group.num_rows))
-                first_row += group.num_rows
+                rows = group.num_rows
+                places = dict(zip(names, pushdown.read, strict=True)) if pushdown else {}
+                if rows and (pushdown is None or pushdown.may_match(_ranges_of(group, places))):
+                    groups.append((part, number, first_row, rows))
+                first_row += rows
         return groups
 
 
@@ -59,21 +52,25 @@ def _ranges_of(group, places: dict[str, int]) -> dict[int, tuple]:
     return {place: (statistics.min, statistics.max) for place, statistics in known if statistics and statistics.has_min_max}
 
 
-def read_batches(path: str, part: str, group: int, source) -> Iterator:
-    """Yield the rows of a row group of one of the `part_files` of `path` in order, as pyarrow tables: of at most MAX_BATCH_ROWS
-    rows, unless these would repeat a large dictionary. source: as for `read_parquet`."""
+def read_batches(path: str, part: str, groups: list[tuple[int, int]], source) -> Iterator[tuple[Any, int]]:
+    """Yield (pyarrow table, number of its first row) of row groups of one of the `part_files` of `path`, in order: of at most
+    MAX_BATCH_ROWS rows, unless these would repeat a large dictionary. groups: (row group, number of its first row) of each;
+    source: the `Source`, which determines the columns that are read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     with parquet_errors(path):
         system, _ = filesystem(path)
         footer = pq.read_metadata(part, filesystem=system)
-        coded, dictionary_bytes = _coded_texts(footer.row_group(group), footer.schema.to_arrow_schema())
-        file = pq.ParquetFile(part, filesystem=system, metadata=footer, read_dictionary=coded)
-        columns = source.names_to_read(file.schema_arrow.names, part)
-        rows = MAX_BATCH_ROWS if dictionary_bytes <= MAX_REPEATED_BYTES else footer.row_group(group).num_rows
-        for batch in file.iter_batches(rows, [group], columns):
-            yield _check_column_names(pa.Table.from_batches([batch]))
+        schema = footer.schema.to_arrow_schema()
+        columns = source.names_to_read(schema.names, part)
+        for group, first_row in groups:
+            coded, dictionary_bytes = _coded_texts(footer.row_group(group), schema)
+            file = pq.ParquetFile(part, filesystem=system, metadata=footer, read_dictionary=coded)
+            rows = MAX_BATCH_ROWS if dictionary_bytes <= MAX_REPEATED_BYTES else footer.row_group(group).num_rows
+            for batch in file.iter_batches(rows, [group], columns):
+                yield _check_column_names(pa.Table.from_batches([batch])), first_row
+                first_row += batch.num_rows
 
 
 def _coded_texts(group, schema) -> tuple[list[str], int]:
@@ -89,23 +86,13 @@ def _coded_texts(group, schema) -> tuple[list[str], int]:
     return [chunk.path_in_schema for chunk in coded], dictionary_bytes
 
 
-def column_names(path: str) -> list[str]:
-    """Return the names of the columns of a parquet file, or of the first of a directory."""
+def empty_table(path: str):
+    """Return a pyarrow table without rows, with the columns of a parquet file, or of the first of a directory."""
     import pyarrow.parquet as pq
 
     with parquet_errors(path):
         system, parts = part_files(path)
-        return pq.read_schema(parts[0], filesystem=system).names
-
-
-def read_schema(path: str):
-    """Return (a pyarrow table without rows, with the columns of the first part; the number of rows of all parts)."""
-    import pyarrow.parquet as pq
-
-    with parquet_errors(path):
-        system, parts = part_files(path)
-        rows = sum(pq.read_metadata(part, filesystem=system).num_rows for part in parts)
-        return _check_column_names(pq.read_schema(parts[0], filesystem=system).empty_table()), rows
+        return _check_column_names(pq.read_schema(parts[0], filesystem=system).empty_table())
 
 
 def _check_column_names(table):

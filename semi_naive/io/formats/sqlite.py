@@ -12,10 +12,10 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.files import check_folder
 from semi_naive.io.formats.layouts import Format
 from semi_naive.io.names import column_places, note_order
-from semi_naive.io.results.sorted_rows import Keys, SortedRows
-from semi_naive.io.values.bits import HOW_TO_READ, MASK, Mismatch, bits_of_text, to_value, type_description
-from semi_naive.io.values.fields import columns_of_rows
-from semi_naive.io.values.record_text import ReadableStyle
+from semi_naive.io.results.sorted_rows import Keys, RelationRows, SortedRows
+from semi_naive.io.values.bits import HOW_TO_READ, MASK, Mismatch, bits_of_text, to_value
+from semi_naive.io.values.fields import columns_of_rows, value_fault
+from semi_naive.io.values.record_text import TableStyle
 from semi_naive.ra.ir import ENCODED, Kind, Relation
 from semi_naive.ra.values.values import Values
 
@@ -42,23 +42,19 @@ def read_sqlite(path: str, form: Format, relation: Relation, types: dict, values
     rows = rows if order == list(range(len(names))) else [[row[column] for column in order] for row in rows]
 
     def fault(attribute: tuple, row: int, wrong: Mismatch) -> BadInput:
-        name, type_ = attribute
-        return BadInput(f"row {row}, column {name}: {wrong}", path, hint=wrong.hint or f"expected {type_description(type_)}")
+        return value_fault(path, f"row {row}, column {attribute[0]}: ", attribute[1], wrong)
 
     return columns_of_rows(rows, relation, types, values, fault, _python_value)
 
 
-def only_table(path: str) -> tuple[str, list[str], tuple]:
-    """Find the table or view with the edges of a database: `edges`, or the only one. Return (its name, the names of its
-    columns, its first row, () if it has none)."""
+def only_table(path: str) -> str:
+    """Return the name of the table or view with the edges of a database: `edges`, or the only one."""
     with _open_database(path) as database:
         names = _public(_tables(database))
-        name = "edges" if "edges" in names else names[0] if len(names) == 1 else None
-        if name is None:
-            hint = "name the one with the edges 'edges'"
-            raise BadInput(f"the database has the tables {', '.join(names) or '(none)'}", path, hint=hint)
-        cursor = database.execute(f"SELECT * FROM {_quoted_name(name)} LIMIT 1")
-        return name, [column for column, *_ in cursor.description], cursor.fetchone() or ()
+    if "edges" in names or len(names) == 1:
+        return "edges" if "edges" in names else names[0]
+    hint = "name the one with the edges 'edges'"
+    raise BadInput(f"the database has the tables {', '.join(names) or '(none)'}", path, hint=hint)
 
 
 def sample_table(path: str, name: str, limit: int) -> tuple[list[str], list[str], list[tuple]]:
@@ -109,9 +105,10 @@ def _text(value) -> str:
         raise Mismatch(f"byte {value[error.start]:#04x} is not UTF-8", hint) from None
 
 
-def write_sqlite(path: str, rows, relation: Relation, types: dict, values: Values, form: Format) -> None:
+def write_sqlite(path: str, shown: RelationRows, form: Format) -> None:
     """Replace the relation's table in the database at `path`, in one transaction; other tables are not changed."""
-    ordered = SortedRows(rows, relation, types, values, ReadableStyle(), INSERTED_ROWS) if relation.arity else None
+    relation = shown.relation
+    ordered = SortedRows(shown, TableStyle(readable=True), INSERTED_ROWS) if relation.arity else None
     if not path.startswith(("file:", ":memory:")):
         check_folder(path)
     with _open_database(path) as database:

@@ -87,29 +87,3 @@ def _close_values(column: np.ndarray) -> tuple[np.ndarray, int] | None:
     present = np.zeros(greatest - least + 1, np.bool_)
     present[column - least] = True
     return present, least
-
-
-def sorted_rows(keys: list[np.ndarray]) -> list[np.ndarray]:
-    """Return columns with their rows in lexicographic order. If a row fits into 63 bits, it is sorted as one word.
-
-    >>> [column.tolist() for column in sorted_rows([np.array([2, 1, 2]), np.array([-5, 7, -6])])]
-    [[1, 2, 2], [7, -6, -5]]
-    """
-    if not keys or not keys[0].size:
-        return keys
-    if len(keys) == 1:
-        return [np.sort(keys[0])]
-    lowest = [int(column.min()) for column in keys]
-    widths = [(int(column.max()) - low).bit_length() for column, low in zip(keys, lowest, strict=True)]
-    if sum(widths) > 63:
-        order = np.lexsort(keys[::-1])
-        return [column[order] for column in keys]
-    words = np.zeros(keys[0].size, np.int64)
-    for column, low, width in zip(keys, lowest, widths, strict=True):
-        words = words << width | (column - low)
-    words.sort()
-    unpacked = []
-    for low, width in zip(lowest[::-1], widths[::-1], strict=True):
-        unpacked.append((words & ((1 << width) - 1)) + low)
-        words >>= width
-    return unpacked[::-1]

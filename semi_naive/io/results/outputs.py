@@ -9,14 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
+from semi_naive.host import leftovers
+from semi_naive.host.files import unfinished
 from semi_naive.host.threads import in_threads
-from semi_naive.io.files import atomic_path, atomic_stream, unfinished_name
+from semi_naive.io.files import atomic_path, atomic_stream
 from semi_naive.io.formats.layouts import Format
 from semi_naive.io.results.read_back import check_texts
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.ra.ir import Relation
 from semi_naive.ra.spark.executors import spark_call
-from semi_naive.ra.text.arrow_arrays import numpy_of, strings_of
+from semi_naive.ra.text.arrow_arrays import bytes_and_starts, numpy_of
 from semi_naive.ra.text.rows import SIGNED, UNSIGNED, RowFormat
 
 DELIMITERS = {".tsv": "\t", ".facts": "\t", ".txt": "\t", ".csv": ","}
@@ -57,31 +59,26 @@ def write_batches(path, schema, batches: Iterable, name: str = "result") -> None
 
 
 def _text(batch, form: Format, name: str):
+    """Return a record batch as delimited text. Raises BadInput for a text without quotes that would be read back otherwise."""
     import pyarrow as pa
     import pyarrow.csv as csv
 
-    fields = [SIGNED if pa.types.is_signed_integer(arrow_type) else UNSIGNED for arrow_type in batch.schema.types]
-    if set(batch.schema.types) <= {pa.int64(), pa.uint64()} and len(fields):
-        seams = ["", *[form.delimiter] * (len(fields) - 1), "\n"]
-        return RowFormat(seams, fields).bytes(np.array([numpy_of(column).view(np.int64) for column in batch.columns]))
-    if not form.rfc4180 and fields:
-        return _unquoted(batch, form, name)
-    with pa.BufferOutputStream() as stream:
-        csv.write_csv(batch, stream, csv.WriteOptions(include_header=False, delimiter=form.delimiter))
-        return stream.getvalue()
-
-
-def _unquoted(batch, form: Format, name: str):
-    """Return a record batch as delimited text without quotes. Raises BadInput for a text that would be read back otherwise."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    columns = [column.cast(pa.large_string()) for column in batch.columns]
-    relation = Relation(name, tuple((column, BUILT_IN["symbol"]) for column in batch.schema.names))
-    check_texts(columns, [np.tile(np.arange(batch.num_rows), (len(columns), 1))], relation, form)
-    between, empty, end = strings_of([form.delimiter, "", "\n"]).cast(pa.large_string())
-    rows = pc.binary_join_element_wise(*columns, between) if len(columns) > 1 else columns[0]
-    return pc.binary_join_element_wise(rows, empty, end).buffers()[2] or b""
+    whole = {pa.int64(): (SIGNED, "number"), pa.uint64(): (UNSIGNED, "unsigned")}
+    if not batch.num_columns or form.rfc4180 and not whole.keys() >= set(batch.schema.types):
+        with pa.BufferOutputStream() as stream:
+            csv.write_csv(batch, stream, csv.WriteOptions(include_header=False, delimiter=form.delimiter))
+            return stream.getvalue()
+    columns, texts, fields, attributes = [], [], [], []
+    for column_name, column in zip(batch.schema.names, batch.columns, strict=True):
+        text = None if column.type in whole else column.cast(pa.large_string())
+        columns.append(numpy_of(column).view(np.int64) if text is None else np.arange(len(column)))
+        texts.append(text)
+        field, kind = whole[column.type] if text is None else (bytes_and_starts(text), "symbol")
+        fields.append(field)
+        attributes.append((column_name, BUILT_IN[kind]))
+    rows = np.array(columns)
+    check_texts(texts, [rows], Relation(name, tuple(attributes)), form)
+    return RowFormat(["", *[form.delimiter] * (len(fields) - 1), "\n"], fields).bytes(rows)
 
 
 def parquet_writer(where, schema):
@@ -101,14 +98,15 @@ def write_frame(frame, path: str) -> None:
     if "://" in path:
         return frame.write.mode("overwrite").parquet(path)
     target = Path(path).absolute()
-    unfinished = Path(unfinished_name(str(target)))
+    partial = unfinished(target)
     try:
-        spark_call(frame.sparkSession.sparkContext, lambda: frame.write.mode("overwrite").parquet(unfinished.as_uri()))
+        spark_call(frame.sparkSession.sparkContext, lambda: frame.write.mode("overwrite").parquet(partial.as_uri()))
         with contextlib.suppress(FileNotFoundError):
             if target.is_dir() and not target.is_symlink():
                 shutil.rmtree(target)
             else:
                 target.unlink()
-        os.replace(unfinished, target)
+        partial.replace(target)
     finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        shutil.rmtree(partial, ignore_errors=True)
+        leftovers.forget(str(partial))

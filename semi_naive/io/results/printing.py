@@ -7,17 +7,17 @@ import json
 import sys
 from collections.abc import Iterator
 from functools import partial
-from typing import NamedTuple
+
+import numpy as np
 
 from semi_naive.host.numbers import quantity
 from semi_naive.io.formats.layouts import Format
 from semi_naive.io.results.order import MIN_ROWS_FOR_ARROW
-from semi_naive.io.results.sorted_rows import RowSource, SortedRows
+from semi_naive.io.results.sorted_rows import RelationRows, SortedRows
 from semi_naive.io.results.writing import lines, write_rows
-from semi_naive.io.values.bits import BUILT_IN, short_float_text
+from semi_naive.io.values.bits import short_float_text
 from semi_naive.io.values.record_text import TableStyle
-from semi_naive.ra.ir import Kind, Relation, Type
-from semi_naive.ra.values.values import Values
+from semi_naive.ra.ir import Kind
 
 MAX_TABLE_ROWS = 20  # rows of a table, at most
 DEFAULT_TABLE_WIDTH = 160  # characters in a line of a table if the output is not a terminal
@@ -25,16 +25,16 @@ PLAIN = {"tsv": Format("stdout", delimiter="\t"), "csv": Format(delimiter=",", r
 FORMATS = ("souffle", "table", "json", "markdown", *PLAIN)
 
 
-class PrintedRelation(NamedTuple):
-    """A relation to print. types: all types by name; values: the symbols and records of the run."""
+class MarkdownStyle(TableStyle):
+    """The style of cells of a table in markdown."""
 
-    relation: Relation
-    types: dict[str, Type]
-    rows: RowSource
-    values: Values
+    keeps_symbols = False
+
+    def field(self, value, kind: Kind) -> str:
+        return short_float_text(value) if kind == Kind.FLOAT else _escaped(value)
 
 
-def print_relations(relations: list[PrintedRelation], form: str, stream) -> None:
+def print_relations(relations: list[RelationRows], form: str, stream) -> None:
     """Print relations to a binary stream. form: one of `FORMATS` but the first.
 
     csv has a header, tsv has none. Several relations are separated by blank lines, and each begins with a line of its name.
@@ -49,31 +49,31 @@ def print_relations(relations: list[PrintedRelation], form: str, stream) -> None
         {"table": _table, "markdown": _markdown}.get(form, partial(_print_plain, form=PLAIN.get(form)))(shown, stream)
 
 
-def _print_plain(shown: PrintedRelation, stream, form: Format) -> None:
+def _print_plain(shown: RelationRows, stream, form: Format) -> None:
     """Print rows as delimited text, with a header in the format rfc4180."""
     if form.rfc4180:
         stream.write((",".join(_attribute_names(shown)) + "\n").encode())
-    write_rows(stream, shown.rows, shown.relation, shown.types, shown.values, form)
+    write_rows(stream, shown, form)
 
 
-def _attribute_names(shown: PrintedRelation) -> list[str]:
+def _attribute_names(shown: RelationRows) -> list[str]:
     return [name for name, _ in shown.relation.attributes]
 
 
-def _json(relations: list[PrintedRelation], stream) -> None:
+def _json(relations: list[RelationRows], stream) -> None:
     """Print relations as a JSON object: its members are their names, with their tuples."""
     opened, form = b"{", Format("jsonfile", objects=True)
     for shown in relations:
         stream.write(opened + b"\n" + json.dumps(shown.relation.name).encode() + b": ")
         if shown.relation.arity:
-            write_rows(stream, shown.rows, shown.relation, shown.types, shown.values, form)
+            write_rows(stream, shown, form)
         else:
             stream.write(b"[{}]\n" if shown.rows.size else b"[]\n")
         opened = b","
     stream.write(b"}\n" if relations else b"{}\n")
 
 
-def _markdown(shown: PrintedRelation, stream) -> None:
+def _markdown(shown: RelationRows, stream) -> None:
     stream.write(f"**{_escaped(shown.relation.name)}**\n\n".encode())
     if not shown.relation.arity:
         stream.write(b"()\n" * bool(shown.rows.size))
@@ -82,12 +82,8 @@ def _markdown(shown: PrintedRelation, stream) -> None:
     heading = [_attribute_names(shown), ["--:" if right else "---" for right in is_right_aligned]]
     stream.write("".join(f"| {' | '.join(row)} |\n" for row in heading).encode())
     seams = ["| ", *[" | "] * (shown.relation.arity - 1), " |\n"]
-    for piece in lines(shown.rows, shown.relation, shown.types, shown.values, TableStyle(), _markdown_value, seams):
+    for piece in lines(shown, MarkdownStyle(), seams):
         stream.write(piece)
-
-
-def _markdown_value(kind: Kind, value) -> str:
-    return short_float_text(value) if kind == Kind.FLOAT else _escaped(value)
 
 
 def _escaped(text: str) -> str:
@@ -99,7 +95,7 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", "<br>")
 
 
-def _table(shown: PrintedRelation, stream) -> None:
+def _table(shown: RelationRows, stream) -> None:
     """Print the first rows of a relation as a table."""
     from rich import box
     from rich.console import Console
@@ -122,11 +118,11 @@ def _table(shown: PrintedRelation, stream) -> None:
     stream.write(text.get().encode())
 
 
-def _first_rows(shown: PrintedRelation) -> Iterator[list[str]]:
+def _first_rows(shown: RelationRows) -> Iterator[list[str]]:
     """Yield the texts of the first rows, column by column."""
     if not shown.relation.arity:
         return
-    types = BUILT_IN | shown.types
-    ordered = SortedRows(shown.rows, shown.relation, types, shown.values, TableStyle(), MIN_ROWS_FOR_ARROW)
-    for keys, column in zip(ordered.keys, ordered.piece(0)[:, :MAX_TABLE_ROWS], strict=True):
+    ordered = SortedRows(shown, TableStyle(), MIN_ROWS_FOR_ARROW)
+    rows = ordered.piece(0) if shown.rows.size else np.empty((shown.relation.arity, 0), np.int64)
+    for keys, column in zip(ordered.keys, rows[:, :MAX_TABLE_ROWS], strict=True):
         yield [short_float_text(value) if keys.kind == Kind.FLOAT else str(value) for value in keys.listed(column)]

@@ -18,9 +18,9 @@ from semi_naive.host import private
 from semi_naive.io.errors import BadInput
 from semi_naive.io.formats.layouts import Format
 from semi_naive.io.results.order import order_keys
-from semi_naive.io.results.sorted_rows import Blocks
+from semi_naive.io.results.sorted_rows import Blocks, RelationRows
 from semi_naive.io.results.writing import write_rows
-from semi_naive.io.values.record_text import ReadableStyle
+from semi_naive.io.values.record_text import TableStyle
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.ir import Relation, Type
 from semi_naive.ra.partitions import parcels
@@ -45,7 +45,7 @@ class Ordering:
 
     def keys(self, column: np.ndarray) -> tuple:
         """Return keys of values of the first attribute; see `order_keys`."""
-        return order_keys(column, self.relation.attributes[0][1], self.types, self.values, ReadableStyle())
+        return order_keys(column, self.relation.attributes[0][1], self.types, self.values, TableStyle(readable=True))
 
     def ranges(self, column: np.ndarray, splitters) -> np.ndarray:
         """Return the number of the range of each row, by its value of the first attribute. splitters: the least key of each
@@ -105,8 +105,9 @@ class WritePiece:
         path, order = os.path.join(self.folder, str(partition), "piece"), self.ordering
         try:
             with private.open_replacing(path) as file:
-                source = Blocks([block], tuple(range(block.arity)))
-                write_rows(file, source, order.relation, order.types, order.values, self.form, threads=1)  # beside other tasks
+                rows = Blocks([block], tuple(range(block.arity)))
+                shown = RelationRows(order.relation, order.types, rows, order.values)
+                write_rows(file, shown, self.form, threads=1)  # beside other tasks
         except BadInput as wrong:
             yield wrong
         else:

@@ -6,24 +6,19 @@
    million rows at a time are computed and sorted, on all cores.
 3. The runs are *cut* by common words into pieces of about equally many rows (`ra.storage.sorted_runs`). A piece is merged when
    it is needed.
-
-A small result is one piece, which numpy sorts, as loading kernels would take longer.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from semi_naive.host.threads import in_threads
 from semi_naive.io.results.order import (
     FLIP,
-    MIN_ROWS_FOR_ARROW,
-    distinct_in_column,
     sort_distinct,
-    sorted_rows,
     values_in_column,
 )
 from semi_naive.io.values.bits import BUILT_IN
@@ -41,44 +36,16 @@ RANK_TABLE_IDS_PER_ROW = 4  # ids for each row up to which ranks are looked up i
 
 
 @dataclass
-class ColumnRows:
-    """A source of rows: columns (arity, n). Any source has a `size` in rows, `all()` rows as columns, and `parts()` of up to
-    ROWS rows, each with a `size` and `columns()`.
-    """
-
-    columns: np.ndarray
-
-    @property
-    def size(self) -> int:
-        return self.columns.shape[1]
-
-    def all(self) -> np.ndarray:
-        return self.columns
-
-    def parts(self) -> "list[_Slice]":
-        return [_Slice(self.columns[:, begin : begin + ROWS]) for begin in range(0, self.size, ROWS)]
-
-
-@dataclass
-class _Slice:
-    """A part of `ColumnRows`: a view of its columns."""
-
-    view: np.ndarray
-
-    @property
-    def size(self) -> int:
-        return self.view.shape[1]
-
-    def columns(self) -> np.ndarray:
-        return np.ascontiguousarray(self.view, np.int64)
-
-
-@dataclass
 class Blocks:
     """A source of rows: disjoint blocks. order: the relation's column stored in each column of the blocks."""
 
     blocks: list[Block]
     order: tuple[int, ...]
+
+    @classmethod
+    def of(cls, columns: np.ndarray) -> "Blocks":
+        """Return the rows of columns (arity, n), in any order."""
+        return cls([Block.of(list(columns), columns.shape[1])], tuple(range(len(columns))))
 
     @property
     def size(self) -> int:
@@ -100,7 +67,13 @@ class Blocks:
         return all(kind == Kind.NUMBER or (kind == Kind.UNSIGNED and low >= 0) for kind, low in zip(kinds, least, strict=True))
 
 
-RowSource = ColumnRows | Blocks
+class RelationRows(NamedTuple):
+    """The rows of a relation to be written. types: all types by name; values: the symbols and records of the run."""
+
+    relation: Relation
+    types: dict[str, Type]
+    rows: Blocks
+    values: Values
 
 
 @dataclass
@@ -151,29 +124,20 @@ class Keys:
 
 
 class SortedRows:
-    """The rows of a source in order, in pieces of about `size` rows.
+    """The rows of a relation in order, in pieces of about `size` rows.
 
     style: how records are printed, whose texts are sorted.
     threads: None for one a core; 1 in a task of Spark, as other tasks run at the same time.
 
-    keys: the `Keys` of each column. few: the sorted keys of a small source, which is one piece. Otherwise the pieces are
-    between neighbouring `cuts` of the sorted `runs`.
+    keys: the `Keys` of each column. The pieces are between neighbouring `cuts` of the sorted `runs`; a relation without rows
+    has none.
     """
 
-    def __init__(
-        self, source: RowSource, relation: Relation, types: dict, values: Values, style: Style, size: int,
-        threads: int | None = None,
-    ):  # fmt: skip
-        self.relation, self.threads, self.few = relation, threads, None
-        types = BUILT_IN | types
-        if source.size <= MIN_ROWS_FOR_ARROW:
-            pairs = zip(source.all(), relation.attributes, strict=True)
-            columns = [keyed_column(column, type_, types, values, style) for column, (_, type_) in pairs]
-            self.keys, self.few = [keys for keys, _ in columns], sorted_rows([column for _, column in columns])
-            self.cuts = np.zeros((2, 0), np.int64)  # two bounds of one piece
-            return
+    def __init__(self, shown: RelationRows, style: Style, size: int, threads: int | None = None):
+        relation, types, source, values = shown
+        self.threads, types = threads, BUILT_IN | types
         parts = source.parts()
-        if isinstance(source, Blocks) and source.in_row_order(type_.kind for _, type_ in relation.attributes):
+        if source.in_row_order(type_.kind for _, type_ in relation.attributes):
             self.keys = [Keys(type_.kind) for _, type_ in relation.attributes]
             self.packing = source.blocks[0].packing
             self.runs: list[SortedRun] = [block_run(block) for block in source.blocks]
@@ -185,10 +149,10 @@ class SortedRows:
             self.packing, self.runs = self._sorted(parts)
         self.cuts = cuts(self.runs, size)
 
-    def _sorted(self, parts: list[_Slice] | list[Part]) -> tuple[Packing, list[SortedRun]]:
+    def _sorted(self, parts: list[Part]) -> tuple[Packing, list[SortedRun]]:
         """Return (packing, sorted runs) of the keys of all rows."""
 
-        def keys_of_part(part: _Slice | Part) -> list[np.ndarray]:
+        def keys_of_part(part: Part) -> list[np.ndarray]:
             return [keys.of(column) for keys, column in zip(self.keys, part.columns(), strict=True)]
 
         bounds = ((0, 0),) * len(self.keys)
@@ -198,9 +162,9 @@ class SortedRows:
         words = self._in_threads(lambda part: sort_unique(pack_columns(keys_of_part(part), packing, part.size)), parts)
         return packing, [WordRun(part_words) for part_words in words]
 
-    def _in_threads(self, make: Callable, items: Iterable) -> Iterable:
-        """Yield `make(item)` in the order of the items, computed by the `threads`."""
-        return map(make, items) if self.threads == 1 else in_threads(make, items, self.threads)
+    def _in_threads(self, make: Callable, items: Sequence) -> Iterable:
+        """Yield `make(item)` in the order of the items, computed by the `threads`; one item by the caller's."""
+        return map(make, items) if self.threads == 1 or len(items) < 2 else in_threads(make, items, self.threads)
 
     def pieces(self, make: Callable[[np.ndarray], Any]) -> Iterable:
         """Yield `make(piece)` for each piece in order; some pieces are made ahead."""
@@ -208,11 +172,8 @@ class SortedRows:
 
     def piece(self, number: int) -> np.ndarray:
         """Return the columns (arity, n) of one piece: numbers as their 64 bits, other kinds as keys."""
-        if self.few is not None:
-            columns = np.array(self.few, np.int64)
-        else:
-            words = merge_sorted_runs(self.runs, self.cuts[number], self.cuts[number + 1], self.packing.lanes)
-            columns = Part(self.packing, words, tuple(range(len(self.keys)))).columns()
+        words = merge_sorted_runs(self.runs, self.cuts[number], self.cuts[number + 1], self.packing.lanes)
+        columns = Part(self.packing, words, tuple(range(len(self.keys)))).columns()
         for column, keys in zip(columns, self.keys, strict=True):
             if keys.flip:
                 column ^= FLIP
@@ -237,13 +198,3 @@ def column_keys(columns: Iterable[np.ndarray], type_: Type, types: dict, values:
         distinct = values_in_column(np.concatenate([distinct, values_in_column(column)]))
     order, texts = sort_distinct(distinct, type_, types, values, style)
     return Keys(type_.kind, distinct[order], texts)
-
-
-def keyed_column(column: np.ndarray, type_: Type, types: dict, values: Values, style: Style) -> tuple[Keys, np.ndarray]:
-    """Return (the `Keys` of a whole column, the key of each row)."""
-    if type_.kind in (Kind.NUMBER, Kind.UNSIGNED):
-        keys = column_keys([column], type_, types, values, style)
-        return keys, keys.of(column)
-    distinct, positions = distinct_in_column(column)
-    order, texts = sort_distinct(distinct, type_, types, values, style)
-    return Keys(type_.kind, distinct[order], texts), np.argsort(order)[positions]

@@ -62,8 +62,8 @@ class Mismatch(ValueError):
 class Vertex(Type):
     """The type of vertices of a graph: decimal integers from `low` to `high`. Other numbers may also be written 0x1F.
 
-    >>> VERTEX.parsed(" 7"), VERTEX.first_outside(np.array([1, -1]))
-    (7, 1)
+    >>> VERTEX.parsed(" 7"), VERTEX.check(np.array([1, 2])).tolist()
+    (7, [1, 2])
     """
 
     low: int = 0
@@ -88,20 +88,16 @@ class Vertex(Type):
         hint = "pass any_ids=True if this is meant; ids are expected from 0 to 2^32"
         raise Mismatch(f"vertex id {value} {kind}", hint, row)
 
-    def first_outside(self, column: np.ndarray) -> int | None:
-        """Return the first row outside the limits, or None. Takes one pass if there is none: as unsigned words, negative ids
-        are the largest."""
-        if not column.size or (self.low, self.high) == (-SIGN, SIGN - 1):
-            return None
-        if self.low == 0 and int(np.ascontiguousarray(column).view(np.uint64).max()) <= self.high:
-            return None
-        outside = (column < self.low) | (column > self.high)
-        return int(np.argmax(outside)) if outside.any() else None
-
     def check(self, column: np.ndarray) -> np.ndarray:
-        """Return the column; raise Mismatch if a value is outside the limits."""
-        row = self.first_outside(column)
-        if row is not None:
+        """Return the column; raise Mismatch for the first value outside the limits. Takes one pass if there is none: as
+        unsigned words, negative ids are the largest."""
+        if not column.size or (self.low, self.high) == (-SIGN, SIGN - 1):
+            return column
+        if self.low == 0 and int(np.ascontiguousarray(column).view(np.uint64).max()) <= self.high:
+            return column
+        outside = (column < self.low) | (column > self.high)
+        if outside.any():
+            row = int(np.argmax(outside))
             self.checked(int(column[row]), row)
         return column
 

@@ -4,7 +4,8 @@ from functools import partial
 
 import numpy as np
 
-from semi_naive.io.values.bits import Mismatch, Vertex, bits_of_text, bits_or_string
+from semi_naive.io.errors import BadInput
+from semi_naive.io.values.bits import Mismatch, Vertex, bits_of_text, bits_or_string, type_description
 from semi_naive.io.values.missing import complete_columns
 from semi_naive.io.values.record_text import parse_record
 from semi_naive.io.values.records import Records
@@ -110,6 +111,12 @@ def columns_of_rows(rows: list, relation: Relation, types: dict, values: Values,
         return bits_of_values(column, attribute[1], types, values, located, convert)
 
     return complete_columns(relation, len(rows), missing, converted, values)
+
+
+def value_fault(file: str, where: str, type_: Type, wrong: Mismatch | str, hint: str = "") -> BadInput:
+    """Return the error of a value that does not fit its type. where: its place in the file, the beginning of the message."""
+    hint = hint or getattr(wrong, "hint", "") or f"expected {type_description(type_)}"
+    return BadInput(f"{where}{wrong}", file, hint=hint)
 
 
 def fault_in_row(fault, present: np.ndarray | None, row: int, *wrong):

@@ -14,19 +14,37 @@ NAME = re.compile(r"[?\w.]*")  # the name of a branch, possibly qualified
 
 
 class TableStyle:
-    """The style of .csv files: how `RecordTexts` prints records. nil: the text of nil. rfc4180: the text is inside a quoted
-    field, so quotes are doubled.
+    """The style of delimited text: how fields are printed, and records in them by `RecordTexts`. nil: the text of nil.
+
+    rfc4180: all texts are quoted fields, so quotes are doubled. readable: strings in records are quoted if they would be read
+    back otherwise, as in fact files.
     """
 
     nil = "nil"
 
-    def __init__(self, rfc4180: bool = False):
-        self.rfc4180 = rfc4180
+    def __init__(self, rfc4180: bool = False, readable: bool = False):
+        self.rfc4180, self.readable = rfc4180, readable
+
+    @property
+    def keeps_symbols(self) -> bool:
+        """True if `field` returns a symbol as it is."""
+        return not self.rfc4180
+
+    def field(self, value, kind: Kind) -> str:
+        """Return the text of a field of a row: of a symbol, a float, or the text of an encoded value or of a record."""
+        if kind == Kind.FLOAT:
+            return float_text(value)
+        if self.rfc4180 and kind not in ENCODED:
+            doubled = value.replace('"', '""') if kind == Kind.SYMBOL else value  # `scalar` has doubled those of a record
+            return f'"{doubled}"'
+        return value
 
     def scalar(self, value, kind: Kind) -> str:
-        """Return the text of a value that is no record."""
+        """Return the text of a value in a record."""
+        if kind == Kind.SYMBOL and self.rfc4180:
+            return readable(value, always=True).replace('"', '""')
         if kind == Kind.SYMBOL:
-            return readable(value, always=True).replace('"', '""') if self.rfc4180 else value
+            return readable(value) if self.readable else value
         if kind in ENCODED:
             return text_of_encoded(value)
         return float_text(value) if kind == Kind.FLOAT else str(value)
@@ -40,27 +58,23 @@ class TableStyle:
         return [f"${name}(", *[", "] * (len(names) - 1), ")"] if names else [f"${name}"]
 
 
-class ReadableStyle(TableStyle):
-    """The style of fact files, with strings quoted if they would be read back otherwise."""
-
-    def scalar(self, value, kind: Kind) -> str:
-        return readable(value) if kind == Kind.SYMBOL else super().scalar(value, kind)
-
-
 class JsonStyle:
     """The style of JSON: lists or objects."""
 
     nil = "null"
+    keeps_symbols = False
 
     def __init__(self, objects: bool):
         self.objects = objects
 
-    def scalar(self, value, kind: Kind) -> str:
-        if kind == Kind.SYMBOL:
+    def field(self, value, kind: Kind) -> str:
+        """Return the JSON of a field of a row: of a symbol, a float, or the text of an encoded value or of a record."""
+        if kind == Kind.SYMBOL or kind in ENCODED - {Kind.BOOL}:
             return json.dumps(value, ensure_ascii=False)
-        if kind in ENCODED:
-            return text_of_encoded(value) if kind == Kind.BOOL else json.dumps(text_of_encoded(value))
         return short_float_text(value) if kind == Kind.FLOAT else str(value)
+
+    def scalar(self, value, kind: Kind) -> str:
+        return self.field(text_of_encoded(value) if kind in ENCODED else value, kind)
 
     def pieces(self, names: list) -> list[str]:
         opened, closed = "{}" if self.objects else "[]"

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from semi_naive.host.threads import in_threads
-from semi_naive.io.results.sorted_rows import Blocks, ColumnRows, keyed_column
+from semi_naive.io.results.sorted_rows import Blocks, column_keys
 from semi_naive.io.values.bits import BUILT_IN
-from semi_naive.io.values.record_text import ReadableStyle
+from semi_naive.io.values.record_text import TableStyle
 from semi_naive.planning.joins.fanout import alone
 from semi_naive.ra.blocks.block import Block, merge_blocks
 from semi_naive.ra.blocks.table import Table
@@ -71,8 +71,8 @@ class Database:
         """Return the order (n,) that sorts tuples, given as columns, by value: symbols and records by their text, as their ids
         depend on the order of reading."""
         attributes = zip(columns, self.program.relations[name].attributes, strict=True)
-        types, style = BUILT_IN | self.program.types, ReadableStyle()
-        keys = [keyed_column(column, type_, types, self.values, style)[1] for column, (_, type_) in attributes]
+        types, style = BUILT_IN | self.program.types, TableStyle(readable=True)
+        keys = [column_keys([column], type_, types, self.values, style).of(column) for column, (_, type_) in attributes]
         return np.lexsort(keys[::-1])
 
     def load(self, relation: str, columns: np.ndarray) -> int:
@@ -173,7 +173,7 @@ class Database:
         """Return all tuples of a table in parts of about a million, without a copy."""
         return parts_of(*disjoint_blocks(self.tables[relation]))
 
-    def source(self, relation: str) -> Blocks | ColumnRows:
+    def source(self, relation: str) -> Blocks:
         """Return a source of all tuples to be read in order: the runs themselves, if this process can map them."""
         if relation in self.on_partitions:
             return self.on_partitions[relation].source()

@@ -9,7 +9,6 @@ import numpy as np
 from semi_naive.io.errors import BadInput
 from semi_naive.io.parallel import ReadSpan, check_reports, frame_parts
 from semi_naive.io.sending import SendParts, SendSymbols, UniteSymbols
-from semi_naive.io.sources import File
 from semi_naive.io.unread import Source, SparkFrame
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Kind
@@ -29,11 +28,11 @@ class TaskLoader:
         """Add the facts of a source that tasks are to read."""
         if isinstance(source, SparkFrame):
             self._add_frame(name, source)
-        elif isinstance(source, File):
+        else:
             self._add_file(name, source)
 
-    def _add_file(self, name: str, source: File) -> None:
-        """Load a file by tasks, each reading a span of it; a file that other hosts lack is read by the driver."""
+    def _add_file(self, name: str, source: Source) -> None:
+        """Load files by tasks, each reading a span of it; a file that other hosts lack is read by the driver."""
         spans = source.spans()
         records = self.cluster.sc.parallelize(spans, max(1, len(spans)))
         try:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from semi_naive.host.threads import in_threads
-from semi_naive.io.results.sorted_rows import Blocks, ColumnRows
+from semi_naive.io.results.sorted_rows import Blocks
 from semi_naive.ra.partitions.partitioned import PartitionedRelation, Parts
 from semi_naive.ra.partitions.reaching import YIELDED_TUPLES, Reachability
 from semi_naive.ra.partitions.reading import ReadPieces, chunks_of, read_columns
@@ -80,9 +80,9 @@ class ReadableRelation(Spread):
         self._collect_into(put)
         return columns
 
-    def source(self) -> Blocks | ColumnRows:
+    def source(self) -> Blocks:
         """Return all tuples, to be read in order: the runs if this process can read them, else columns collected to it."""
-        return ColumnRows(self.columns())
+        return Blocks.of(self.columns())
 
     def local_columns(self) -> Iterator[np.ndarray]:
         """Yield columns (arity, n) of some tuples at a time, read as they are needed; nothing if tasks run on other hosts."""
@@ -173,7 +173,7 @@ class OnPartitions(InRuns):
         """Estimate the distinct values of a column as count ** (1 / arity). The tuples are not sampled."""
         return max(1.0, float(self.count) ** (1 / max(1, self.relation.arity)))
 
-    def source(self) -> Blocks | ColumnRows:
+    def source(self) -> Blocks:
         if not self.cluster.local:
             return super().source()
         try:
@@ -183,8 +183,7 @@ class OnPartitions(InRuns):
 
     def in_row_order(self, kinds) -> bool:
         """True if the runs are on this host, and sorted in the order of the rows. kinds: of the columns."""
-        source = self.source() if self.cluster.local else None
-        return isinstance(source, Blocks) and source.in_row_order(kinds)
+        return self.cluster.local and self.source().in_row_order(kinds)
 
 
 class SignedInRuns(InRuns):

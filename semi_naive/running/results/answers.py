@@ -15,7 +15,7 @@ from semi_naive.host.numbers import quantity
 from semi_naive.host.similar import UnknownName, unknown
 from semi_naive.host.threads import in_threads
 from semi_naive.io.directives import EXTENSIONS, STDOUT, Options, format_of, path_of
-from semi_naive.io.results.sorted_rows import Blocks, ColumnRows
+from semi_naive.io.results.sorted_rows import Blocks, RelationRows
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.planning.strata import is_fact
 from semi_naive.ra.blocks.table import Table
@@ -98,7 +98,7 @@ class Answer(Tuples):
         self._result.check_open()
         return self._result.database.columns(self.name)
 
-    def rows(self) -> Blocks | ColumnRows:
+    def rows(self) -> Blocks:
         """Return the tuples as a source of rows in order; tuples in this process are not copied."""
         self._result.check_open()
         return self._result.database.source(self.name)
@@ -291,13 +291,13 @@ class Result(Evaluated, Relations):
 
     def _print(self, folder, wanted: list, format: str) -> list[str]:
         """Print the .output relations in a format, and the .printsize counts to standard error. wanted: the directives."""
-        from semi_naive.io.results.printing import FORMATS, PrintedRelation, print_relations
+        from semi_naive.io.results.printing import FORMATS, print_relations
 
         if format not in FORMATS or str(folder) != STDOUT:
             expected = f"expected one of {', '.join(FORMATS)}, and all but the first for standard output, '-'"
             raise ValueError(f"format {format!r} for {str(folder)!r}: {expected}")
         names = list(dict.fromkeys(each.relation for each in wanted if each.kind == "output"))
-        found = [PrintedRelation(self.relations[name], self.types, self.database.source(name), self.values) for name in names]
+        found = [RelationRows(self.relations[name], self.types, self.database.source(name), self.values) for name in names]
         print_relations(found, format, SimpleNamespace(write=Options().printed))
         for name in dict.fromkeys(each.relation for each in wanted if each.kind == "printsize"):
             print(f"{name}\t{self.database.count(name)}", file=sys.stderr)
@@ -305,7 +305,7 @@ class Result(Evaluated, Relations):
 
     def _write(self, directive, folder: str) -> str | None:
         """Write one .output or .printsize. Return the path of the file; None for standard output."""
-        from semi_naive.io.results.writing import write
+        from semi_naive.io.results.writing import print_size, write
         from semi_naive.running.results.files import write_relation
 
         relation = self.relations[directive.relation]
@@ -314,12 +314,11 @@ class Result(Evaluated, Relations):
             path = path_of(directive, form, folder, self.sandbox)
             write_relation(self[relation.name], path, form)
             return path
+        options = Options(sandbox=self.sandbox)
         if directive.kind == "printsize":
-            # Only the number of rows is written.
-            rows: np.ndarray | Blocks | ColumnRows = np.empty((0, self.database.count(relation.name)), np.int64)
-        else:
-            rows = self.database.source(relation.name)
-        return write(directive, relation, self.types, rows, folder, self.values, Options(sandbox=self.sandbox))
+            print_size(form, self.database.count(relation.name), options)
+            return None
+        return write(directive, relation, self.types, self.database.source(relation.name), folder, self.values, options)
 
     @contextmanager
     def _charged_to(self, part: str) -> Iterator[None]:

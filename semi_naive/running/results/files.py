@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 from semi_naive.io.formats.layouts import BY_NAME, Format
+from semi_naive.io.results.sorted_rows import RelationRows
 from semi_naive.io.results.writing import write_file
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.ra.spark.failures import translate_failures
@@ -67,7 +68,7 @@ def write_relation(answer, path: str, form: Format) -> None:
             from semi_naive.running.results.pieces import write_pieces
 
             return write_pieces(answer, spread, path, form)
-        write_file(path, answer.rows(), answer.relation, BUILT_IN | answer.types, answer.values, form)
+        write_file(path, RelationRows(answer.relation, BUILT_IN | answer.types, answer.rows(), answer.values), form)
 
 
 def failures_translated(answer, path: str):
