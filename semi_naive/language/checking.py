@@ -6,7 +6,7 @@ from itertools import chain
 from types import MappingProxyType
 
 from semi_naive.language import checks, syntax, wellfounded
-from semi_naive.language.errors import Problem, ProgramError
+from semi_naive.language.errors import Problem, ProgramError, distinct
 from semi_naive.language.grounded import grounded_problems
 from semi_naive.language.inlining import Expansions, inline_problems, inline_relations, without_excluded
 from semi_naive.language.iterations import birth_edges, birth_problems, number_problems, with_births
@@ -89,7 +89,7 @@ def check_source(source: syntax.SourceProgram, parameters: bool = False, functor
     problems += declaration_problems(source, env)
     called = used_functors(singles) | user_lattices.used_lubs(relations, bounds)
     problems += [] if functors is None else function_problems(env, functors, called)
-    nodes = [walk_all(clause.parts) for clause in source.statements if isinstance(clause, syntax.Clause)]
+    nodes = [walk_all(clause.parts) for clause in source.of(syntax.Clause)]
     problems += [] if parameters else checks.parameter_problems(source, chain.from_iterable(nodes))
     problems += checks.directive_problems(source, relations)
     problems += input_problems(source, summed)
@@ -113,7 +113,7 @@ def check_source(source: syntax.SourceProgram, parameters: bool = False, functor
     inferred = wellfounded.companions(relations) if undefined_allowed else ()
     warnings = source.warnings + _warnings(source, declared, singles_before_steps, nodes, inferred)
     if problems:
-        raise ProgramError(_distinct(with_declared_names(problems, stepping.components) + warnings), source.texts)
+        raise ProgramError(with_declared_names(problems, stepping.components) + warnings, source.texts)
     subsumed = subsumed_lattices(source, typings, relations, ops, graph.group)
     typings = [typing for typing in typings if not (typing.single.dominates and typing.single.head.relation in subsumed)]
     program = lowered(source, env, relations, typings, (ops | subsumed, summed), graph.group, functors)
@@ -234,9 +234,4 @@ def _warnings(
     warnings += user_lattices.lattice_warnings(source)
     for nodes_of_clause in nodes:
         warnings += checks.occurrence_warnings(nodes_of_clause)
-    return _distinct(warnings)
-
-
-def _distinct(problems: list[Problem]) -> list[Problem]:
-    """Return distinct problems: a clause with several heads or a disjunction is checked several times."""
-    return list({(problem.message, problem.span): problem for problem in reversed(problems)}.values())[::-1]
+    return distinct(warnings)

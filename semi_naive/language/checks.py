@@ -26,9 +26,7 @@ MAX_EXPRESSION_DEPTH = 250  # levels of an expression, each of which takes sever
 def declared_relations(source: syntax.SourceProgram, env: TypeEnvironment, problems: list[Problem]) -> syntax.Relations:
     """Return the declarations of relations by name; append their problems to `problems`."""
     relations: syntax.Relations = {}
-    for declaration in source.statements:
-        if not isinstance(declaration, syntax.RelationDecl):
-            continue
+    for declaration in source.of(syntax.RelationDecl):
         name = declaration.name
         if name in relations:
             notes = [("Previous definition", relations[name].span)]
@@ -68,15 +66,14 @@ def _declaration_problems(declaration: syntax.RelationDecl, env: TypeEnvironment
 
 def directive_problems(source: syntax.SourceProgram, relations: syntax.Relations) -> Iterator[Problem]:
     """Yield a problem for each directive of an undefined relation."""
-    for node in source.statements:
-        if isinstance(node, syntax.Directive) and node.relation not in relations:
+    for node in source.of(syntax.Directive):
+        if node.relation not in relations:
             yield Problem(f"Undefined relation {node.relation}", node.span, _similar(node.relation, relations))
 
 
 def empty_warnings(source: syntax.SourceProgram, relations: syntax.Relations, singles: list[Single]) -> Iterator[Problem]:
     """Warn of relations without rules, facts and inputs."""
-    filled = {single.head.relation for single in singles}
-    filled |= {node.relation for node in source.statements if isinstance(node, syntax.Directive) and node.kind == "input"}
+    filled = {single.head.relation for single in singles} | {node.relation for node in source.inputs}
     for name, declaration in relations.items():
         if name not in filled and not declaration.born_of:
             message = f"No rules/facts defined for relation {name}"
@@ -96,11 +93,10 @@ def _similar(name: str, relations: syntax.Relations) -> str:
 def parameter_problems(source: syntax.SourceProgram, nodes: Iterable[syntax.Node]) -> Iterator[Problem]:
     """Report parameters, which only rules registered with a session may have. nodes: of all clauses."""
     hint = "write a variable, or register the rule with a session: session.register(name, rules)"
-    for statement in source.statements:
-        if isinstance(statement, syntax.RelationDecl):
-            for (name, _), span in zip(statement.attributes, statement.spans, strict=False):
-                if name.startswith("$"):
-                    yield Problem(f"A program has no parameter {name}", span, hint)
+    for declaration in source.of(syntax.RelationDecl):
+        for (name, _), span in zip(declaration.attributes, declaration.spans, strict=False):
+            if name.startswith("$"):
+                yield Problem(f"A program has no parameter {name}", span, hint)
     for node in nodes:
         if isinstance(node, syntax.Variable) and node.name.startswith("$"):
             yield Problem(f"A program has no parameter {node.name}", node.span, hint)
@@ -108,14 +104,13 @@ def parameter_problems(source: syntax.SourceProgram, nodes: Iterable[syntax.Node
 
 def depth_problems(source: syntax.SourceProgram) -> Iterator[Problem]:
     """Report expressions nested too deeply for recursive passes."""
-    for clause in source.statements:
-        if isinstance(clause, syntax.Clause):
-            level, depth = list(clause.parts), 0
-            while level and depth < MAX_EXPRESSION_DEPTH:
-                level, depth = [child for node in level for child in children(node)], depth + 1
-            if level:
-                hint = "give a part of it a name: x = …, or make it a relation of its own"
-                yield Problem(f"Expression nested more than {MAX_EXPRESSION_DEPTH} levels deep", clause.span, hint)
+    for clause in source.of(syntax.Clause):
+        level, depth = list(clause.parts), 0
+        while level and depth < MAX_EXPRESSION_DEPTH:
+            level, depth = [child for node in level for child in children(node)], depth + 1
+        if level:
+            hint = "give a part of it a name: x = …, or make it a relation of its own"
+            yield Problem(f"Expression nested more than {MAX_EXPRESSION_DEPTH} levels deep", clause.span, hint)
 
 
 def clause_problems(single: Single, relations: syntax.Relations, recursive: bool) -> Iterator[Problem]:

@@ -38,10 +38,10 @@ class Problem:
 
 
 class ProgramError(ValueError):
-    """The errors and warnings of a program. problems: sorted by place; sources: the text of each file, by name."""
+    """The errors and warnings of a program. problems: distinct, sorted by place; sources: the text of each file, by name."""
 
     def __init__(self, problems: list[Problem], sources: dict[str, str] | None = None):
-        self.problems = sorted(problems, key=lambda p: p.span)
+        self.problems = sorted(distinct(problems), key=lambda p: p.span)
         self.sources = sources or {}
         super().__init__(self.render())
 
@@ -50,6 +50,12 @@ class ProgramError(ValueError):
         errors = sum(p.severity == "Error" for p in self.problems)
         shown = "\n".join(rendered(p, self.sources) for p in self.problems)
         return f"{shown}\n{quantity(errors, 'error')} generated, evaluation aborted"
+
+
+def distinct(problems: list[Problem]) -> list[Problem]:
+    """Return distinct problems: an instance of a component, or a clause with several heads or a disjunction, is checked several
+    times."""
+    return list({(problem.message, problem.span): problem for problem in reversed(problems)}.values())[::-1]
 
 
 def rendered(problem: Problem, sources: dict[str, str]) -> str:

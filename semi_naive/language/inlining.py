@@ -25,11 +25,10 @@ def inline_relations(relations: syntax.Relations) -> set[str]:
 def without_excluded(source: syntax.SourceProgram, relations: syntax.Relations) -> syntax.Relations:
     """Return the declarations, without `inline` where `no_inline`, `.pragma "inline-exclude" "a,b"` or subsumptive clauses
     revoke it."""
-    pragmas = [node.value for node in source.statements if isinstance(node, syntax.Pragma) and node.key == "inline-exclude"]
+    pragmas = [node.value for node in source.of(syntax.Pragma) if node.key == "inline-exclude"]
     excluded = {name.strip() for value in pragmas for name in value.split(",")}
     excluded |= {name for name, declaration in relations.items() if "no_inline" in declaration.qualifiers}
-    clauses = (node for node in source.statements if isinstance(node, syntax.Clause) and node.dominating is not None)
-    excluded |= {clause.heads[0].relation for clause in clauses}
+    excluded |= {clause.heads[0].relation for clause in source.subsumptions}
     return {
         name: replace(declaration, qualifiers=declaration.qualifiers - {"inline"}) if name in excluded else declaration
         for name, declaration in relations.items()
@@ -57,7 +56,7 @@ def inline_problems(source: syntax.SourceProgram, relations: syntax.Relations, s
 
 def _io_problems(source: syntax.SourceProgram, relations: syntax.Relations, inline: set[str]) -> Iterator[Problem]:
     """Yield a problem for each inlined relation with a directive."""
-    used = {node.relation for node in source.statements if isinstance(node, syntax.Directive)}
+    used = {node.relation for node in source.of(syntax.Directive)}
     for name in relations:
         if name in inline and name in used:
             yield Problem(f"IO relation {name} cannot be inlined", relations[name].span, "drop inline or the directive")

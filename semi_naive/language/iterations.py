@@ -22,7 +22,7 @@ ATTRIBUTE = ("<iteration>", ir.Kind.UNSIGNED)
 def with_births(source: syntax.SourceProgram, problems: list[Problem]) -> syntax.SourceProgram:
     """Add attributes to the relations that record the births of another one, `debug_delta`; append the problems of their
     declarations to `problems`."""
-    declared = {node.name: node for node in source.statements if isinstance(node, syntax.RelationDecl)}
+    declared = {node.name: node for node in source.of(syntax.RelationDecl)}
     if not any(node.born_of for node in declared.values()):
         return source
     return replace(source, statements=[_attributed(node, declared, problems) for node in source.statements])
@@ -48,8 +48,7 @@ def _attributed(node: syntax.Node, declared: syntax.Relations, problems: list[Pr
 
 def birth_problems(source: syntax.SourceProgram, relations: syntax.Relations, singles: list[Single]) -> Iterator[Problem]:
     """Report relations that record births and have tuples of their own."""
-    filled = {single.head.relation for single in singles}
-    filled |= {node.relation for node in source.statements if isinstance(node, syntax.Directive) and node.kind == "input"}
+    filled = {single.head.relation for single in singles} | {node.relation for node in source.inputs}
     for name, node in relations.items():
         if node.born_of and name in filled:
             hint = f"it has the tuples of {node.born_of}, and no others"

@@ -53,9 +53,9 @@ def lowered(
     calls = _functions(env, types, functors)
     joins = {name: calls.get(lub) for name, lub in lubs(source).items()}
     declared = {name: _relation(node, types, lattices.get(name), joins) for name, node in relations.items()}
-    for node in source.statements:
-        if isinstance(node, syntax.Directive) and node.kind == "input" and "null" in dict(node.parameters):
-            declared[node.relation] = replace(declared[node.relation], null=dict(node.parameters)["null"])
+    for node in source.inputs:
+        if "null" in node.parameters:
+            declared[node.relation] = replace(declared[node.relation], null=node.parameters["null"])
     projections = Projections(declared)
     plain = [typing for typing in typings if typing.single.head.relation not in summed]
     rules = []
@@ -89,13 +89,11 @@ def lowered(
         relations=declared | projections.relations,
         rules=rules + projections.rules,
         directives=[
-            ir.FileDirective(node.kind, node.relation, dict(node.parameters), node.span)
-            for node in source.statements
-            if isinstance(node, syntax.Directive)
+            ir.FileDirective(node.kind, node.relation, dict(node.parameters), node.span) for node in source.of(syntax.Directive)
         ],
-        pragmas={node.key: node.value for node in source.statements if isinstance(node, syntax.Pragma)},
+        pragmas={node.key: node.value for node in source.of(syntax.Pragma)},
         texts=source.texts,
-        typed=[node for node in source.statements if isinstance(node, (*syntax.TYPES, syntax.FunctorDecl, syntax.Lattice))],
+        typed=source.of(*syntax.TYPES, syntax.FunctorDecl, syntax.Lattice),
         functors=functors,
         loops=tuple(order.loop() for order in orders),
         sums=sums,
@@ -107,10 +105,9 @@ def _inline_relations(source: syntax.SourceProgram, relations: syntax.Relations)
     """Return the declaration and the clauses of each relation qualified `inline`; the clauses without heads of other
     relations."""
     found: dict[str, list[syntax.Node]] = {name: [node] for name, node in relations.items() if "inline" in node.qualifiers}
-    for node in source.statements if found else ():
-        if isinstance(node, syntax.Clause):
-            for name in dict.fromkeys(head.relation for head in node.heads if head.relation in found):
-                found[name].append(replace(node, heads=tuple(head for head in node.heads if head.relation == name)))
+    for node in source.of(syntax.Clause) if found else ():
+        for name in dict.fromkeys(head.relation for head in node.heads if head.relation in found):
+            found[name].append(replace(node, heads=tuple(head for head in node.heads if head.relation == name)))
     return found
 
 

@@ -129,11 +129,11 @@ class _Renaming:
         """Return a copy of an aggregate with its local variables renamed, and with the groups of literals that nested
         aggregates export to it."""
         outer, exported_outside = self._new_names, self.exported
-        init = rebuilt(node.init, self._change) if node.init is not None else None
+        init = rebuilt(node.init, self._change)
         number = next(self._numbers)
         own = {name: f"{name}@{number}" for name in sorted(local - self.nested[id(node)])}
         self._new_names, self.exported = outer | own, []
-        target = rebuilt(node.target, self._change) if node.target is not None else None
+        target = rebuilt(node.target, self._change)
         body = self.literals(node.body)
         for group in self.exported:
             if set().union(*map(variable_names, group)).isdisjoint(own.values()):

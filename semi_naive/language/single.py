@@ -69,10 +69,10 @@ def single_clauses(source: syntax.SourceProgram, problems: list[Problem]) -> lis
     """Return the clauses of a program, one for each head and each disjunct. Append the problems of disjunctions to
     `problems`."""
     found = []
-    for clause in source.statements:
-        if isinstance(clause, syntax.Clause) and clause.dominating is not None:
+    for clause in source.of(syntax.Clause):
+        if clause.dominating is not None:
             found += _dominations(clause, problems)
-        elif isinstance(clause, syntax.Clause):
+        else:
             bodies = _ways_of(clause, problems) if clause.body is not None else [()]
             found += [_single(head, body, clause, problems) for head in clause.heads for body in bodies]
     return found
@@ -129,7 +129,7 @@ def _single(head: syntax.Atom, body: Body, clause: syntax.Clause, problems: list
             return _flat_aggregate(node, change, problems)
         return fold_sign(node)
 
-    return Single(rebuilt(head, change), tuple(rebuilt(literal, change) for literal in body), clause)
+    return Single(rebuilt(head, change), rebuilt(body, change), clause)
 
 
 def _flat_aggregate(node: syntax.Aggregate, change: Callable, problems: list[Problem]) -> syntax.Aggregate:
@@ -141,9 +141,8 @@ def _flat_aggregate(node: syntax.Aggregate, change: Callable, problems: list[Pro
     else:
         hint = "make the disjunction a relation of its own and aggregate over that"
         problems.append(Problem("Disjunctions in aggregation clauses are not supported", node.span, hint))
-    target = rebuilt(node.target, change) if node.target is not None else None
-    init = rebuilt(node.init, change) if node.init is not None else None
-    return replace(node, target=target, init=init, body=tuple(rebuilt(literal, change) for literal in literals))
+    target, init, body = (rebuilt(part, change) for part in (node.target, node.init, literals))
+    return replace(node, target=target, init=init, body=body)
 
 
 def fold_sign(node: syntax.Node) -> syntax.Number | None:

@@ -4,6 +4,7 @@ The parser makes it; `components` flattens it (then there is no `Component`, `In
 dots); and `lower` translates it into the rules of `ra.ir`."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from semi_naive.language.errors import NOWHERE, Span
 from semi_naive.ra.nodes import node
@@ -315,3 +316,16 @@ class SourceProgram:
     texts: dict[str, str] = field(default_factory=dict)
     warnings: list = field(default_factory=list)
     legacy: bool = False
+
+    def of(self, *kinds: type) -> list[Any]:
+        """Return the statements of some classes."""
+        return [node for node in self.statements if isinstance(node, kinds)]
+
+    @property
+    def inputs(self) -> list[Directive]:
+        return [node for node in self.of(Directive) if node.kind == "input"]
+
+    @property
+    def subsumptions(self) -> list[Clause]:
+        """The subsumptive clauses, head <= dominating :- body."""
+        return [node for node in self.of(Clause) if node.dominating is not None]

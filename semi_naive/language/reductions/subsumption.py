@@ -20,14 +20,9 @@ from semi_naive.ra.ir import MIRRORED
 WITHOUT_REMOVAL = ("brie", "btree", "eqrel")  # representations that do not support removal
 
 
-def dominations(source: syntax.SourceProgram) -> list[syntax.Clause]:
-    """Return the subsumptive clauses."""
-    return [node for node in source.statements if isinstance(node, syntax.Clause) and node.dominating is not None]
-
-
 def subsumption_problems(source: syntax.SourceProgram, relations: syntax.Relations) -> Iterator[Problem]:
     """Report subsumptive clauses that compare two relations, and relations that cannot have subsumptive clauses."""
-    clauses = dominations(source)
+    clauses = source.subsumptions
     names = dict.fromkeys(clause.heads[0].relation for clause in clauses)
     for clause in clauses:
         if clause.heads[0].relation != clause.dominating.relation:
@@ -47,7 +42,7 @@ def subsumption_problems(source: syntax.SourceProgram, relations: syntax.Relatio
 
 def without_rules(source: syntax.SourceProgram, relations: syntax.Relations) -> Iterator[syntax.RelationDecl]:
     """Return the relations that are declared btree_delete and have no subsumptive rules."""
-    names = {clause.heads[0].relation for clause in dominations(source)}
+    names = {clause.heads[0].relation for clause in source.subsumptions}
     return (node for name, node in relations.items() if "btree_delete" in node.qualifiers and name not in names)
 
 
@@ -66,7 +61,7 @@ def subsumed_lattices(
     A relation with a use in recursion that is not monotone is left out, as the result depends on when tuples are removed. ops:
     min or max by relation, from heads; group: returns the strongly connected component of a relation."""
     clauses: dict[str, list[syntax.Clause]] = {}
-    for clause in dominations(source):
+    for clause in source.subsumptions:
         clauses.setdefault(clause.heads[0].relation, []).append(clause)
     only = {name: found[0] for name, found in clauses.items() if len(found) == 1 and not relations[name].choice.keys}
     kept = {name: op for name, clause in only.items() if (op := _kept_extreme(clause))}

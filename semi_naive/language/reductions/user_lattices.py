@@ -37,13 +37,9 @@ Bounds = dict[str, dict[str, syntax.Node]]  # the expression of each word of `WO
 FORM = ".lattice {0}<> {{ Bottom -> …, Lub -> @lub(_, _), Glb -> @glb(_, _) }}"
 
 
-def declared_lattices(source: syntax.SourceProgram) -> list[syntax.Lattice]:
-    return [node for node in source.statements if isinstance(node, syntax.Lattice)]
-
-
 def lubs(source: syntax.SourceProgram) -> dict[str, str]:
     """Return the functor, with its @, of least upper bounds by the type of the lattice."""
-    return {node.name: dict(node.bounds)["Lub"].name for node in declared_lattices(source)}
+    return {node.name: dict(node.bounds)["Lub"].name for node in source.of(syntax.Lattice)}
 
 
 def used_lubs(relations: syntax.Relations, bounds: Bounds) -> set[str]:
@@ -57,7 +53,7 @@ def lattice_bounds(source: syntax.SourceProgram, env: TypeEnvironment, problems:
     """Return the bounds of each lattice without problems. Append the problems of the others to `problems`."""
     bounds: dict[str, dict] = {}
     seen: dict[str, syntax.Lattice] = {}
-    for node in declared_lattices(source):
+    for node in source.of(syntax.Lattice):
         node = replace(node, bounds=tuple((word, rebuilt(value, fold_sign)) for word, value in node.bounds))
         found = list(_lattice_problems(node, env))
         if node.name in seen:
@@ -122,7 +118,7 @@ def _value_problems(name: str, word: str, value: syntax.Node, env: TypeEnvironme
 
 def attribute_problems(source: syntax.SourceProgram, relations: syntax.Relations) -> Iterator[Problem]:
     """Report attributes of lattices that are not declared, and other attributes after one of a lattice."""
-    known = {node.name for node in declared_lattices(source)}
+    known = {node.name for node in source.of(syntax.Lattice)}
     for node in (node for node in relations.values() if node.lattices):
         spans = node.spans or [node.span] * len(node.attributes)
         columns = list(enumerate(zip(node.attributes, spans, strict=False)))
@@ -144,7 +140,7 @@ def with_bounds(single: Single, relations: syntax.Relations, bounds: Bounds, pro
 
 def lattice_warnings(source: syntax.SourceProgram) -> Iterator[Problem]:
     """Warn of lattices without greatest lower bounds."""
-    for node in declared_lattices(source):
+    for node in source.of(syntax.Lattice):
         for word in MEETING:
             if word not in dict(node.bounds):
                 hint = f"a value in a body is compared as it is, without {' and '.join(MEETING)}"

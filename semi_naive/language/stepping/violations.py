@@ -54,8 +54,8 @@ class Violations:
                 if attribute not in key:
                     hint = f"choose within each step: choice-domain ({', '.join((attribute, *key))})"
                     yield self._problem(f"a choice-domain of {name} does not have the step {attribute}", span, hint)
-        for node in self.source.statements:
-            if isinstance(node, syntax.Directive) and node.kind == "input" and node.relation in self.component.columns:
+        for node in self.source.inputs:
+            if node.relation in self.component.columns:
                 hint = f"read another relation, and copy it by a rule: {node.relation}(0, …) :- given(…)."
                 yield self._problem(f"{node.relation} is evaluated in steps, and cannot be read", node.span, hint)
 

@@ -40,9 +40,8 @@ class TypeEnvironment:
         self._sorted_branches: dict[str, tuple[Constructor, ...]] = {}  # a cache, by type
         self._tags: dict[str, int] = {}
         self._branches: dict[str, tuple[str, syntax.BranchDecl]] = {}  # the type of each branch, by the branch's name
-        for declaration in source.statements:
-            if isinstance(declaration, syntax.TYPES):
-                self._declare(declaration)
+        for declaration in source.of(*syntax.TYPES):
+            self._declare(declaration)
         named = {name for statement in source.statements for name in _named_types(statement)}
         self._encoded = frozenset(kind.value for kind in ENCODED if kind.value not in self._declared)
         self._declared |= {name: syntax.SubtypeDecl(name, Kind.NUMBER.value) for name in sorted(self._encoded)}
@@ -53,7 +52,7 @@ class TypeEnvironment:
         for declaration in self._declared.values():
             self._check(declaration)
         self._check_branch_names()
-        self.functors = {node.name: node for node in source.statements if isinstance(node, syntax.FunctorDecl)}
+        self.functors = {node.name: node for node in source.of(syntax.FunctorDecl)}
 
     def _declare(self, declaration: syntax.Node):
         """Register a type declaration, unless its name is taken."""
