@@ -56,7 +56,7 @@ class Nil(Node):
 class RecordInit(Node):
     """[argument, …]: a record."""
 
-    args: tuple[Node, ...]
+    args: tuple[Node, ...] = ()
 
 
 @node
@@ -64,7 +64,7 @@ class BranchInit(Node):
     """$name(argument, …), of an algebraic data type; the name may be qualified with dots."""
 
     name: str
-    args: tuple[Node, ...]
+    args: tuple[Node, ...] = ()
 
 
 @node
@@ -74,7 +74,7 @@ class Functor(Node):
     functor begins with @."""
 
     name: str
-    args: tuple[Node, ...]
+    args: tuple[Node, ...] = ()
 
 
 @node
@@ -104,7 +104,7 @@ class Atom(Node):
     """relation(argument, …); the name may be qualified with dots. args: expressions."""
 
     relation: str
-    args: tuple
+    args: tuple = ()
 
 
 @node

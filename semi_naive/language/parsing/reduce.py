@@ -47,6 +47,19 @@ def worded(method):
     return reduced
 
 
+def of_fields(cls, own: int | None = None):
+    """Return the method of a grammar rule whose names and values are the fields of a node, in order; those after the first `own`
+    are one field, as a tuple."""
+
+    def reduced(self, children):
+        values = [str(child) if child.__class__ is Token else child for child in significant(children)]
+        if own is not None:
+            values[own:] = [tuple(values[own:])]
+        return cls(*values, span=self.between(children))
+
+    return reduced
+
+
 class ParseState(threading.local):
     """The state of one parse in one thread. problems: so far; head_aggregates: the aggregates in the form of functors in the
     current statement, which are allowed only as arguments of a head."""
@@ -100,7 +113,12 @@ class NameBuilder(Reduce):
     def names(self, children):
         return significant(children)
 
-    args = fields = heads = names
+    fields = heads = parameter = component_head = plan = names
+
+    def args(self, children):
+        return tuple(significant(children))
+
+    field = args
 
     def qname(self, children):
         first, last = children[0], children[-1]
