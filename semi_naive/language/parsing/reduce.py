@@ -48,7 +48,7 @@ def worded(method):
 
 
 def of_fields(cls, own: int | None = None):
-    """Return the method of a grammar rule whose names and values are the fields of a node, in order; those after the first `own`
+    """Return the method of a grammar rule whose names and values are the fields of a node, in order. own: those after so many
     are one field, as a tuple."""
 
     def reduced(self, children):
