@@ -24,18 +24,6 @@ if TYPE_CHECKING:
     from semi_naive.program import Program
     from semi_naive.sandbox import Sandbox
 
-SHOW = {
-    "parse-errors": "errors of the syntax, and nothing else",
-    "initial-datalog": "the program as it was understood",
-    "transformed-datalog": "the program as it will be evaluated",
-    "precedence-graph": "which relations each relation reads",
-    "precedence-graph-text": "the same for graphviz, as Soufflé prints it",
-    "scc-graph": "the strata in their order",
-    "scc-graph-text": "the same for graphviz",
-    "type-analysis": "the types of each rule's variables",
-}
-ALIASES = {"initial-ast": "initial-datalog", "transformed-ast": "transformed-datalog"}
-
 
 def run_program(program: str | None, given: dict) -> None:
     """Read, check and run a program, and write its outputs. program: the path, "-" for standard input, None for the rules of
@@ -53,6 +41,8 @@ def run_program(program: str | None, given: dict) -> None:
     reading = {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"]), "sandbox": sandbox_of(given)}
     reading |= {"functors": libraries_of(given), "legacy": given["legacy"]}
     if given["show"]:
+        from semi_naive.cli.show import show_modes, show_program
+
         spark_of(given["master"], given["jobs"])
         sys.exit(show_program(origin, show_modes(given["show"]), reading, pragmas))
     checked = origin.checked(reading, pragmas)
@@ -224,52 +214,6 @@ def spark_of(master: str | None, jobs: str | None):
     from semi_naive.ra.spark.spark_context import OnDemand
 
     return OnDemand(master, cores)
-
-
-def show_modes(texts) -> list[str]:
-    """Return the distinct modes that --show names; commas separate several. Raises BadInput for an unknown one."""
-    modes = [ALIASES.get(mode, mode) for text in texts for mode in text.split(",")]
-    for mode in modes:
-        if mode.endswith("-ram"):
-            raise BadInput(f"--show={mode}: there is no RAM, as rules are planned while they run", hint="--explain tells how")
-        if mode not in SHOW:
-            known = ", ".join(f"{name} ({what})" for name, what in SHOW.items())
-            raise BadInput(f"--show={mode}: there is nothing of this name", hint=f"known are {known}")
-    return list(dict.fromkeys(modes))
-
-
-def show_program(origin: Origin, modes: list[str], reading: dict, pragmas: Mapping[str, str]) -> int:
-    """Print the output of the modes of --show; return the exit status, for parse-errors their number."""
-    from semi_naive.cli import show
-
-    if "parse-errors" in modes:
-        return show_errors(origin, reading)
-    checked = origin.checked(reading, pragmas)
-    text_of_mode = {
-        "initial-datalog": lambda: show.datalog(checked.checked),
-        "transformed-datalog": lambda: show.datalog(checked.compile(only_outputs=True).program),
-        "precedence-graph": lambda: show.precedence_graph(checked.checked),
-        "precedence-graph-text": lambda: show.precedence_dot(checked.checked),
-        "scc-graph": lambda: show.scc_graph(checked.compile(only_outputs=True).strata),
-        "scc-graph-text": lambda: show.scc_dot(checked.compile(only_outputs=True).strata),
-        "type-analysis": lambda: show.type_analysis(checked.checked),
-    }
-    for mode in modes:
-        click.echo(text_of_mode[mode]())
-    return 0
-
-
-def show_errors(origin: Origin, reading: dict) -> int:
-    """Print the syntax errors on standard output; return their number."""
-    from semi_naive.language.errors import ProgramError
-
-    try:
-        origin.source({name: value for name, value in reading.items() if name != "functors"})
-    except ProgramError as wrong:
-        click.echo(wrong)
-        return min(len(wrong.problems), 125)  # the largest status that differs from a shell's own
-    click.echo("0 errors generated")
-    return 0
 
 
 def write_record(path: str, record: dict) -> None:

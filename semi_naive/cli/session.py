@@ -38,6 +38,7 @@ USAGE = {
 }  # fmt: skip
 COMMANDS = ", ".join(f"{command} {arguments}".strip() for command, arguments in USAGE.items())
 _VALUE = r'"(?:[^"\\]|\\.)*"|\S+'
+_QUOTED = re.compile(r'((?:[^"\\]|\\.)*)"', re.DOTALL)  # what follows an opening quote, up to the closing one
 _RULES_OPTION = re.compile(r"(share|add)=(true|false)(?:\s+|$)")
 _VALUES = rf"(?:\s+\w+=(?:{_VALUE}))*"
 EXPECTED = (
@@ -377,17 +378,9 @@ def _unquoted(field: str) -> str:
 
 def _quoted_field(text: str, position: int) -> tuple[str, int]:
     """Return (the field up to the closing quote, its end), given the position after the opening quote."""
-    letters = []
-    while position < len(text) and text[position] != '"':
-        if text[position] == "\\" and position + 1 < len(text):
-            position += 1
-            letters.append(ESCAPES.get(text[position], text[position]))
-        else:
-            letters.append(text[position])
-        position += 1
-    if position == len(text):
+    if not (found := _QUOTED.match(text, position)):
         raise BadInput(f"a quote is not closed: {abbreviated(text)}")
-    return "".join(letters), position + 1
+    return re.sub(r"\\(.)", lambda escape: ESCAPES.get(escape[1], escape[1]), found[1], flags=re.DOTALL), found.end()
 
 
 def _unquoted_field(text: str, position: int) -> tuple[str, int]:

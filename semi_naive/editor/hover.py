@@ -13,7 +13,6 @@ from pathlib import Path
 from semi_naive.editor.names import Declaration
 from semi_naive.host.numbers import quantity
 from semi_naive.language import syntax
-from semi_naive.language.errors import Span
 from semi_naive.language.trees import written_name
 from semi_naive.planning.rewriting.passes import Compiled
 from semi_naive.ra import ir
@@ -80,7 +79,7 @@ def hover(
     """Return the Markdown text for a name. root: the program; checked, compiled: its last version without errors, if any."""
     lines = texts[declaration.span.file].split("\n")
     if declaration.kind == "variable":
-        return _code(f"{declaration.name}: {_types(declaration, _source_text(declaration.node.span, lines), checked)}")
+        return _code(f"{declaration.name}: {_types(declaration, declaration.node.span.text(lines), checked)}")
     parts = [_code(_declaration_text(declaration, lines)), _comment(declaration.span.line, lines)]
     if declaration.kind == "relation" and checked is not None:
         parts.append(_relations(declaration, root, checked, compiled))
@@ -125,12 +124,6 @@ def _comment(line: int, lines: list[str]) -> str:
             break
         above.insert(0, text.strip().removeprefix("//").strip())
     return "\n".join(above)
-
-
-def _source_text(span: Span, lines: list[str]) -> str:
-    found = lines[span.line - 1 : span.end_line]
-    found[-1] = found[-1][: span.end_column - 1]
-    return "\n".join([found[0][span.column - 1 :], *found[1:]])
 
 
 def _types(declaration: Declaration, clause: str, checked: ir.Program | None) -> str:

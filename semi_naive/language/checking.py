@@ -21,8 +21,8 @@ from semi_naive.language.scopes import Scoped, resolve_scopes
 from semi_naive.language.single import Single, single_clauses
 from semi_naive.language.stepping.components import StepComponent
 from semi_naive.language.stepping.recognition import find_components
-from semi_naive.language.stepping.rules import clauses, declarations, with_declared_names, with_loops
-from semi_naive.language.trees import walk, walk_all
+from semi_naive.language.stepping.rules import in_steps, with_declared_names, with_loops
+from semi_naive.language.trees import walk_all
 from semi_naive.language.types.inference import typed
 from semi_naive.language.types.type_checks import type_problems
 from semi_naive.language.types.types import TypeEnvironment
@@ -77,9 +77,9 @@ def check_source(source: syntax.SourceProgram, parameters: bool = False, functor
     declared, singles_before_steps = relations, singles
     further_edges = [*birth_edges(relations), *(wellfounded.companion_edges(relations) if undefined_allowed else [])]
     graph = _graph(singles, relations, further_edges)
-    stepping = _Stepping([], {}) if undefined_allowed else _stepping(source, singles, relations, graph, env)
-    if stepping.components:
-        singles, relations = stepping.rewritten(singles, relations)
+    components, nearly = ([], {}) if undefined_allowed else _step_components(source, singles, relations, graph, env)
+    if components:
+        singles, relations = in_steps(singles, relations, components)
         graph = _graph(singles, relations, further_edges)
     heads = head_aggregates(singles, problems)
     ops = lattices(heads, singles)
@@ -103,7 +103,7 @@ def check_source(source: syntax.SourceProgram, parameters: bool = False, functor
     expansions = Expansions(singles, inline_relations(relations))
     problems += not_inlinable or [problem for single in singles for problem in expansions.problems(single)]
     problems += wellfounded.companion_problems(source, singles, relations) if undefined_allowed else []
-    problems += _unstratified(graph, relations, undefined_allowed, stepping.nearly)
+    problems += _unstratified(graph, relations, undefined_allowed, nearly)
     typings = [typed(each.single, env, relations) for each in scoped] if not env.problems else []
     for typing in typings:
         problems += type_problems(typing, source.legacy)
@@ -113,12 +113,12 @@ def check_source(source: syntax.SourceProgram, parameters: bool = False, functor
     inferred = wellfounded.companions(relations) if undefined_allowed else ()
     warnings = source.warnings + _warnings(source, declared, singles_before_steps, nodes, inferred)
     if problems:
-        raise ProgramError(with_declared_names(problems, stepping.components) + warnings, source.texts)
+        raise ProgramError(with_declared_names(problems, components) + warnings, source.texts)
     subsumed = subsumed_lattices(source, typings, relations, ops, graph.group)
     typings = [typing for typing in typings if not (typing.single.dominates and typing.single.head.relation in subsumed)]
     program = lowered(source, env, relations, typings, (ops | subsumed, summed), graph.group, functors)
     program.warnings = warnings
-    program = with_loops(program, stepping.components) if stepping.components else program
+    program = with_loops(program, components) if components else program
     return wellfounded.three_valued(program) if undefined_allowed else program
 
 
@@ -142,32 +142,15 @@ class _Graph:
 
 
 def _graph(singles: list[Single], relations: syntax.Relations, further_edges: list[Edge]) -> _Graph:
-    edges = list(dict.fromkeys([*(edge for single in singles for edge in _edges(single)), *further_edges]))
+    reads = ((single.head.relation, atom, via) for single in singles for atom, via in single.reads)
+    edges = list(dict.fromkeys([*(Edge(head, atom.relation, via, atom.span) for head, atom, via in reads), *further_edges]))
     return _Graph(edges, strong_components(relations, edges))
 
 
-@dataclass
-class _Stepping:
-    """The components that are evaluated in steps. nearly: by relation, the problem of a component that breaks a condition."""
-
-    components: list[StepComponent]
-    nearly: dict[str, Problem]
-
-    def rewritten(self, singles: list[Single], relations: syntax.Relations) -> tuple[list[Single], syntax.Relations]:
-        """Return the clauses and the declarations, with relations that hold one step each."""
-        stepped = {name for component in self.components for name in component.columns}
-        rest = [single for single in singles if single.head.relation not in stepped]
-        for component in self.components:
-            rest += clauses(component)
-        for component in self.components:
-            relations = relations | declarations(component, relations)
-        return rest, relations
-
-
-def _stepping(
+def _step_components(
     source: syntax.SourceProgram, singles: list[Single], relations: syntax.Relations, graph: _Graph, env: TypeEnvironment
-) -> _Stepping:
-    """Find the components in steps."""
+) -> tuple[list[StepComponent], dict[str, Problem]]:
+    """Find the components in steps, and those that break a condition: see `find_components`."""
     ops = lattices(head_aggregates(singles, []), singles)
 
     def not_monotone(clauses: list[Single], group: set[str]) -> bool:
@@ -176,7 +159,7 @@ def _stepping(
         return any(problem for typing in typings for problem in lattice_problems(typing, ops, group))
 
     groups = [group for group in graph.groups if graph.group(group[0])]
-    return _Stepping(*find_components(singles, relations, groups, graph.edges, env, source, not_monotone))
+    return find_components(singles, relations, groups, graph.edges, env, source, not_monotone)
 
 
 def _unstratified(
@@ -190,17 +173,6 @@ def _unstratified(
         edges = [edge if edge in of_companions or edge.via != "negation" else replace(edge, via="") for edge in edges]
     groups = [group for group in graph.groups if group[0] not in nearly]
     return [*nearly.values(), *unstratified(groups, edges, {name: node.span for name, node in relations.items()})]
-
-
-def _edges(single: Single) -> Iterator[Edge]:
-    """Yield the dependencies of a clause, without the two atoms that a subsumptive clause compares."""
-    skipped = {id(single.head), *(id(atom) for atom in single.body[: 2 * single.dominates])}
-    negated = {id(node.body) for node in single.of(syntax.Negation)}
-    aggregated = {id(node) for aggregate in single.of(syntax.Aggregate) for node in walk(aggregate)}
-    for atom in single.of(syntax.Atom):
-        if id(atom) not in skipped:
-            via = "aggregation" if id(atom) in aggregated else "negation" if id(atom) in negated else ""
-            yield Edge(single.head.relation, atom.relation, via, atom.span)
 
 
 def _clause_problems(scoped: list[Scoped], relations: syntax.Relations, graph: _Graph) -> Iterator[Problem]:

@@ -8,7 +8,7 @@ from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.iterations import NUMBER
 from semi_naive.language.single import Single
-from semi_naive.language.trees import children, variable_names, walk
+from semi_naive.language.trees import children, own_children, variable_names, walk, walk_all
 from semi_naive.language.types.types import TypeEnvironment
 
 # The names of other languages for our types.
@@ -122,7 +122,7 @@ def clause_problems(single: Single, relations: syntax.Relations, recursive: bool
     for functor in single.of(syntax.Functor) if recursive else ():
         if functor.name == "autoinc":
             yield Problem("Auto-increment functor in a recursive rule", functor.span)
-    for node in _without_aggregates(single.head) if single.of(syntax.Underscore) else ():
+    for node in walk_all([single.head], own_children) if single.of(syntax.Underscore) else ():
         if isinstance(node, syntax.Underscore):
             yield Problem("Underscore in head of rule", node.span, "a head says the value of every attribute")
     if single.fact:
@@ -148,22 +148,14 @@ def _constraint_underscores(constraint: syntax.Constraint) -> Iterator[Problem]:
     """Report `_` in a comparison outside of a record or a branch. In an atom `_` matches any value."""
     if any(isinstance(side, syntax.Aggregate) for side in constraint.args):
         return
-    stack = list(constraint.args)
-    while stack:
-        node = stack.pop()
+
+    def below(node) -> tuple:
+        allowed = isinstance(node, (syntax.RecordInit, syntax.BranchInit))
+        return tuple(inner for inner in own_children(node) if not (allowed and isinstance(inner, syntax.Underscore)))
+
+    for node in walk_all(constraint.args, below):
         if isinstance(node, syntax.Underscore):
             yield Problem("Underscore in binary relation", node.span)
-        elif not isinstance(node, syntax.Aggregate):
-            allowed = isinstance(node, (syntax.RecordInit, syntax.BranchInit))
-            stack += [inner for inner in children(node) if not (allowed and isinstance(inner, syntax.Underscore))]
-
-
-def _without_aggregates(node: syntax.Node) -> Iterator[syntax.Node]:
-    """Yield a node and its descendants, except those inside aggregates."""
-    yield node
-    if not isinstance(node, syntax.Aggregate):
-        for child in children(node):
-            yield from _without_aggregates(child)
 
 
 def _constant(arg: syntax.Node) -> bool:

@@ -1,5 +1,6 @@
 """Errors and warnings of a program, collected with their places in the source."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,6 +19,13 @@ class Span(NamedTuple):
     def to(self, last: "Span") -> "Span":
         """Return the span from the beginning of this one to the end of another one; this one if that is in another file."""
         return Span(self.file, self.line, self.column, last.end_line, last.end_column) if last.file == self.file else self
+
+    def text(self, lines: Sequence[str]) -> str:
+        """Return the text of the span on one line. lines: of its file."""
+        found = list(lines[self.line - 1 : self.end_line]) or [""]
+        found[-1] = found[-1][: self.end_column - 1]
+        found[0] = found[0][self.column - 1 :]
+        return " ".join(" ".join(found).split())
 
 
 NOWHERE = Span("<program>", 1, 1, 1, 1)

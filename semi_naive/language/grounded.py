@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.single import Single
-from semi_naive.language.trees import children, variable_names, walk_all, written_name
+from semi_naive.language.trees import children, own_children, variable_names, walk_all, written_name
 from semi_naive.language.types.inference import key
 
 PLAIN = frozenset([syntax.Variable, syntax.Underscore])  # most nodes, which imply nothing themselves
@@ -123,13 +123,7 @@ def _use(term: syntax.Node) -> syntax.Constraint:
 
 def _own_nodes(literals: Sequence[syntax.Node]) -> list[syntax.Node]:
     """Return all nodes of a scope; for an aggregate the node itself and its initial value, without its body."""
-    return walk_all(literals, _own_children)
-
-
-def _own_children(node: syntax.Node) -> tuple[syntax.Node, ...]:
-    if isinstance(node, syntax.Aggregate):
-        return () if node.init is None else (node.init,)
-    return children(node)
+    return walk_all(literals, own_children)
 
 
 def ungrounded_names(literals: Sequence[syntax.Node], ground: set) -> set[str]:

@@ -10,7 +10,7 @@ from semi_naive.language.errors import Problem
 from semi_naive.language.grounded import grounded_problems
 from semi_naive.language.scopes import resolve_scopes
 from semi_naive.language.single import Single
-from semi_naive.language.trees import children, rebuilt, variable_names, walk, walk_all
+from semi_naive.language.trees import own_children, rebuilt, variable_names, walk, walk_all
 from semi_naive.planning.strata import Edge, recursive_relations, strong_components
 
 # Atoms of a clause after inlining. In a chain of relations that each read the previous one twice, they double.
@@ -93,14 +93,10 @@ def _negation_problems(node: syntax.Negation, existential: set[str]) -> Iterator
     """Yield the problems of a negated inlined atom. existential: inlined relations whose rules have existential variables."""
     if node.body.relation in existential:
         yield Problem("Cannot inline negated relation which may introduce new variables", node.span)
-    stack = [node.body]
-    while stack:
-        below = stack.pop()
+    for below in walk_all([node.body], own_children):
         if isinstance(below, syntax.Underscore):
             message = "Cannot inline negated atom containing an unnamed variable unless the variable is within an aggregator"
             yield Problem(message, below.span)
-        elif not isinstance(below, syntax.Aggregate):
-            stack.extend(children(below))
 
 
 def _aggregate_problems(node: syntax.Aggregate, inline: set[str]) -> Iterator[Problem]:

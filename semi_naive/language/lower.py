@@ -14,7 +14,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from semi_naive.language import syntax
-from semi_naive.language.errors import ProgramError, Span
+from semi_naive.language.errors import ProgramError
 from semi_naive.language.iterations import NUMBER, followed, iteration_relation
 from semi_naive.language.reductions.heads import AggregatedRelation, Head, Ops, is_aggregate, is_rounded
 from semi_naive.language.reductions.recursive_sums import RecursiveSums
@@ -160,7 +160,8 @@ def _lowered_rule(
         before = [*before, ir.Atom(number, (lowering.iteration,))]
         plan = {version: (*order, atoms) for version, order in plan.items()}
     span = single.clause.span
-    return ir.Rule(lowered_head, (*body, *before), plan or None, span, _clause_text(span, lines), single.clause.join)
+    text = span.text(lines.get(span.file, ()))
+    return ir.Rule(lowered_head, (*body, *before), plan or None, span, text, single.clause.join)
 
 
 def _lower_subsumption(single: Single) -> Single:
@@ -183,18 +184,9 @@ def _lowered_head(typing: Typing, ops: Ops, lines: dict[str, list[str]], project
         else:
             key.append(lowering.term(arg, body))
     span = single.clause.span
-    rule = ir.Rule(ir.Atom(single.head.relation, ()), tuple(body), None, span, _clause_text(span, lines), single.clause.join)
+    text = span.text(lines.get(span.file, ()))
+    rule = ir.Rule(ir.Atom(single.head.relation, ()), tuple(body), None, span, text, single.clause.join)
     return Head(rule, tuple(key), arguments, any(map(is_aggregate, single.head.args)))
-
-
-def _clause_text(span: Span, lines: dict[str, list[str]]) -> str:
-    """Return the text of a clause on one line."""
-    found = lines.get(span.file, [])[span.line - 1 : span.end_line]
-    if not found:
-        return ""
-    found[-1] = found[-1][: span.end_column - 1]
-    found[0] = found[0][span.column - 1 :]
-    return " ".join(" ".join(found).split())
 
 
 class Lowering:

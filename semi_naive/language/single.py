@@ -14,7 +14,7 @@ from typing import Any
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
-from semi_naive.language.trees import rebuilt, walk_all
+from semi_naive.language.trees import rebuilt, walk, walk_all
 
 MAX_DISJUNCTS = 10_000  # disjuncts of one clause, at most
 DECIDING = ("<", ">", "!=")  # comparisons that imply that two tuples differ
@@ -59,6 +59,19 @@ class Single:
         for node in self.nodes:
             found.setdefault(node.__class__, []).append(node)
         return found
+
+    @cached_property
+    def reads(self) -> list[tuple[syntax.Atom, str]]:
+        """The atoms that the clause depends on, each with "negation", "aggregation" or "". The two atoms that a subsumptive
+        clause compares are left out."""
+        compared = {id(atom) for atom in self.body[: 2 * self.dominates]}
+        negated = {id(node.body) for node in self.of(syntax.Negation)}
+        aggregated = {id(node) for aggregate in self.of(syntax.Aggregate) for node in walk(aggregate)}
+        return [
+            (atom, "aggregation" if id(atom) in aggregated else "negation" if id(atom) in negated else "")
+            for atom in self.of(syntax.Atom)
+            if atom is not self.head and id(atom) not in compared
+        ]
 
     def of(self, kind: type) -> list[Any]:
         """Return the nodes of one class, in preorder."""

@@ -13,6 +13,13 @@ def children(node: syntax.Node) -> tuple[syntax.Node, ...]:
     return getattr(node, "args", ()) if below is None else below(node)
 
 
+def own_children(node: syntax.Node) -> tuple[syntax.Node, ...]:
+    """Return the direct children of a node that are in its scope: of an aggregate only the initial value."""
+    if isinstance(node, syntax.Aggregate):
+        return () if node.init is None else (node.init,)
+    return children(node)
+
+
 def _below_aggregate(node: syntax.Aggregate) -> tuple:
     body = node.body if isinstance(node.body, tuple) else (node.body,)
     return *(each for each in (node.target, node.init) if each is not None), *body
