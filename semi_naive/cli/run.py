@@ -17,7 +17,7 @@ from semi_naive.cli.progress import Progress
 from semi_naive.host.account import as_sum, part
 from semi_naive.host.numbers import quantity
 from semi_naive.io.errors import BadInput
-from semi_naive.io.files import io_errors
+from semi_naive.io.files import atomic_stream, io_errors
 
 if TYPE_CHECKING:
     from semi_naive.libraries import Libraries
@@ -64,11 +64,14 @@ def run_program(program: str | None, given: dict) -> None:
         with Progress("program", given["quiet"], page) as progress:
             result = checked.run(facts=named, progress=progress.stratum, watch=page and page.watch, **running)
         with result:
-            make_folder(given["output"])
+            if given["output"] != "-":  # made late, so that a failed run leaves no folder
+                with io_errors(given["output"]):
+                    os.makedirs(given["output"], exist_ok=True)
             result.write(given["output"], given["format"])
             for option, record in (("trace", result.trace), ("profile", result.trace["profile"])):
                 if given[option]:
-                    write_record(given[option], record)
+                    with atomic_stream(given[option]) as file:
+                        file.write(json.dumps(record, indent=1).encode())
             if given["verbose"] or sys.stderr.isatty() and not given["quiet"]:
                 print_summary(result.trace, given["verbose"])
             write_report(given["report"], result.trace, checked.name, page)
@@ -175,13 +178,6 @@ def check_folders(facts: str, output: str, include_dirs) -> None:
             raise BadInput(f"output directory {output} does not exist", hint=hint)
 
 
-def make_folder(output: str) -> None:
-    """Make the folder for results if only its last part is missing; called late, so that a failed run leaves no folder."""
-    if output != "-":
-        with io_errors(output):
-            os.makedirs(output, exist_ok=True)
-
-
 def definitions(macros) -> dict[str, str]:
     """Return the macros of -M, "A=1 B" and so on, by name. A macro without a value is 1, as in C.
 
@@ -214,11 +210,3 @@ def spark_of(master: str | None, jobs: str | None):
     from semi_naive.ra.spark.spark_context import OnDemand
 
     return OnDemand(master, cores)
-
-
-def write_record(path: str, record: dict) -> None:
-    """Write a record as JSON, atomically."""
-    from semi_naive.io.files import atomic_stream
-
-    with atomic_stream(path) as file:
-        file.write(json.dumps(record, indent=1).encode())

@@ -94,7 +94,9 @@ def _declaration_text(declaration: Declaration, lines: list[str]) -> str:
     """Return the text of a declaration, its first line if there are several; of a component the text before its statements."""
     node, line = declaration.node, lines[declaration.span.line - 1]
     if isinstance(node, syntax.RelationDecl):
-        return f".decl {node.name}({_fields(node.attributes)}){_text_after_attributes(node)}"
+        words = "".join(f" {word}" for word in sorted(node.qualifiers))
+        keys = ", ".join(key[0] if len(key) == 1 else f"({', '.join(key)})" for key in node.choice.keys)
+        return f".decl {node.name}({_fields(node.attributes)}){words}" + f" choice-domain {keys}" * bool(keys)
     if isinstance(node, syntax.Component):
         return line.split("{")[0].strip()
     if isinstance(node, syntax.BranchDecl):
@@ -104,13 +106,6 @@ def _declaration_text(declaration: Declaration, lines: list[str]) -> str:
 
 def _fields(pairs: tuple[tuple[str, str], ...]) -> str:
     return ", ".join(f"{name}: {type_}" for name, type_ in pairs)
-
-
-def _text_after_attributes(node: syntax.RelationDecl) -> str:
-    """Return the text after a relation's attributes: qualifiers and choice domains."""
-    words = "".join(f" {word}" for word in sorted(node.qualifiers))
-    keys = ", ".join(key[0] if len(key) == 1 else f"({', '.join(key)})" for key in node.choice.keys)
-    return words + f" choice-domain {keys}" * bool(keys)
 
 
 def _comment(line: int, lines: list[str]) -> str:

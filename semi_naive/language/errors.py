@@ -51,13 +51,9 @@ class ProgramError(ValueError):
     def __init__(self, problems: list[Problem], sources: dict[str, str] | None = None):
         self.problems = sorted(distinct(problems), key=lambda p: p.span)
         self.sources = sources or {}
-        super().__init__(self.render())
-
-    def render(self) -> str:
-        """Return all problems as text, with their number."""
         errors = sum(p.severity == "Error" for p in self.problems)
         shown = "\n".join(rendered(p, self.sources) for p in self.problems)
-        return f"{shown}\n{quantity(errors, 'error')} generated, evaluation aborted"
+        super().__init__(f"{shown}\n{quantity(errors, 'error')} generated, evaluation aborted")
 
 
 def distinct(problems: list[Problem]) -> list[Problem]:

@@ -129,13 +129,3 @@ def _own_nodes(literals: Sequence[syntax.Node]) -> list[syntax.Node]:
 def ungrounded_names(literals: Sequence[syntax.Node], ground: set) -> set[str]:
     """Return the variables outside of aggregates that are not in `ground`."""
     return {node.name for node in _own_nodes(literals) if isinstance(node, syntax.Variable)} - ground
-
-
-def body_names(aggregate: syntax.Aggregate, nested: bool) -> list[syntax.Variable]:
-    """Return the occurrences of variables in an aggregate's body; with `nested`, also those in nested aggregates."""
-    nodes = walk_all(aggregate.body) if nested else _own_nodes(aggregate.body)
-    return [node for node in nodes if isinstance(node, syntax.Variable)]
-
-
-def target_names(aggregate: syntax.Aggregate) -> set[str]:
-    return variable_names(aggregate.target) if aggregate.target is not None else set()

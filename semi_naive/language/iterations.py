@@ -86,14 +86,10 @@ def followed(relations: dict[str, ir.Relation], rules: list[ir.Rule], born: dict
     type_ = ir.Type(ir.Kind.UNSIGNED, ir.Kind.UNSIGNED)
     found = {name: replace(relations[name], follows=(recorded,)) for name, recorded in born.items()}
     for rule in rules:
-        if name := _iteration_relation(rule):
+        atoms = (part for part in rule.body if isinstance(part, ir.Atom))
+        if name := next((atom.relation for atom in atoms if atom.relation.endswith("@iteration")), ""):
             component = tuple(sorted(group(name.partition("@")[0])))
             found[name] = ir.Relation(name, (("number", type_),), follows=component)
     for recorded in {name for relation in found.values() for name in relation.follows}:
         found |= {name: replace(relations[name], watched=True) for name in {recorded, *group(recorded)}}
     return found
-
-
-def _iteration_relation(rule: ir.Rule) -> str:
-    """Return the relation of the iteration number that a rule reads; "" if it reads none."""
-    return next((part.relation for part in rule.body if isinstance(part, ir.Atom) and part.relation.endswith("@iteration")), "")

@@ -18,7 +18,6 @@ from semi_naive.language.errors import ProgramError
 from semi_naive.language.iterations import NUMBER, followed, iteration_relation
 from semi_naive.language.reductions.heads import AggregatedRelation, Head, Ops, is_aggregate, is_rounded
 from semi_naive.language.reductions.recursive_sums import RecursiveSums
-from semi_naive.language.reductions.user_lattices import lubs
 from semi_naive.language.single import Single
 from semi_naive.language.trees import variable_occurrences, walk
 from semi_naive.language.types.inference import Typing, encoded_cast
@@ -51,7 +50,7 @@ def lowered(
     lines = {file: text.split("\n") for file, text in source.texts.items()}
     types = {name: env.resolved(name) for name in [*PREDEFINED, *sorted(env.encoded_types), *env.declared]}
     calls = _functions(env, types, functors)
-    joins = {name: calls.get(lub) for name, lub in lubs(source).items()}
+    joins = {node.name: calls.get(dict(node.bounds)["Lub"].name) for node in source.of(syntax.Lattice)}
     declared = {name: _relation(node, types, lattices.get(name), joins) for name, node in relations.items()}
     for node in source.inputs:
         if "null" in node.parameters:

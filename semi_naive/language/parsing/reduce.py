@@ -69,10 +69,6 @@ class ParseState(threading.local):
         self.problems, self.head_aggregates = [], []
         return self.problems
 
-    def drop_statement(self) -> None:
-        """Discard the functors of the current statement, which the parser drops."""
-        self.head_aggregates.clear()
-
 
 class Reduce:
     """The base class of builders, each of which has a method for some rules of the grammar. Builders of one parser share their

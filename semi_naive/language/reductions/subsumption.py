@@ -13,7 +13,7 @@ from collections.abc import Callable, Container, Iterator
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
-from semi_naive.language.reductions.best_values import monotonicity_problems
+from semi_naive.language.reductions.best_values import BestValueUses
 from semi_naive.language.types.inference import NUMERIC, Typing
 from semi_naive.ra.ir import MIRRORED
 
@@ -93,4 +93,4 @@ def _is_monotone(typings: list[Typing], ops: dict[str, str], subsumed: Container
     subsumed: relations whose subsumptive clauses do not count, as their heads get min or max."""
     own = [each for each in typings if each.single.head.relation in group]
     own = [each for each in own if not (each.single.dominates and each.single.head.relation in subsumed)]
-    return not any(True for each in own for _ in monotonicity_problems(each, ops, group))
+    return not any(True for each in own for _ in BestValueUses(each, ops, group).problems())

@@ -37,11 +37,6 @@ Bounds = dict[str, dict[str, syntax.Node]]  # the expression of each word of `WO
 FORM = ".lattice {0}<> {{ Bottom -> …, Lub -> @lub(_, _), Glb -> @glb(_, _) }}"
 
 
-def lubs(source: syntax.SourceProgram) -> dict[str, str]:
-    """Return the functor, with its @, of least upper bounds by the type of the lattice."""
-    return {node.name: dict(node.bounds)["Lub"].name for node in source.of(syntax.Lattice)}
-
-
 def used_lubs(relations: syntax.Relations, bounds: Bounds) -> set[str]:
     """Return the functors, without the @, that compute the least upper bounds of values in relations."""
     attributes = ((node, *each) for node in relations.values() for each in enumerate(node.attributes))

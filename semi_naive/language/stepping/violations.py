@@ -63,10 +63,9 @@ class Violations:
 
     def _counting(self, rule: "StepRule") -> Iterator[Problem]:
         """Report numbers that depend on how rules are evaluated."""
-        for literal in rule.single.literals:
-            for node in walk(literal):
-                if isinstance(node, syntax.Functor) and node.name in COUNTING:
-                    yield self._problem(f"{node.name}() is in a rule", node.span, "use the number of the step")
+        for node in rule.single.of(syntax.Functor):
+            if node.name in COUNTING:
+                yield self._problem(f"{node.name}() is in a rule", node.span, "use the number of the step")
 
     def _rule(self, rule: "StepRule") -> Iterator[Problem]:
         """Report atoms whose step is not that of the head or a number before it, and a step of the head that nothing binds."""
