@@ -121,14 +121,12 @@ def run(program, live_profile, **given):
 @click.option("--sandbox", metavar="DIR", help="Read only files below this folder, whatever the program says.")
 @click.option("--legacy", is_flag=True, help="Take programs as they were once written.")
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON, for editors.")
-def check(program, include_dirs, macros, sandbox, legacy, as_json):
+def check(program, as_json, **given):
     """Print all errors and warnings of PROGRAM (- for standard input). Exit status 1: there are errors."""
     from semi_naive.cli.check import check_program
-    from semi_naive.cli.run import definitions, sandbox_of
+    from semi_naive.cli.run import reading_of
 
-    given = {"include_dirs": include_dirs, "defines": definitions(macros), "legacy": legacy}
-    given["sandbox"] = sandbox_of({"sandbox": sandbox, "output": "-"})
-    sys.exit(check_program(program, given, as_json))
+    sys.exit(check_program(program, reading_of(given), as_json))
 
 
 @cli.command("format", short_help="Put programs into the one layout.")

@@ -37,16 +37,16 @@ def run_program(program: str | None, given: dict) -> None:
     facts = FactOptions.given(given["facts"], given["header"])
     origin = Origin(program or "", given["rules"], facts)
     given |= output_and_format(given)
-    check_folders(facts.folder or ".", given["output"], given["include_dirs"])
-    reading = {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"]), "sandbox": sandbox_of(given)}
-    reading |= {"functors": libraries_of(given), "legacy": given["legacy"]}
+    check_inputs(facts.folder or ".", given["include_dirs"])
+    check_output(given["output"])
+    reading = reading_of(given)
     if given["show"]:
         from semi_naive.cli.show import show_modes, show_program
 
         spark_of(given["master"], given["jobs"])
         sys.exit(show_program(origin, show_modes(given["show"]), reading, pragmas))
     checked = origin.checked(reading, pragmas)
-    given = with_pragmas(given, checked.checked.pragmas, reading["sandbox"])
+    given = completed_by_pragmas(given, checked.checked.pragmas, reading["sandbox"])
     named = facts.of(checked, folder_of(facts, checked.checked.pragmas, pragmas, reading["sandbox"]))
     spark = spark_of(given["master"], given["jobs"])
     if given["no_warn"]:
@@ -109,7 +109,14 @@ def print_summary(trace: dict, strata: bool) -> None:
     click.echo(f"semi-naive: {outcome(trace)}, {as_sum(trace)}", err=True)
 
 
-def libraries_of(given: dict) -> "Libraries | dict":
+def reading_of(given: dict) -> dict:
+    """Return the options of `Program` that the command line gives."""
+    reading = {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"]), "legacy": given["legacy"]}
+    functors = {"functors": _libraries_of(given)} if "libraries" in given else {}
+    return reading | functors | {"sandbox": _sandbox_of(given["sandbox"], given.get("output", "-"))}
+
+
+def _libraries_of(given: dict) -> "Libraries | dict":
     """Return the `Libraries` of functors that -l and -L name; none in a sandbox without -l. given: the options of the command
     line."""
     from semi_naive.libraries import Libraries
@@ -120,12 +127,11 @@ def libraries_of(given: dict) -> "Libraries | dict":
     return Libraries.given(given["libraries"], dirs, given["library_bits"])
 
 
-def sandbox_of(given: dict) -> "Sandbox | None":
+def _sandbox_of(folder: str | None, output: str) -> "Sandbox | None":
     """Return the `Sandbox` of --sandbox, None without it. Raises BadInput for a missing folder, and for a new results folder
-    outside of it."""
+    (`output`) outside of it."""
     from semi_naive.sandbox import Sandbox
 
-    folder, output = given["sandbox"], given["output"]
     if folder is None:
         return None
     if not os.path.isdir(folder):
@@ -136,14 +142,14 @@ def sandbox_of(given: dict) -> "Sandbox | None":
     return sandbox
 
 
-def with_pragmas(given: dict, pragmas: dict[str, str], sandbox: "Sandbox | None") -> dict:
+def completed_by_pragmas(given: dict, pragmas: dict[str, str], sandbox: "Sandbox | None") -> dict:
     """Return the options of the command line, completed by the program's pragmas. Raises BadInput for a folder that is missing,
     or outside of the sandbox."""
     names = [name for name in souffle.IN_THE_TEXT if name != "output-dir" or given["output"] != "-"]
     merged = souffle.merge_pragmas(given, pragmas, names)
     for name in ("output", "profile"):
         check_pragma_path(merged[name] if merged[name] != given[name] else None, sandbox)
-    check_folders(".", merged["output"], ())
+    check_output(merged["output"])
     return merged
 
 
@@ -153,7 +159,7 @@ def folder_of(facts: FactOptions, pragmas: dict[str, str], given: Mapping[str, s
     if facts.folder is None and "fact-dir" not in given:
         check_pragma_path(pragmas.get("fact-dir"), sandbox)
     folder = facts.folder or pragmas.get("fact-dir", ".")
-    check_folders(folder, "-", ())
+    check_inputs(folder)
     return folder
 
 
@@ -163,13 +169,17 @@ def check_pragma_path(path: str | None, sandbox: "Sandbox | None") -> None:
         raise BadInput(f"{path} of a .pragma is outside of the sandbox", hint=sandbox.advice)
 
 
-def check_folders(facts: str, output: str, include_dirs) -> None:
-    """Raise errors for folders that do not exist before the run begins."""
+def check_inputs(facts: str, include_dirs=()) -> None:
+    """Raise errors for folders of facts and includes that do not exist before the run begins."""
     if not os.path.isdir(facts):
         raise BadInput(f"fact directory {facts} does not exist", hint="-F (--fact-dir) names the folder with the .facts")
     for folder in include_dirs:
         if not os.path.isdir(folder):
             raise BadInput(f"include directory {folder} does not exist", hint="-I (--include-dir) names a folder")
+
+
+def check_output(output: str) -> None:
+    """Raise an error for a folder of results, before the run begins, if more than its last part is missing."""
     if output != "-" and not os.path.isdir(output):
         hint = "-D (--output-dir) names the folder for results, or - for standard output"
         if os.path.exists(output):

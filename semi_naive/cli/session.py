@@ -60,13 +60,11 @@ def open_session(program: str, state: str | None, given: dict, retain: int = 0) 
     the command, by name; retain: see `Program.session`."""
     from semi_naive import Config
     from semi_naive.cli.program import FactOptions, Origin
-    from semi_naive.cli.run import check_folders, definitions, libraries_of, print_warnings, sandbox_of
+    from semi_naive.cli.run import check_inputs, print_warnings, reading_of
 
     facts = FactOptions.given(given["facts"], given["header"])
-    check_folders(facts.folder or ".", "-", given["include_dirs"])
-    reading = {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"])}
-    reading["sandbox"] = sandbox_of(given | {"output": "-"})
-    checked = Origin(program, facts=facts).checked(reading | {"functors": libraries_of(given), "legacy": given["legacy"]})
+    check_inputs(facts.folder or ".", given["include_dirs"])
+    checked = Origin(program, facts=facts).checked(reading_of(given))
     print_warnings(checked, checked.warnings)
     config = Config().with_options(given["options"])
     session = checked.session(facts.of_session(checked), path=state, retain=retain, config=config)

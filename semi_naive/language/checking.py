@@ -116,7 +116,7 @@ def check_source(source: syntax.SourceProgram, parameters: bool = False, functor
         raise ProgramError(with_declared_names(problems, components) + warnings, source.texts)
     subsumed = subsumed_lattices(source, typings, relations, ops, graph.group)
     typings = [typing for typing in typings if not (typing.single.dominates and typing.single.head.relation in subsumed)]
-    program = lowered(source, env, relations, typings, (ops | subsumed, summed), graph.group, functors)
+    program = lowered(source, env, relations, typings, ops | subsumed, summed, graph.group, functors)
     program.warnings = warnings
     program = with_loops(program, components) if components else program
     return wellfounded.three_valued(program) if undefined_allowed else program

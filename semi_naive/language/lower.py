@@ -38,15 +38,15 @@ def lowered(
     env: TypeEnvironment,
     relations: syntax.Relations,
     typings: list[Typing],
-    aggregated: tuple[dict[str, str], dict[str, Ops]],
+    lattices: dict[str, str],
+    summed: dict[str, Ops],
     group: Callable[[str], frozenset[str]],
     functors: Mapping | None,
 ) -> ir.Program:
-    """Lower a program without errors. relations: the declaration of each relation; typings: the typed clauses; aggregated:
-    ("min" or "max" of each lattice, see `best_values`; how the heads of other relations aggregate, see `heads`); group: returns
-    the strongly connected component of a relation; functors: see `checking.check_source`. Raises ProgramError for keys of a
-    sum in recursion that depend on values."""
-    lattices, summed = aggregated
+    """Lower a program without errors. relations: the declaration of each relation; typings: the typed clauses; lattices: "min"
+    or "max" of each relation with best values (see `best_values`); summed: how the heads of other relations aggregate (see
+    `heads`); group: returns the strongly connected component of a relation; functors: see `checking.check_source`. Raises
+    ProgramError for keys of a sum in recursion that depend on values."""
     lines = {file: text.split("\n") for file, text in source.texts.items()}
     types = {name: env.resolved(name) for name in [*PREDEFINED, *sorted(env.encoded_types), *env.declared]}
     calls = _functions(env, types, functors)

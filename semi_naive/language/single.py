@@ -28,13 +28,16 @@ class Single:
     """A clause head :- body. with one head and without disjunctions.
 
     body: atoms, constraints, and negations of atoms, match and contains.
-    clause: the clause as written.
-    dominates: the head is to be removed; the body begins with the two compared tuples (see `subsumption`)."""
+    clause: the clause as written."""
 
     head: syntax.Atom
     body: Body
     clause: syntax.Clause
-    dominates: bool = False
+
+    @property
+    def dominates(self) -> bool:
+        """True if the head is to be removed; then the body begins with the two compared tuples (see `subsumption`)."""
+        return self.clause.dominating is not None
 
     @property
     def fact(self) -> bool:
@@ -97,7 +100,7 @@ def _dominations(clause: syntax.Clause, problems: list[Problem]) -> list[Single]
     differences = _differences(clause, worse, better)
     literals = (worse, better, clause.body, *([syntax.Or(tuple(differences))] if differences else []))
     bodies = _ways_of(replace(clause, body=syntax.And(literals)), problems)
-    return [replace(_single(worse, body, clause, problems), dominates=True) for body in bodies]
+    return [_single(worse, body, clause, problems) for body in bodies]
 
 
 def _with_named_wildcards(clause: syntax.Clause) -> tuple[syntax.Atom, syntax.Atom]:

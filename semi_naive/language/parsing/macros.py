@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from io import StringIO
 from typing import Any
 
 import pcpp
@@ -115,7 +116,7 @@ class Macros(pcpp.Preprocessor):
         text = read_text(includepath)
         name = self.names.setdefault(includepath, includepath if self.absolute else os.path.relpath(includepath))
         self.result.texts[name] = text
-        return _Read(text)
+        return StringIO(text)
 
     def on_include_not_found(self, is_malformed, is_system_include, curdir, includepath):
         """Record an error for a missing or malformed include."""
@@ -136,10 +137,3 @@ class Macros(pcpp.Preprocessor):
         elif directive.value.isidentifier() and directive.value not in ("warning", "pragma", "ident"):
             self.on_error(directive.source, directive.lineno, f"unknown directive #{directive.value}")
         return True
-
-
-class _Read:
-    """A file object for pcpp whose text is already read."""
-
-    def __init__(self, text: str):
-        self.read, self.close = lambda: text, lambda: None
