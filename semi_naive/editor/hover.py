@@ -11,11 +11,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from semi_naive.editor.names import Declaration
+from semi_naive.editor.programs import Checked, Reading
 from semi_naive.host.numbers import quantity
 from semi_naive.language import syntax
 from semi_naive.language.trees import written_name
 from semi_naive.planning.rewriting.passes import Compiled
-from semi_naive.ra import ir
 
 MAX_RECORD_BYTES = 50_000_000  # of a record, which is read while the user waits
 MAX_RECORDS = 100
@@ -73,16 +73,14 @@ def _is_same_program(recorded: str, program: str) -> bool:
     return os.path.basename(recorded) == os.path.basename(program)
 
 
-def hover(
-    declaration: Declaration, texts: dict[str, str], root: str, checked: ir.Program | None, compiled: Compiled | None
-) -> str:
-    """Return the Markdown text for a name. root: the program; checked, compiled: its last version without errors, if any."""
-    lines = texts[declaration.span.file].split("\n")
+def hover(declaration: Declaration, reading: Reading, checked: Checked | None) -> str:
+    """Return the Markdown text for a name. checked: the last version of the program without errors, if any."""
+    lines = reading.texts[declaration.span.file].split("\n")
     if declaration.kind == "variable":
         return _code(f"{declaration.name}: {_types(declaration, declaration.node.span.text(lines), checked)}")
     parts = [_code(_declaration_text(declaration, lines)), _comment(declaration.span.line, lines)]
     if declaration.kind == "relation" and checked is not None:
-        parts.append(_relations(declaration, root, checked, compiled))
+        parts.append(_relations(declaration, reading.root, checked))
     return "\n\n".join(filter(None, parts))
 
 
@@ -121,32 +119,32 @@ def _comment(line: int, lines: list[str]) -> str:
     return "\n".join(above)
 
 
-def _types(declaration: Declaration, clause: str, checked: ir.Program | None) -> str:
+def _types(declaration: Declaration, clause: str, checked: Checked | None) -> str:
     """Return the types of a variable in the rules made from its clause. The rules are found by the clause's text, as its
     position may have changed."""
     from semi_naive.cli.show import types_of
 
     found: dict[str, None] = {}
-    for rule in checked.rules if checked is not None else ():
+    for rule in checked.program.rules if checked is not None else ():
         if rule.text == clause:
-            for name, types in types_of(rule, checked).items():
+            for name, types in types_of(rule, checked.program).items():
                 found |= dict.fromkeys(types if written_name(name) == declaration.name else ())
     return " & ".join(found) or "?"
 
 
-def _relations(declaration: Declaration, root: str, checked: ir.Program, compiled: Compiled | None) -> str:
+def _relations(declaration: Declaration, root: str, checked: Checked) -> str:
     """Return a line for the relation, or for each instance of it: its stratum, and its number of tuples."""
-    names = [name for name, relation in checked.relations.items() if relation.span == declaration.span and "@" not in name]
-    names = names or [name for name in checked.relations if name == declaration.name and declaration.within is None]
-    run = last_run(root)
-    lines = {name: _relation(name, compiled, run) for name in names}
+    relations, run = checked.program.relations, last_run(root)
+    names = [name for name, relation in relations.items() if relation.span == declaration.span and "@" not in name]
+    names = names or [name for name in relations if name == declaration.name and declaration.within is None]
+    lines = {name: _relation(name, checked.compiled, run) for name in names}
     alone = list(lines) == [declaration.name]
     return "  \n".join(line if alone else f"`{name}`: {line}" for name, line in lines.items() if line)
 
 
-def _relation(name: str, compiled: Compiled | None, run: LastRun | None) -> str:
+def _relation(name: str, compiled: Compiled, run: LastRun | None) -> str:
     """Return the stratum and the number of tuples of a relation."""
-    strata = [stratum for stratum in compiled.strata if stratum.rules] if compiled is not None else []
+    strata = [stratum for stratum in compiled.strata if stratum.rules]
     facts = [
         f"stratum {number} of {len(strata)}{', recursive' * stratum.recursive}"
         for number, stratum in enumerate(strata, 1) if name in stratum.relations

@@ -179,8 +179,7 @@ def _queries(server: EditorServer) -> None:
 
     @_at_name(server, lsp.TEXT_DOCUMENT_HOVER)
     def hovered(params, reading: Reading, span: Span, declaration: Declaration) -> lsp.Hover:
-        checked = server.programs.checked(reading.root)
-        text = hover(declaration, reading.texts, reading.root, checked and checked.program, checked and checked.compiled)
+        text = hover(declaration, reading, server.programs.checked.get(reading.root))
         return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, text), server.span_range(span, reading.texts))
 
     @_at_name(server, lsp.TEXT_DOCUMENT_DEFINITION)

@@ -1,24 +1,26 @@
 """Preprocess C directives by pcpp, and keep the place of each token."""
 
 import os
-from collections.abc import Mapping
 from io import StringIO
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pcpp
 
 from semi_naive.language.errors import Problem, Span
 from semi_naive.language.origins import TOO_MANY_FILES, Text, read_text
 
+if TYPE_CHECKING:
+    from semi_naive.language.parsing.preprocess import Preprocessed
+
 PREDEFINED = {"RAM_DOMAIN_SIZE": "64"}  # as in Soufflé, so that programs can determine the width of numbers
 MAX_MACRO_TOKENS = 100_000  # tokens that one macro may expand to
 MAX_INCLUDE_DEPTH = 60  # nested includes, each of which takes several frames of Python's stack; only a cycle has more
 
 
-def expanded_text(text: str, file: str, include_dirs: list[str], defines: Mapping, result: Any) -> Text:
+def expanded_text(text: str, file: str, result: "Preprocessed") -> Text:
     """Return the text with macros expanded and directives executed. Add the files that it reads, and its problems, to
     `result`."""
-    macros = Macros(file, include_dirs, defines, result)
+    macros = Macros(file, result)
     macros.parse(text, file)
     try:
         while (token := macros.token()) is not None:
@@ -40,7 +42,7 @@ class Macros(pcpp.Preprocessor):
     pcpp's tokens have a file and line. The column is found by searching the line: tokens keep their order, and the tokens of a
     macro get the place of the macro's name."""
 
-    def __init__(self, file: str, include_dirs: list[str], defines: Mapping, result: Any):
+    def __init__(self, file: str, result: "Preprocessed"):
         super().__init__()
         self.expand_filemacro = self.expand_linemacro = False  # the grammar knows __FILE__ and __LINE__
         self.out, self.result = Text(file), result
@@ -49,10 +51,10 @@ class Macros(pcpp.Preprocessor):
         self.markers: dict[str, list[tuple[int, int, str]]] = {}  # the #line directives of each file
         self.lines: dict[str, list[str]] = {}  # of each file
         self.last = ("", 0, 0)  # the file, line and column (from 0) at which the search for the next token begins
-        for directory in include_dirs:
+        for directory in result.include_dirs:
             self.add_path(directory)
         self.rewrite_paths = []  # messages name files as the directives do
-        for name, value in (PREDEFINED | dict(defines)).items():
+        for name, value in (PREDEFINED | dict(result.defines)).items():
             self.define(f"{name} {value}")
 
     def lay_out(self, token):
