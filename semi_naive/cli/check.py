@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from semi_naive.host.numbers import quantity
-from semi_naive.language.errors import Problem, ProgramError, rendered
+from semi_naive.language.errors import ERROR, Problem, ProgramError, rendered
 
 if TYPE_CHECKING:
     from semi_naive.language.syntax import SourceProgram
@@ -20,7 +20,7 @@ def check_program(program: str, reading: dict, as_json: bool) -> int:
     from semi_naive.cli.program import Origin
 
     problems, texts, _ = problems_in(lambda: Origin(program).source(reading))
-    errors = sum(problem.severity == "Error" for problem in problems)
+    errors = sum(problem.severity == ERROR for problem in problems)
     if as_json:
         click.echo(json.dumps([problem_to_dict(problem) for problem in problems], ensure_ascii=False, indent=1))
     else:

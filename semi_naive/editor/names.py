@@ -18,8 +18,6 @@ from semi_naive.language.syntax import Component, SourceProgram
 from semi_naive.language.trees import walk
 from semi_naive.language.wellfounded import COMPANIONS
 
-WHOLE_NAME = "(?<![\\w?.]){}(?![\\w?])"  # a name that is not part of another one
-
 
 @dataclass(frozen=True, eq=False)
 class Declaration:
@@ -270,7 +268,8 @@ class Names:
 
 
 def _whole_word(name: str) -> str:
-    return WHOLE_NAME.format(re.escape(name))
+    """Return the pattern of a name that is not part of another one."""
+    return rf"(?<![\w?.]){re.escape(name)}(?![\w?])"
 
 
 def _nodes(clause: syntax.Clause) -> Iterator[syntax.Node]:

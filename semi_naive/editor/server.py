@@ -18,7 +18,7 @@ from semi_naive import __version__
 from semi_naive.editor.hover import hover
 from semi_naive.editor.names import Declaration
 from semi_naive.editor.programs import Programs, Reading
-from semi_naive.language.errors import Problem, Span
+from semi_naive.language.errors import WARNING, Problem, Span
 from semi_naive.language.parsing.layout import formatted
 from semi_naive.language.parsing.parse import words
 
@@ -113,7 +113,7 @@ class EditorServer(LanguageServer):
         self.published[root] = {file for file, diagnostics in found.items() if diagnostics}
 
     def diagnostic(self, problem: Problem, texts: dict[str, str]) -> lsp.Diagnostic:
-        warning = problem.severity == "Warning"
+        warning = problem.severity == WARNING
         notes = [lsp.DiagnosticRelatedInformation(self.location(span, texts), message) for message, span in problem.notes]
         return lsp.Diagnostic(
             range=self.span_range(problem.span, texts),

@@ -16,7 +16,7 @@ from semi_naive.language.reductions.best_values import lattice_problems, lattice
 from semi_naive.language.reductions.heads import head_aggregates, input_problems, kind_problems
 from semi_naive.language.reductions.recursive_sums import group_problems
 from semi_naive.language.reductions.reductions import reduction_problems
-from semi_naive.language.reductions.subsumption import subsumed_lattices, subsumption_problems, without_rules
+from semi_naive.language.reductions.subsumption import subsumed_lattices, subsumption_problems, subsumption_warnings
 from semi_naive.language.scopes import Scoped, resolve_scopes
 from semi_naive.language.single import Single, single_clauses
 from semi_naive.language.stepping.components import StepComponent
@@ -200,9 +200,7 @@ def _warnings(
     declare itself."""
     declared = {name: declaration for name, declaration in relations.items() if name not in inferred}
     warnings = list(checks.empty_warnings(source, declared, singles))
-    for node in without_rules(source, relations):
-        message = f"No subsumptive rule for relation {node.name}"
-        warnings.append(Problem(message, node.span, severity=checks.WARNING, flag="no-subsumptive-rule"))
+    warnings += subsumption_warnings(source, relations)
     warnings += user_lattices.lattice_warnings(source)
     for nodes_of_clause in nodes:
         warnings += checks.occurrence_warnings(nodes_of_clause)

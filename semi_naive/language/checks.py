@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from semi_naive.host.similar import similar
 from semi_naive.language import syntax
-from semi_naive.language.errors import Problem
+from semi_naive.language.errors import WARNING, Problem
 from semi_naive.language.iterations import NUMBER
 from semi_naive.language.single import Single
 from semi_naive.language.trees import children, own_children, variable_names, walk, walk_all
@@ -19,7 +19,6 @@ NAMES_ELSEWHERE = (
     | dict.fromkeys(("uint", "uint64", "u64"), "unsigned")
 )
 COUNTING = ("autoinc", NUMBER)
-WARNING = "Warning"
 MAX_EXPRESSION_DEPTH = 250  # levels of an expression, each of which takes several frames of Python's stack in every pass
 
 

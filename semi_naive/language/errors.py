@@ -28,6 +28,7 @@ class Span(NamedTuple):
         return " ".join(" ".join(found).split())
 
 
+ERROR, WARNING = "Error", "Warning"  # the severities of problems
 NOWHERE = Span("<program>", 1, 1, 1, 1)
 
 
@@ -39,7 +40,7 @@ class Problem:
     message: str
     span: Span
     hint: str = ""
-    severity: str = "Error"
+    severity: str = ERROR
     notes: list[tuple[str, Span]] = field(default_factory=list)  # other relevant places, such as "declared here"
     flag: str = ""
     undefined: str = ""
@@ -51,7 +52,7 @@ class ProgramError(ValueError):
     def __init__(self, problems: list[Problem], sources: dict[str, str] | None = None):
         self.problems = sorted(distinct(problems), key=lambda p: p.span)
         self.sources = sources or {}
-        errors = sum(p.severity == "Error" for p in self.problems)
+        errors = sum(p.severity == ERROR for p in self.problems)
         shown = "\n".join(rendered(p, self.sources) for p in self.problems)
         super().__init__(f"{shown}\n{quantity(errors, 'error')} generated, evaluation aborted")
 

@@ -51,7 +51,8 @@ def inline_problems(source: syntax.SourceProgram, relations: syntax.Relations, s
             if isinstance(node, syntax.Negation) and isinstance(node.body, syntax.Atom) and node.body.relation in inline:
                 yield from _negation_problems(node, existential)
             elif isinstance(node, syntax.Aggregate):
-                yield from _aggregate_problems(node, inline)
+                found = [below for below in walk(node) if isinstance(below, syntax.Atom) and below.relation in inline]
+                yield from (Problem("Cannot inline relations that appear in aggregator", atom.span) for atom in found)
 
 
 def _io_problems(source: syntax.SourceProgram, relations: syntax.Relations, inline: set[str]) -> Iterator[Problem]:
@@ -75,18 +76,13 @@ def _cycle_problems(relations: syntax.Relations, inline: set[str], edges: list[E
 
 def _counter_problems(single: Single, inline: set[str]) -> Iterator[Problem]:
     """Yield the problems of counters (autoinc) in inlined clauses and atoms."""
-    for literal in single.literals:
-        for node in walk(literal):
-            if isinstance(node, syntax.Atom) and node.relation in inline:
-                for below in walk(node):
-                    if _is_counter(below):
-                        yield Problem("Cannot inline literal containing a counter argument '$'", below.span)
-            if single.head.relation in inline and _is_counter(node):
-                yield Problem("Cannot inline clause containing a counter argument '$'", node.span)
-
-
-def _is_counter(node: syntax.Node) -> bool:
-    return isinstance(node, syntax.Functor) and node.name == "autoinc"
+    counters = [node for node in single.of(syntax.Functor) if node.name == "autoinc"]
+    inlined = {id(below) for atom in single.of(syntax.Atom) if atom.relation in inline for below in walk(atom)}
+    for node in counters:
+        if id(node) in inlined:
+            yield Problem("Cannot inline literal containing a counter argument '$'", node.span)
+        if single.head.relation in inline:
+            yield Problem("Cannot inline clause containing a counter argument '$'", node.span)
 
 
 def _negation_problems(node: syntax.Negation, existential: set[str]) -> Iterator[Problem]:
@@ -97,13 +93,6 @@ def _negation_problems(node: syntax.Negation, existential: set[str]) -> Iterator
         if isinstance(below, syntax.Underscore):
             message = "Cannot inline negated atom containing an unnamed variable unless the variable is within an aggregator"
             yield Problem(message, below.span)
-
-
-def _aggregate_problems(node: syntax.Aggregate, inline: set[str]) -> Iterator[Problem]:
-    """Yield a problem for each inlined atom in an aggregate."""
-    for below in walk(node):
-        if isinstance(below, syntax.Atom) and below.relation in inline:
-            yield Problem("Cannot inline relations that appear in aggregator", below.span)
 
 
 # -- groundedness

@@ -7,7 +7,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from semi_naive.language.errors import Problem, ProgramError
+from semi_naive.language.errors import ERROR, WARNING, Problem, ProgramError
 from semi_naive.language.origins import Text, read_text
 from semi_naive.language.parsing.build import StatementBuilder
 from semi_naive.language.parsing.build_terms import TermBuilder
@@ -63,8 +63,8 @@ def parse_all(
     """
     program = preprocess(text, file, include_dirs, defines, sandbox)
     statements, problems = _parse_statements(program.text)
-    warnings = [problem for problem in problems if problem.severity == "Warning" and not legacy]
-    errors = program.problems + [problem for problem in problems if problem.severity == "Error"]
+    warnings = [problem for problem in problems if problem.severity == WARNING and not legacy]
+    errors = program.problems + [problem for problem in problems if problem.severity == ERROR]
     pragmas = (node.key for node in statements if isinstance(node, Pragma))
     return SourceProgram(statements, program.texts, warnings, legacy or "legacy" in pragmas), errors
 
@@ -208,7 +208,7 @@ def _parse_statements(text: Text) -> tuple[list, list[Problem]]:
             parser.stack, parser.values = stack, values  # undo the reductions that preceded the wrong token
             problems.append(syntax_problem(tokens, position, parser.accepts(), parser.values, shown_terminal, whole))
             parser.state.head_aggregates.clear()
-            errors = sum(problem.severity == "Error" for problem in problems)
+            errors = sum(problem.severity == ERROR for problem in problems)
             position = _recovered(parser, tokens, position) if errors < MAX_SYNTAX_ERRORS else len(tokens)
     return statements or [], problems
 

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Sequence
 from functools import wraps
 
-from semi_naive.language.errors import Problem, Span
+from semi_naive.language.errors import WARNING, Problem, Span
 from semi_naive.language.parsing.tokens import Token
 
 ESCAPES = {'"': '"', "'": "'", "\\": "\\", "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
@@ -88,7 +88,7 @@ class Reduce:
 
     def deprecated(self, message: str, span: Span, hint: str, flag: str = ""):
         """Record a warning about obsolete syntax."""
-        self.state.problems.append(Problem(message, span, hint, "Warning", flag=flag))
+        self.state.problems.append(Problem(message, span, hint, WARNING, flag=flag))
 
     def _unescaped(self, text: Token) -> str:
         """Return the string of a quoted literal."""

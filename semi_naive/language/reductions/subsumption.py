@@ -12,7 +12,7 @@ value of each key. So the relation is evaluated as if its heads had min(c), if e
 from collections.abc import Callable, Container, Iterator
 
 from semi_naive.language import syntax
-from semi_naive.language.errors import Problem
+from semi_naive.language.errors import WARNING, Problem
 from semi_naive.language.reductions.best_values import BestValueUses
 from semi_naive.language.types.inference import NUMERIC, Typing
 from semi_naive.ra.ir import MIRRORED
@@ -40,10 +40,13 @@ def subsumption_problems(source: syntax.SourceProgram, relations: syntax.Relatio
             yield Problem(f'Relation "{name}" {what}', declaration.span, hint)
 
 
-def without_rules(source: syntax.SourceProgram, relations: syntax.Relations) -> Iterator[syntax.RelationDecl]:
-    """Return the relations that are declared btree_delete and have no subsumptive rules."""
+def subsumption_warnings(source: syntax.SourceProgram, relations: syntax.Relations) -> Iterator[Problem]:
+    """Warn of relations that are declared btree_delete and have no subsumptive rules."""
     names = {clause.heads[0].relation for clause in source.subsumptions}
-    return (node for name, node in relations.items() if "btree_delete" in node.qualifiers and name not in names)
+    for name, node in relations.items():
+        if "btree_delete" in node.qualifiers and name not in names:
+            message = f"No subsumptive rule for relation {node.name}"
+            yield Problem(message, node.span, severity=WARNING, flag="no-subsumptive-rule")
 
 
 # -- relations that keep the best value of each key

@@ -21,7 +21,7 @@ from functools import partial, reduce
 from itertools import count
 
 from semi_naive.language import syntax
-from semi_naive.language.errors import Problem, Span
+from semi_naive.language.errors import WARNING, Problem, Span
 from semi_naive.language.grounded import grounded
 from semi_naive.language.single import Single, fold_sign
 from semi_naive.language.trees import rebuilt, variable_names, walk_all
@@ -139,7 +139,7 @@ def lattice_warnings(source: syntax.SourceProgram) -> Iterator[Problem]:
         for word in MEETING:
             if word not in dict(node.bounds):
                 hint = f"a value in a body is compared as it is, without {' and '.join(MEETING)}"
-                yield Problem(f"Lattice {node.name}<> does not define {word}", node.span, hint, "Warning")
+                yield Problem(f"Lattice {node.name}<> does not define {word}", node.span, hint, WARNING)
 
 
 def _lattice_places(literal: syntax.Node, relations: syntax.Relations, bounds: Bounds) -> dict[int, str]:
