@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 import click
 
+from semi_naive.cli.failures import message
 from semi_naive.io.values.bits import bits_of_text, to_value
 from semi_naive.language.errors import ProgramError
 from semi_naive.provenance.proofs import Proof, atom
@@ -84,7 +85,7 @@ class Prompt:
         try:
             click.echo(HELP) if do is None or not command.isalpha() else do(rest)
         except WRONG as error:
-            click.echo(str(error.args[0] if isinstance(error, KeyError) and error.args else error))
+            click.echo(message(error))
 
     def _prompt(self, text: str) -> None:
         """Print a text that only a user at a terminal needs."""

@@ -27,10 +27,15 @@ def text_and_status(failed: Exception) -> tuple[str, int] | None:
     is_failure = _is_of(error, FAILURES)
     if not is_failure and not _is_of(error, MISSING) and not isinstance(error, (ValueError, NotInstalled, OSError)):
         return None
-    text = str(error.in_shell() if isinstance(error, BadInput) else error)
-    if names_file and error.strerror:
-        text = f"{error.filename}: {error.strerror}"
+    text = f"{error.filename}: {error.strerror}" if names_file and error.strerror else message(error)
     return text, 1 if is_failure else BAD_INPUT_STATUS
+
+
+def message(error: Exception) -> str:
+    """Return the text of an error, with the hints of the command line; a KeyError would quote its own."""
+    if isinstance(error, BadInput):
+        return str(error.in_shell())
+    return str(error.args[0] if isinstance(error, KeyError) and error.args else error)
 
 
 def _error_of_spark(error: Exception) -> Exception | None:

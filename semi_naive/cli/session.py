@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 import numpy as np
 
+from semi_naive.cli.failures import message
 from semi_naive.cli.fields import (
     VALUES,
     field_text,
@@ -97,13 +98,13 @@ class Shell:
                     if self._execute(line.rstrip("\r\n").lstrip()):
                         return
                 except EXPECTED as error:
-                    wrong = BadInput(_message(error), "<stdin>", number)
+                    wrong = BadInput(message(error), "<stdin>", number)
                     if not self.interactive:
                         raise wrong from error
                     click.echo(f"semi-naive: {wrong}", err=True)
             if self.transaction is not None:
-                message = "the input ends inside of a transaction, which is rolled back"
-                raise BadInput(message, "<stdin>", hint="end it with commit")
+                text = "the input ends inside of a transaction, which is rolled back"
+                raise BadInput(text, "<stdin>", hint="end it with commit")
         finally:
             self._abort()
 
@@ -290,10 +291,3 @@ class Shell:
         types = BUILT_IN | upkeep.program.types
         pieces = lines(ColumnRows(columns), relation, types, upkeep.values, ReadableStyle(), field_text, seams)
         return b"".join(pieces).decode().split("\n")[:-1]
-
-
-def _message(error: Exception) -> str:
-    """Return the text of an error; a KeyError would quote its own."""
-    if isinstance(error, BadInput):
-        return str(error.in_shell())
-    return str(error.args[0] if isinstance(error, KeyError) and error.args else error)

@@ -5,6 +5,7 @@ The records of runs are those that `run --trace` or `-p` wrote into the program'
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -32,26 +33,15 @@ class LastRun:
 
 def last_run(program: str) -> LastRun | None:
     """Return the newest record of the program in its folder, None if there is none. Other JSON files are skipped."""
-    newest = sorted(_records(Path(program).parent), key=lambda record: -record[1])[:MAX_RECORDS]
-    for path, written, size in newest:
-        record = _read_record(str(path), written) if size <= MAX_RECORD_BYTES else None
-        if record is None:
-            continue
-        recorded_program, tuples = record
-        if _is_same_program(recorded_program, program):
-            return LastRun(path.name, datetime.fromtimestamp(written), tuples)
+    found: list[tuple[Path, os.stat_result]] = []
+    with suppress(OSError):  # a file that is removed meanwhile
+        found += ((path, path.stat()) for path in Path(program).parent.glob("*.json") if path.is_file())
+    for path, status in sorted(found, key=lambda each: -each[1].st_mtime)[:MAX_RECORDS]:
+        record = _read_record(str(path), status.st_mtime) if status.st_size <= MAX_RECORD_BYTES else None
+        recorded_program, tuples = record or ("", {})
+        if record and _is_same_program(recorded_program, program):
+            return LastRun(path.name, datetime.fromtimestamp(status.st_mtime), tuples)
     return None
-
-
-def _records(folder: Path):
-    """Yield (path, time, size) of the JSON files in a folder."""
-    try:
-        for entry in os.scandir(folder):
-            if entry.name.endswith(".json") and entry.is_file():
-                found = entry.stat()
-                yield Path(entry.path), found.st_mtime, found.st_size
-    except OSError:
-        return
 
 
 @lru_cache(maxsize=MAX_RECORDS)

@@ -1,7 +1,7 @@
 """Check a parsed program: return its rules, or a list of all errors."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from types import MappingProxyType
 
@@ -76,11 +76,11 @@ def check_source(source: syntax.SourceProgram, parameters: bool = False, functor
     singles = [each for single in singles for each in user_lattices.with_bounds(single, relations, bounds, problems)]
     declared, singles_before_steps = relations, singles
     further_edges = [*birth_edges(relations), *(wellfounded.companion_edges(relations) if undefined_allowed else [])]
-    graph = _graph(singles, relations, further_edges)
+    graph = _Graph(singles, relations, further_edges)
     components, nearly = ([], {}) if undefined_allowed else _step_components(source, singles, relations, graph, env)
     if components:
         singles, relations = in_steps(singles, relations, components)
-        graph = _graph(singles, relations, further_edges)
+        graph = _Graph(singles, relations, further_edges)
     heads = head_aggregates(singles, problems)
     ops = lattices(heads, singles)
     summed = {name: columns for name, columns in heads.items() if name not in ops}
@@ -122,14 +122,14 @@ def check_source(source: syntax.SourceProgram, parameters: bool = False, functor
     return wellfounded.three_valued(program) if undefined_allowed else program
 
 
-@dataclass
 class _Graph:
     """The dependency graph of the declared relations. groups: its strongly connected components."""
 
-    edges: list[Edge]
-    groups: list[tuple[str, ...]]
-
-    def __post_init__(self):
+    def __init__(self, singles: list[Single], relations: syntax.Relations, further_edges: list[Edge]):
+        reads = ((single.head.relation, atom, via) for single in singles for atom, via in single.reads)
+        edges = (Edge(head, atom.relation, via, atom.span) for head, atom, via in reads)
+        self.edges = list(dict.fromkeys([*edges, *further_edges]))
+        self.groups = strong_components(relations, self.edges)
         recursive = recursive_relations(self.groups, self.edges)
         self._group_of: dict[str, frozenset[str]] = {}
         for group in self.groups:
@@ -139,12 +139,6 @@ class _Graph:
         """Return the strongly connected component of a relation, one set for all of its relations; empty if it is not
         recursive."""
         return self._group_of.get(name, frozenset())
-
-
-def _graph(singles: list[Single], relations: syntax.Relations, further_edges: list[Edge]) -> _Graph:
-    reads = ((single.head.relation, atom, via) for single in singles for atom, via in single.reads)
-    edges = list(dict.fromkeys([*(Edge(head, atom.relation, via, atom.span) for head, atom, via in reads), *further_edges]))
-    return _Graph(edges, strong_components(relations, edges))
 
 
 def _step_components(
