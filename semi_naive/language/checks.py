@@ -42,8 +42,7 @@ def declared_relations(source: syntax.SourceProgram, env: TypeEnvironment, probl
 def _declaration_problems(declaration: syntax.RelationDecl, env: TypeEnvironment) -> Iterator[Problem]:
     """Yield the problems of a relation's declaration: attributes, types and keys."""
     names = set()
-    spans = declaration.spans or [declaration.span] * len(declaration.attributes)
-    for (name, type_name), span in zip(declaration.attributes, spans, strict=False):
+    for (name, _), (type_name, span) in zip(declaration.attributes, syntax.named_types(declaration), strict=False):
         if type_name not in env and env.span(type_name) is None:
             hint = f"declare it: .type {type_name} <: symbol; or use number, unsigned, float or symbol"
             if usual := NAMES_ELSEWHERE.get(type_name.lower()):

@@ -3,6 +3,7 @@
 The parser makes it; `components` flattens it (then there is no `Component`, `Init` or `Override`, and names are qualified with
 dots); and `lower` translates it into the rules of `ra.ir`."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -250,6 +251,26 @@ class FunctorDecl(Node):
     result: str
     stateful: bool = False
     spans: tuple[Span, ...] = field(default=(), compare=False, repr=False)
+
+
+def named_types(declaration: Node) -> Iterator[tuple[str, Span]]:
+    """Yield the types that a declaration names, in the order of the text, each with the place that it is written at; of a base
+    type and in generated declarations, this is the place of the declaration."""
+    names: Sequence[str] = ()
+    match declaration:
+        case SumDecl(branches=branches):
+            for branch in branches:
+                yield from named_types(branch)
+        case SubtypeDecl(base=base):
+            names = [base]
+        case UnionDecl(members=members):
+            names = members
+        case RelationDecl(attributes=pairs) | RecordDecl(fields=pairs) | BranchDecl(fields=pairs):
+            names = [name for _, name in pairs]
+        case FunctorDecl(parameters=pairs, result=result):
+            names = [*(name for _, name in pairs), result]
+    spans = getattr(declaration, "spans", ()) or [declaration.span] * len(names)
+    yield from zip(names, spans, strict=False)
 
 
 @node

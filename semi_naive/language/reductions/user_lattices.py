@@ -115,13 +115,11 @@ def attribute_problems(source: syntax.SourceProgram, relations: syntax.Relations
     """Report attributes of lattices that are not declared, and other attributes after one of a lattice."""
     known = {node.name for node in source.of(syntax.Lattice)}
     for node in (node for node in relations.values() if node.lattices):
-        spans = node.spans or [node.span] * len(node.attributes)
-        columns = list(enumerate(zip(node.attributes, spans, strict=False)))
-        for column, ((_, type_), span) in columns:
+        for column, (type_, span) in enumerate(syntax.named_types(node)):
             if column in node.lattices and type_ not in known:
                 yield Problem(f"There is no lattice {type_}<>", span, "write " + FORM.format(type_))
-        for column, ((attribute, _), span) in columns[node.lattices[0] :]:
-            if column not in node.lattices:
+            elif column not in node.lattices and column > node.lattices[0]:
+                attribute, _ = node.attributes[column]
                 yield Problem(f"Attribute {attribute} comes after one of a lattice", span, "attributes of lattices come last")
 
 

@@ -7,9 +7,8 @@ variable of one subtype is not allowed in an attribute of another.
 Four subtypes of number are predefined: bool, date, timestamp and duration (`ra.values.encoded`). A program may declare other
 types with these names. A string is a constant of each of them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
-from itertools import chain
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem, Span
@@ -43,7 +42,7 @@ class TypeEnvironment:
         self._branches: dict[str, tuple[str, syntax.BranchDecl]] = {}  # the type of each branch, by the branch's name
         for declaration in source.of(*syntax.TYPES):
             self._declare(declaration)
-        named = {name for statement in source.statements for name in _named_types(statement)}
+        named = {name for statement in source.statements for name, _ in syntax.named_types(statement)}
         self._encoded = frozenset(kind.value for kind in ENCODED if kind.value not in self._declared)
         self._declared |= {name: syntax.SubtypeDecl(name, Kind.NUMBER.value) for name in sorted(self._encoded)}
         # The types whose constants are strings. Without them in declarations, a string is a symbol.
@@ -289,20 +288,6 @@ class TypeEnvironment:
         if encoded := self.encoded_as(name):
             return Type(name, encoded)
         return Type(name, kind, *((self.fields(name), self.branches(name)) if kind == Kind.RECORD else ()))
-
-
-def _named_types(statement: syntax.Node) -> Iterator[str]:
-    """Yield the names of the types of a declaration's attributes, fields or parameters, or by which it defines a type."""
-    if isinstance(statement, syntax.SumDecl):
-        yield from chain.from_iterable(map(_named_types, statement.branches))
-    elif isinstance(statement, syntax.SubtypeDecl | syntax.UnionDecl):
-        yield from _component_types(statement)
-    elif isinstance(statement, syntax.RelationDecl):
-        yield from (type_name for _, type_name in statement.attributes)
-    elif isinstance(statement, syntax.RecordDecl | syntax.BranchDecl):
-        yield from (type_name for _, type_name in statement.fields)
-    elif isinstance(statement, syntax.FunctorDecl):
-        yield from (statement.result, *(type_name for _, type_name in statement.parameters))
 
 
 def _component_types(declaration: syntax.Node) -> tuple[str, ...]:
