@@ -70,10 +70,8 @@ class TypeEnvironment:
                 self._sorted_branches[name] = tuple(Constructor(branch.name, branch.fields) for branch in found)
                 self._tags |= {branch.name: tag for tag, branch in enumerate(found)}
 
-    def _problem(self, message: str, declaration: syntax.Node, hint: str = "", field: int | None = None):
-        """Report a problem of a declaration. field: the number of the field that shows it."""
-        spans = getattr(declaration, "spans", ())
-        self.problems.append(Problem(message, spans[field] if spans and field is not None else declaration.span, hint))
+    def _problem(self, message: str, declaration: syntax.Node, hint: str = ""):
+        self.problems.append(Problem(message, declaration.span, hint))
 
     def _sound(self, parts_of: dict[str, tuple[str, ...]]) -> list[str]:
         """Return the types whose definitions lead to predefined types and records, through at most `MAX_DEFINITION_DEPTH`
@@ -118,20 +116,21 @@ class TypeEnvironment:
     def _check_record(self, declaration: syntax.RecordDecl):
         """Report undefined types and repeated names of a record's fields."""
         names = set()
-        for number, (name, type_name) in enumerate(declaration.fields):
+        for (name, _), (type_name, span) in zip(declaration.fields, syntax.named_types(declaration), strict=True):
             if type_name not in self._known:
-                self._problem(f"Undefined type {type_name} in definition of field {name}", declaration, field=number)
+                self.problems.append(Problem(f"Undefined type {type_name} in definition of field {name}", span))
             if name in names:
                 message = f"Doubly defined field name {name} in definition of type {declaration.name}"
-                self._problem(message, declaration, field=number)
+                self.problems.append(Problem(message, span))
             names.add(name)
 
     def _check_sum(self, declaration: syntax.SumDecl):
         """Report undefined types in the branches of an algebraic data type."""
         for branch in declaration.branches:
-            for number, (_, type_name) in enumerate(branch.fields):
+            for type_name, span in syntax.named_types(branch):
                 if type_name not in self._known:
-                    self._problem(f"Undefined type {type_name} in definition of branch {branch.name}", branch, field=number)
+                    message = f"Undefined type {type_name} in definition of branch {branch.name}"
+                    self.problems.append(Problem(message, span))
 
     def _check_branch_names(self):
         """Report branch names that several types declare, as `$name(…)` gives no type."""
