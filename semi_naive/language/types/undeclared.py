@@ -35,7 +35,8 @@ def with_declarations(source: syntax.SourceProgram, columns: Mapping[str, list[t
 
 def undeclared(source: syntax.SourceProgram) -> dict[str, bool]:
     """Return {name: True if it has rules} for the relations that a program uses without a declaration."""
-    return {name: name in _heads(source) for name in _uses(source)}
+    heads = _heads(source)
+    return {name: name in heads for name in _uses(source)}
 
 
 def _uses(source: syntax.SourceProgram) -> dict[str, syntax.Atom]:
@@ -44,7 +45,8 @@ def _uses(source: syntax.SourceProgram) -> dict[str, syntax.Atom]:
     atoms = [node for clause in source.of(syntax.Clause) for node in walk_all(clause.parts) if isinstance(node, syntax.Atom)]
     found = {atom.relation: atom for atom in reversed(atoms)}
     wanted = {atom.relation: None for atom in atoms if atom.relation not in known and "." not in atom.relation}
-    return {name: _heads(source).get(name) or found[name] for name in wanted}
+    heads = _heads(source)
+    return {name: heads.get(name) or found[name] for name in wanted}
 
 
 def _heads(source: syntax.SourceProgram) -> dict[str, syntax.Atom]:
