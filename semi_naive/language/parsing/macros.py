@@ -2,24 +2,21 @@
 
 import os
 from io import StringIO
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pcpp
 
 from semi_naive.language.errors import Problem, Span
 from semi_naive.language.origins import TOO_MANY_FILES, Text, read_text
 
-if TYPE_CHECKING:
-    from semi_naive.language.parsing.preprocess import Preprocessed
-
 PREDEFINED = {"RAM_DOMAIN_SIZE": "64"}  # as in Soufflé, so that programs can determine the width of numbers
 MAX_MACRO_TOKENS = 100_000  # tokens that one macro may expand to
 MAX_INCLUDE_DEPTH = 60  # nested includes, each of which takes several frames of Python's stack; only a cycle has more
 
 
-def expanded_text(text: str, file: str, result: "Preprocessed") -> Text:
-    """Return the text with macros expanded and directives executed. Add the files that it reads, and its problems, to
-    `result`."""
+def expanded_text(text: str, file: str, result: Any) -> Text:
+    """Return the text with macros expanded and directives executed. result: the `Preprocessed` program, which gets the files
+    that are read, and the problems."""
     macros = Macros(file, result)
     macros.parse(text, file)
     try:
@@ -42,7 +39,7 @@ class Macros(pcpp.Preprocessor):
     pcpp's tokens have a file and line. The column is found by searching the line: tokens keep their order, and the tokens of a
     macro get the place of the macro's name."""
 
-    def __init__(self, file: str, result: "Preprocessed"):
+    def __init__(self, file: str, result: Any):
         super().__init__()
         self.expand_filemacro = self.expand_linemacro = False  # the grammar knows __FILE__ and __LINE__
         self.out, self.result = Text(file), result
