@@ -7,22 +7,17 @@ if __name__ == "__main__":  # before slow imports, so that they can be interrupt
 
     sys.exit(command())
 
-import threading
-from functools import partial
-from importlib import import_module
 from pathlib import Path
 
 import click
 
 from semi_naive import __version__
-from semi_naive.cli.live import live_page, looking, write_report
-from semi_naive.cli.options import Bytes, assignment, facts_from, limiting, option_group, settings
+from semi_naive.cli.live import looking
+from semi_naive.cli.options import Bytes, facts_from, limiting, option_group, settings
 from semi_naive.cli.program import DATA
-from semi_naive.cli.progress import Progress
 from semi_naive.cli.souffle import flags, transforming, warning
-from semi_naive.host.account import open_account, part
+from semi_naive.host.account import open_account
 
-BAD_INPUT_STATUS = 2  # exit status of bad input and bad usage
 PLANS = ("auto", "balanced", "decomposed")
 FORMATS = ("souffle", "table", "tsv", "csv", "json", "markdown")
 SEARCHES = ("auto", "leapfrog", "boxed", "bigjoin", "bigjoin-s")
@@ -48,6 +43,14 @@ def cli():
     """Run Datalog programs and compute transitive closures, on Apache Spark where they are large."""
 
 
+including = option_group(  # what the preprocessor is given
+    click.option(
+        "-I", "--include-dir", "include_dirs", metavar="DIR", multiple=True, help="Look for included files here, too."
+    ),
+    click.option(
+        "-M", "--macro", "macros", metavar="MACROS", multiple=True, help="Define macros for the preprocessor, as in -M 'A=1 B'."
+    ),
+)
 reading = option_group(  # options of reading a program
     click.option("--legacy", is_flag=True, help="Take programs as they were once written."),
     click.option(
@@ -73,10 +76,7 @@ reading = option_group(  # options of reading a program
     help="Write the results to this folder, or with - to standard output.",
 )  # fmt: skip
 @click.option("--format", type=click.Choice(FORMATS), help="Print results in this form.")
-@click.option("-I", "--include-dir", "include_dirs", metavar="DIR", multiple=True, help="Look for included files here, too.")
-@click.option(
-    "-M", "--macro", "macros", metavar="MACROS", multiple=True, help="Define macros for the preprocessor, as in -M 'A=1 B'."
-)
+@including
 @reading
 @click.option("--sandbox", metavar="DIR", help="Read and write only files below this folder, whatever the program says.")
 @click.option("-j", "--jobs", metavar="N", help="Use so many cores; auto uses all.")
@@ -117,19 +117,16 @@ def run(program, live_profile, **given):
 
 @cli.command(short_help="Print the errors and warnings of a program.")
 @click.argument("program")
-@click.option("-I", "--include-dir", "include_dirs", metavar="DIR", multiple=True, help="Look for included files here, too.")
-@click.option("-M", "--macro", "macros", metavar="MACROS", multiple=True, help="Define macros, as in -M 'A=1 B'.")
+@including
 @click.option("--sandbox", metavar="DIR", help="Read only files below this folder, whatever the program says.")
 @click.option("--legacy", is_flag=True, help="Take programs as they were once written.")
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON, for editors.")
-def check(program, include_dirs, macros, sandbox, legacy, as_json):
+def check(program, as_json, **given):
     """Print all errors and warnings of PROGRAM (- for standard input). Exit status 1: there are errors."""
     from semi_naive.cli.check import check_program
-    from semi_naive.cli.run import definitions, sandbox_of
+    from semi_naive.cli.run import reading_of
 
-    given = {"include_dirs": include_dirs, "defines": definitions(macros), "legacy": legacy}
-    given["sandbox"] = sandbox_of({"sandbox": sandbox, "output": "-"})
-    sys.exit(check_program(program, given, as_json))
+    sys.exit(check_program(program, reading_of(given), as_json))
 
 
 @cli.command("format", short_help="Put programs into the one layout.")
@@ -152,19 +149,19 @@ def lsp():
     Errors while you type, types and sizes, declarations and uses of a name, renaming, formatting: see docs/editor.md.
     It needs the package pygls: pip install 'semi-naive[editor]'.
     """
-    from semi_naive.cli.lsp import run_lsp
+    from semi_naive.host.optional_packages import import_optional
 
-    run_lsp()
+    import_optional("pygls", "semi-naive lsp", "'semi-naive[editor]'")
+    from semi_naive.editor.server import make_server
+
+    make_server().start_io()
 
 
 session_options = option_group(  # options of session and serve
     reading,
     facts_from("to begin with from this folder"),
     click.option("--state", metavar="DIR", help="Keep the session in this folder: commits outlive it."),
-    click.option(
-        "-I", "--include-dir", "include_dirs", metavar="DIR", multiple=True, help="Look for included files here, too."
-    ),
-    click.option("-M", "--macro", "macros", metavar="MACROS", multiple=True, help="Define macros, as in -M 'A=1 B'."),
+    including,
     click.option("--sandbox", metavar="DIR", help="Read only files below this folder, whatever the program says."),
     click.option("--set", "options", multiple=True, metavar="NAME=VALUE", help="Set a tunable: small_delta=0, memory=2G, …"),
     limiting,
@@ -262,50 +259,12 @@ def profile(profile, top, every, sort, whole):
 @click.option("--master", metavar="URL", help="Run on this Spark cluster instead of in this process.")
 @click.option("-j", "--cores", type=click.IntRange(1), help="Use so many cores, without a cluster.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the number of pairs and nothing else.")
-def tc(
-    edges, output, plan, options, max_iterations, trace, plot, report, live, live_host, header, strings, any_ids, symmetric,
-    master, cores, quiet,
-):  # fmt: skip
+def tc(edges, output, trace, plot, report, **given):
     """Compute the transitive closure of EDGES: .facts .tsv .csv .txt .mtx files (also .gz), .parquet, or 'edges/*.parquet'."""
-    from semi_naive import Config, transitive_closure
-    from semi_naive.cli.run import spark_of
-    from semi_naive.closure import read_input_edges, runs_here
-    from semi_naive.io.results.outputs import output_format
+    from semi_naive.cli.edges import compute_closure
 
-    spark = spark_of(master, cores and str(cores))
-    config = Config().with_options(dict(map(assignment, options)))
-    config = config.with_options({} if max_iterations is None else {"max_iterations": max_iterations})
-    reading = {"header": header, "strings": strings, "any_ids": any_ids, "expand_symmetric": symmetric}
     _check_writable(output, trace, plot, report)
-    if output:
-        output_format(output)
-    name = Path(edges[0]).name + " …" * (len(edges) > 1)
-    with part("other"), live_page(live, live_host, name) as page:
-        with Progress("closure", quiet, page) as progress:
-            here = runs_here(plan, spark, config)
-            source = read_input_edges(_graph_of(edges, reading), here)
-            if not here:
-                threading.Thread(target=_load_kernels, args=[plan], daemon=True).start()  # while the slower JVM starts
-            closure = transitive_closure(source, spark, plan, config, progress.closure, page and page.watch)
-        with closure:
-            if output:
-                closure.write(output)
-            _report(closure, quiet)
-            _write_records(closure.trace, trace, plot)
-            write_report(report, closure.trace, name, page)
-
-
-def _write_records(record: dict, trace: str | None, plot: str | None) -> None:
-    """Write the trace of a run, and the plot of its balance, to the files that are given."""
-    if trace:
-        from semi_naive.balance.trace import write_trace
-
-        write_trace(record, trace)
-    if plot:
-        from semi_naive.plots.figures import overview
-        from semi_naive.plots.style import save_figure
-
-        save_figure(overview(record), plot)
+    compute_closure(edges, output, given | {"trace": trace, "plot": plot, "report": report})
 
 
 @cli.command(short_help="Draw figures of a run that was recorded.")
@@ -378,34 +337,16 @@ def simulate(source, ranks, policies, options, trace, quiet, **given):
 @click.option("--header", is_flag=True, help="Take the first row as the columns' names.")
 def subgraphs(edges, pattern, output, every, order, no_factorised, trace, header, **options):
     """Count the subgraphs of EDGES that look like a pattern. With -o, write where they are."""
-    from semi_naive import subgraphs
-    from semi_naive.io.results.outputs import output_format
+    from semi_naive.cli.edges import count_subgraphs
 
     _check_writable(output, trace)
-    if output:
-        output_format(output)
     pattern = [pair.split("-") for pair in pattern.split(",")] if "," in pattern else pattern
     options |= {"symmetry": not every, "order": order.split(",") if order else None, "factorised": not no_factorised}
-    keep = partial(_write_records, trace=trace, plot=None) if trace else None
-    found = subgraphs(_graph_of(edges, {"header": header}), pattern, count=not output, trace=keep, **options)
-    if output:
-        found.write(output)
-    click.echo(len(found) if output else found)
+    count_subgraphs(edges, header, pattern, output, trace, options)
 
 
 for _command in cli.commands.values():
     click.version_option(__version__, prog_name="semi-naive", help="Print the version.")(_command)
-
-
-def _graph_of(paths, reading: dict):
-    """Return the unread edges of files and patterns of files, with the options `reading` of `edge_source`."""
-    from semi_naive.io.edges import edge_files, edge_source
-    from semi_naive.io.errors import BadInput
-
-    for path in paths:
-        if path.endswith(".dl"):
-            raise BadInput("a program, where edges are expected", path, hint=f"to run a program: semi-naive run {path}")
-    return edge_source(paths[0], **reading) if len(paths) == 1 else edge_files(paths, **reading)
 
 
 def _check_writable(*paths) -> None:
@@ -416,52 +357,10 @@ def _check_writable(*paths) -> None:
             raise ValueError(f"{path}: there is no directory {str(folder)!r}")
 
 
-def _load_kernels(plan: str) -> None:
-    """Load cached machine code of the plan's kernels."""
-    from semi_naive.host import jit
-
-    import_module(
-        "semi_naive.running.balanced.partitioned" if plan == "balanced" else "semi_naive.running.decomposition.reaching"
-    )
-    jit.load_kernels()
-
-
-def _report(closure, quiet: bool) -> None:
-    """Print a summary as a table; with --quiet the number of pairs only."""
-    if quiet:
-        click.echo(closure.count())
-        return
-    from shutil import get_terminal_size
-    from textwrap import wrap
-
-    from semi_naive.plots.pages.summary import summary
-
-    rows = summary(closure.trace)
-    indent = max(map(len, rows)) + 2
-    for name, value in rows.items():
-        for number, line in enumerate(wrap(value, max(20, get_terminal_size().columns - indent))):
-            click.echo(f"{name if number == 0 else '':{indent}}{line}")
-
-
-# Errors of valid runs, by the module of the class. A module that is not loaded has raised nothing, and loading it to find out
-# takes as long as a small program.
-FAILURES = {
-    "semi_naive.ra.spark.failures": ("DiskFull", "JobFailed"),
-    "semi_naive.ra.spark.java": ("NotStarted",),
-    "semi_naive.ra.spark.lost": ("RunsLost", "SparkLost"),
-    "semi_naive.host.limits": ("LimitExceeded",),
-    "semi_naive.host.memory": ("OutOfMemory",),
-    "semi_naive.ra.text.ids": ("UnknownId",),
-    "semi_naive.ra.expressions.arithmetic": ("EvaluationError",),
-}
-MISSING = {"semi_naive.ra.spark.java": ("NoJava",)}  # errors of missing programs, as above; with the status of bad input
-
-
 def main(arguments=None, begun: float | None = None) -> None:
     """Run the command line. Expected errors are one message on stderr. Exit status 1: the program is wrong, or failed; 2: bad
     input or usage. begun: the start of the process, by `time.perf_counter`."""
-    from semi_naive.host.optional_packages import NotInstalled
-    from semi_naive.io.errors import BadInput
+    from semi_naive.cli import failures
     from semi_naive.language.errors import ProgramError
 
     try:
@@ -471,7 +370,7 @@ def main(arguments=None, begun: float | None = None) -> None:
         sys.exit(done.exit_code)
     except click.ClickException as wrong:
         wrong.show()
-        sys.exit(BAD_INPUT_STATUS)
+        sys.exit(failures.BAD_INPUT_STATUS)
     except (KeyboardInterrupt, click.Abort) as stop:
         if isinstance(stop.__cause__, EOFError):  # click takes it for an interrupt
             raise stop.__cause__ from None
@@ -481,26 +380,8 @@ def main(arguments=None, begun: float | None = None) -> None:
         click.echo(wrong, err=True)
         sys.exit(1)
     except Exception as failed:
-        names_file = getattr(failed, "filename", None) is not None
-        error = (None if names_file else _error_of_spark(failed)) or failed
-        is_failure = _is_of(error, FAILURES)
-        if not is_failure and not _is_of(error, MISSING) and not isinstance(error, (ValueError, NotInstalled, OSError)):
+        if (ending := failures.text_and_status(failed)) is None:
             raise
-        text = str(error.in_shell() if isinstance(error, BadInput) else error)
-        if names_file and error.strerror:
-            text = f"{error.filename}: {error.strerror}"
+        text, status = ending
         click.echo(f"semi-naive: {text}", err=True)
-        sys.exit(1 if is_failure else BAD_INPUT_STATUS)
-
-
-def _error_of_spark(error: Exception) -> Exception | None:
-    """Return the error of this package for an error that Spark has caused, such as a full disk; None for any other."""
-    failures, spark = (sys.modules.get(name) for name in ("semi_naive.ra.spark.failures", "pyspark"))
-    return failures and failures.failure(error, spark and spark.SparkContext._active_spark_context)
-
-
-def _is_of(error: Exception, classes_of: dict[str, tuple[str, ...]]) -> bool:
-    """True if an error is of one of some classes, given by module. A module need not be loaded."""
-    loaded = [(sys.modules[module], names) for module, names in classes_of.items() if module in sys.modules]
-    classes = (getattr(module, name, None) for module, names in loaded for name in names)  # another thread may be loading it
-    return isinstance(error, tuple(filter(None, classes)))
+        sys.exit(status)

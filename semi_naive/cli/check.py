@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from semi_naive.host.numbers import quantity
-from semi_naive.language.errors import Problem, ProgramError, rendered
+from semi_naive.language.errors import ERROR, Problem, ProgramError, rendered
 
 if TYPE_CHECKING:
     from semi_naive.language.syntax import SourceProgram
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 def check_program(program: str, reading: dict, as_json: bool) -> int:
     """Print the errors and warnings of a program; return the exit status, 1 if there is an error. reading: options of
     `Program`."""
-    problems, texts = problems_of(program, reading)
-    errors = sum(problem.severity == "Error" for problem in problems)
+    from semi_naive.cli.program import Origin
+
+    problems, texts, _ = problems_in(lambda: Origin(program).source(reading))
+    errors = sum(problem.severity == ERROR for problem in problems)
     if as_json:
         click.echo(json.dumps([problem_to_dict(problem) for problem in problems], ensure_ascii=False, indent=1))
     else:
@@ -26,14 +28,6 @@ def check_program(program: str, reading: dict, as_json: bool) -> int:
             click.echo(rendered(problem, texts))
         click.echo(f"{quantity(errors, 'error')}, {quantity(len(problems) - errors, 'warning')}")
     return int(errors > 0)
-
-
-def problems_of(program: str, reading: dict) -> tuple[list[Problem], dict[str, str]]:
-    """Return (the problems of a program, the source files), as `problems_in` does."""
-    from semi_naive.cli.program import Origin
-
-    problems, texts, _ = problems_in(lambda: Origin(program).source(reading))
-    return problems, texts
 
 
 def problems_in(parsed: Callable[[], "SourceProgram"]) -> tuple[list[Problem], dict[str, str], "Program | None"]:
@@ -50,12 +44,6 @@ def problems_in(parsed: Callable[[], "SourceProgram"]) -> tuple[list[Problem], d
 
 def problem_to_dict(problem: Problem) -> dict:
     """Return a problem as a dictionary for editors. Lines and columns count from 1, and the end is exclusive."""
-    notes = [{"message": message, **_json_span(span)} for message, span in problem.notes]
+    notes = [{"message": message, **span._asdict()} for message, span in problem.notes]
     fields = {"severity": problem.severity.lower(), "message": problem.message, "hint": problem.hint, "notes": notes}
-    return _json_span(problem.span) | fields
-
-
-def _json_span(span) -> dict:
-    return {
-        "file": span.file, "line": span.line, "column": span.column, "end_line": span.end_line, "end_column": span.end_column
-    }  # fmt: skip
+    return problem.span._asdict() | fields

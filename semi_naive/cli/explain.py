@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 import click
 
+from semi_naive.cli.failures import message
 from semi_naive.io.values.bits import bits_of_text, to_value
 from semi_naive.language.errors import ProgramError
 from semi_naive.provenance.proofs import Proof, atom
@@ -49,13 +50,6 @@ def explain(result, whole: bool = False) -> None:
     Prompt(result.proofs, sys.stdin, sys.stdin.isatty(), whole).run()
 
 
-class Usage(ValueError):
-    """A command that is not written as expected."""
-
-    def __init__(self, form: str):
-        super().__init__(f"Usage: {form}")
-
-
 class Prompt:
     """Executes the commands that are read from one stream; `do_NAME` is the command of this name.
 
@@ -89,9 +83,9 @@ class Prompt:
         """Execute a command, and print its errors. rest: the arguments."""
         do = getattr(self, f"do_{command}", None)
         try:
-            self._print(HELP) if do is None or not command.isalpha() else do(rest)
+            click.echo(HELP) if do is None or not command.isalpha() else do(rest)
         except WRONG as error:
-            self._print(str(error.args[0] if isinstance(error, KeyError) and error.args else error))
+            click.echo(message(error))
 
     def _prompt(self, text: str) -> None:
         """Print a text that only a user at a terminal needs."""
@@ -104,15 +98,11 @@ class Prompt:
         line = self.stream.readline()
         return line.rstrip("\r\n") if line else None
 
-    @staticmethod
-    def _print(text: str) -> None:
-        click.echo(text)
-
     # -- commands
 
     def do_setdepth(self, argument: str) -> None:
         if not argument:
-            raise Usage("setdepth <depth>")
+            raise ValueError("Usage: setdepth <depth>")
         if not argument.isdecimal():
             raise ValueError(f"<{argument}> is not a valid depth")
         self.depth = int(argument)
@@ -134,7 +124,7 @@ class Prompt:
         """Print a proof that was cut off."""
         label = re.fullmatch(r"[^(]+\(\s*([0-9]+)\s*\)", argument)
         if label is None:
-            raise Usage("subproof relation_name(<label>)")
+            raise ValueError("Usage: subproof relation_name(<label>)")
         number = int(label[1])
         if number >= len(self.subproofs):
             return self._show(Tree("Subproof not found"))
@@ -147,13 +137,13 @@ class Prompt:
         found = self._relation_and_row("explainnegation", text)
         rules = [] if found is None else self.why.rules(found[0])
         if found is None or not rules:
-            return self._print("The tuple would be an input fact!")
+            return click.echo("The tuple would be an input fact!")
         name, row = found
         if ask := not number:
             self._prompt("".join(f"{rule.number}: {rule.text}\n\n" for rule in rules))
             number = self._read_line("Pick a rule number: ") or ""
         if not self.why.absent(name, row):
-            return self._print("The tuple exists, cannot explain negation of it!")
+            return click.echo("The tuple exists, cannot explain negation of it!")
         if not number.isdecimal() or not 1 <= int(number) <= len(rules):
             raise ValueError(f"{name} has the rules 1 to {len(rules)}: {number!r} is none of them")
         variables = {variable.name: variable for variable in self.why.variables(name, int(number))}
@@ -169,27 +159,27 @@ class Prompt:
 
     def do_whynot(self, rest: str) -> None:
         found = self._relation_and_row("whynot", rest)
-        self._print("Relation not found" if found is None else str(self.why.why_not(*found)))
+        click.echo("Relation not found" if found is None else str(self.why.why_not(*found)))
 
     def do_rule(self, arguments: str) -> None:
         """Print the rules of a relation."""
         name, *number = arguments.split()[:2] or [""]
         if not name or number and not number[0].isdecimal():
-            raise Usage("rule <relation name> [<rule number>]")
+            raise ValueError("Usage: rule <relation name> [<rule number>]")
         found = [rule for rule in self.why.rules(name) if not number or rule.number == int(number[0])]
-        self._print("\n".join(rule.text if number else f"{rule.number}: {rule.text}" for rule in found) or "Rule not found")
+        click.echo("\n".join(rule.text if number else f"{rule.number}: {rule.text}" for rule in found) or "Rule not found")
 
     def do_measure(self, relation: str) -> None:
         """Print the sizes of proofs of some tuples."""
         if not relation:
-            raise Usage("measure <relation name>")
+            raise ValueError("Usage: measure <relation name>")
         if relation not in self.why.program.relations:
-            return self._print("No relation found")
+            return click.echo("No relation found")
         rows = self.why.sample(relation, 10)
         for row in rows:
             proof = self.why.why(relation, row)
-            self._print(f"Tuples expanded: {proof.size}, height: {proof.height}")
-        self._print(f"total: {len(rows)}")
+            click.echo(f"Tuples expanded: {proof.size}, height: {proof.height}")
+        click.echo(f"total: {len(rows)}")
 
     def do_output(self, path: str) -> None:
         """Write the following answers to a file, or none."""
@@ -199,30 +189,28 @@ class Prompt:
 
     def do_format(self, name: str) -> None:
         if name not in ("json", "proof"):
-            raise Usage("format <json|proof>")
+            raise ValueError("Usage: format <json|proof>")
         self.json = name == "json"
 
     def do_query(self, argument: str) -> None:
         """Print the solutions of a conjunction of atoms."""
         atoms = _split_atoms(argument)
         if not atoms:
-            raise Usage("query <relation1>(<element1>, <element2>, ...), <relation2>(<element1>, <element2>, ...), ...")
+            form = "<relation1>(<element1>, <element2>, ...), <relation2>(<element1>, <element2>, ...), ..."
+            raise ValueError(f"Usage: query {form}")
         queries = [query_of(parse_atom(text), self.why.program.relations, self.why.types, self.why.values) for text in atoms]
         for text, query in zip(atoms, queries, strict=True):
             if not query.variables and not query.search(self.why.tables[query.relation.name]).shape[1]:
-                return self._print(f"false.\nTuple {text} does not exist")
+                return click.echo(f"false.\nTuple {text} does not exist")
         if not any(query.variables for query in queries):
-            return self._print("true.")
+            return click.echo("true.")
         found = False
         for solution in self._solutions(queries):
             if found and not self._wants_more():
                 return None
             found = True
-            self._print(", ".join(f"{name} = {value}" for name, value in solution.items()))
-        return None if found else self._print("false.")
-
-    def do_help(self, rest: str) -> None:
-        self._print(HELP)
+            click.echo(", ".join(f"{name} = {value}" for name, value in solution.items()))
+        return None if found else click.echo("false.")
 
     # -- queries
 
@@ -246,7 +234,7 @@ class Prompt:
         while (line := self._read_line("")) is not None:
             if line.strip() in (";", "."):
                 return line.strip() == ";"
-            self._print("use ; to find next solution, use . to break from current query")
+            click.echo("use ; to find next solution, use . to break from current query")
         return False
 
     # -- in and out
@@ -254,7 +242,7 @@ class Prompt:
     def _relation_and_row(self, command: str, text: str) -> tuple[str, tuple] | None:
         """Parse a tuple, the argument of a command. Return (relation, values), None if the relation does not exist."""
         if not re.match(r"[^()]+\(.*\)\s*\.?\s*$", text, re.DOTALL):
-            raise Usage(f"{command} {TUPLE}")
+            raise ValueError(f"Usage: {command} {TUPLE}")
         name = text.split("(")[0].strip()
         relation = self.why.program.relations.get(name)
         if relation is None:
@@ -291,7 +279,7 @@ class Prompt:
         if self.whole and self.asks and not self.file:
             return click.echo_via_pager(f"{text}\n")
         if not self.file:
-            return self._print(text)
+            return click.echo(text)
         with open(self.file, "a", encoding="utf-8") as file:
             file.write(f"{text}\n")
 

@@ -27,15 +27,11 @@ def live_page(port: str | None, host: str, name: str):
         return
     from semi_naive.plots.pages.live import Live
 
-    with Live(_parse_port(port), host, name) as live:
-        click.echo(f"live: {live.url}", err=True)
-        yield live
-
-
-def _parse_port(port: str) -> int:
     if not port.isdecimal():
         raise ValueError(f"--live {port}: expected the number of a port; --live=0 takes a free one")
-    return int(port)
+    with Live(int(port), host, name) as live:
+        click.echo(f"live: {live.url}", err=True)
+        yield live
 
 
 def write_report(path: str | None, trace: dict, name: str, live=None) -> None:

@@ -147,8 +147,8 @@ def with_inputs(source, names):
     """Return the syntax tree with an .input for each of these relations that is declared and has none."""
     from semi_naive.language.syntax import Directive, RelationDecl
 
-    read = {each.relation for each in source.statements if isinstance(each, Directive) and each.kind == "input"}
-    declared = [each for each in source.statements if isinstance(each, RelationDecl) and each.name in names]
+    read = {each.relation for each in source.inputs}
+    declared = [each for each in source.of(RelationDecl) if each.name in names]
     inputs = [Directive("input", each.name, span=each.span) for each in declared if each.name not in read]
     return replace(source, statements=source.statements + inputs)
 

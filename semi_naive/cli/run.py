@@ -17,24 +17,12 @@ from semi_naive.cli.progress import Progress
 from semi_naive.host.account import as_sum, part
 from semi_naive.host.numbers import quantity
 from semi_naive.io.errors import BadInput
-from semi_naive.io.files import io_errors
+from semi_naive.io.files import atomic_stream, io_errors
 
 if TYPE_CHECKING:
     from semi_naive.libraries import Libraries
     from semi_naive.program import Program
     from semi_naive.sandbox import Sandbox
-
-SHOW = {
-    "parse-errors": "errors of the syntax, and nothing else",
-    "initial-datalog": "the program as it was understood",
-    "transformed-datalog": "the program as it will be evaluated",
-    "precedence-graph": "which relations each relation reads",
-    "precedence-graph-text": "the same for graphviz, as Soufflé prints it",
-    "scc-graph": "the strata in their order",
-    "scc-graph-text": "the same for graphviz",
-    "type-analysis": "the types of each rule's variables",
-}
-ALIASES = {"initial-ast": "initial-datalog", "transformed-ast": "transformed-datalog"}
 
 
 def run_program(program: str | None, given: dict) -> None:
@@ -49,14 +37,16 @@ def run_program(program: str | None, given: dict) -> None:
     facts = FactOptions.given(given["facts"], given["header"])
     origin = Origin(program or "", given["rules"], facts)
     given |= output_and_format(given)
-    check_folders(facts.folder or ".", given["output"], given["include_dirs"])
-    reading = {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"]), "sandbox": sandbox_of(given)}
-    reading |= {"functors": libraries_of(given), "legacy": given["legacy"]}
+    check_inputs(facts.folder or ".", given["include_dirs"])
+    check_output(given["output"])
+    reading = reading_of(given)
     if given["show"]:
+        from semi_naive.cli.show import show_modes, show_program
+
         spark_of(given["master"], given["jobs"])
         sys.exit(show_program(origin, show_modes(given["show"]), reading, pragmas))
     checked = origin.checked(reading, pragmas)
-    given = with_pragmas(given, checked.checked.pragmas, reading["sandbox"])
+    given = completed_by_pragmas(given, checked.checked.pragmas, reading["sandbox"])
     named = facts.of(checked, folder_of(facts, checked.checked.pragmas, pragmas, reading["sandbox"]))
     spark = spark_of(given["master"], given["jobs"])
     if given["no_warn"]:
@@ -74,11 +64,14 @@ def run_program(program: str | None, given: dict) -> None:
         with Progress("program", given["quiet"], page) as progress:
             result = checked.run(facts=named, progress=progress.stratum, watch=page and page.watch, **running)
         with result:
-            make_folder(given["output"])
+            if given["output"] != "-":  # made late, so that a failed run leaves no folder
+                with io_errors(given["output"]):
+                    os.makedirs(given["output"], exist_ok=True)
             result.write(given["output"], given["format"])
             for option, record in (("trace", result.trace), ("profile", result.trace["profile"])):
                 if given[option]:
-                    write_record(given[option], record)
+                    with atomic_stream(given[option]) as file:
+                        file.write(json.dumps(record, indent=1).encode())
             if given["verbose"] or sys.stderr.isatty() and not given["quiet"]:
                 print_summary(result.trace, given["verbose"])
             write_report(given["report"], result.trace, checked.name, page)
@@ -116,7 +109,14 @@ def print_summary(trace: dict, strata: bool) -> None:
     click.echo(f"semi-naive: {outcome(trace)}, {as_sum(trace)}", err=True)
 
 
-def libraries_of(given: dict) -> "Libraries | dict":
+def reading_of(given: dict) -> dict:
+    """Return the options of `Program` that the command line gives."""
+    reading = {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"]), "legacy": given["legacy"]}
+    functors = {"functors": _libraries_of(given)} if "libraries" in given else {}
+    return reading | functors | {"sandbox": _sandbox_of(given["sandbox"], given.get("output", "-"))}
+
+
+def _libraries_of(given: dict) -> "Libraries | dict":
     """Return the `Libraries` of functors that -l and -L name; none in a sandbox without -l. given: the options of the command
     line."""
     from semi_naive.libraries import Libraries
@@ -127,12 +127,11 @@ def libraries_of(given: dict) -> "Libraries | dict":
     return Libraries.given(given["libraries"], dirs, given["library_bits"])
 
 
-def sandbox_of(given: dict) -> "Sandbox | None":
+def _sandbox_of(folder: str | None, output: str) -> "Sandbox | None":
     """Return the `Sandbox` of --sandbox, None without it. Raises BadInput for a missing folder, and for a new results folder
-    outside of it."""
+    (`output`) outside of it."""
     from semi_naive.sandbox import Sandbox
 
-    folder, output = given["sandbox"], given["output"]
     if folder is None:
         return None
     if not os.path.isdir(folder):
@@ -143,14 +142,14 @@ def sandbox_of(given: dict) -> "Sandbox | None":
     return sandbox
 
 
-def with_pragmas(given: dict, pragmas: dict[str, str], sandbox: "Sandbox | None") -> dict:
+def completed_by_pragmas(given: dict, pragmas: dict[str, str], sandbox: "Sandbox | None") -> dict:
     """Return the options of the command line, completed by the program's pragmas. Raises BadInput for a folder that is missing,
     or outside of the sandbox."""
     names = [name for name in souffle.IN_THE_TEXT if name != "output-dir" or given["output"] != "-"]
     merged = souffle.merge_pragmas(given, pragmas, names)
     for name in ("output", "profile"):
         check_pragma_path(merged[name] if merged[name] != given[name] else None, sandbox)
-    check_folders(".", merged["output"], ())
+    check_output(merged["output"])
     return merged
 
 
@@ -160,7 +159,7 @@ def folder_of(facts: FactOptions, pragmas: dict[str, str], given: Mapping[str, s
     if facts.folder is None and "fact-dir" not in given:
         check_pragma_path(pragmas.get("fact-dir"), sandbox)
     folder = facts.folder or pragmas.get("fact-dir", ".")
-    check_folders(folder, "-", ())
+    check_inputs(folder)
     return folder
 
 
@@ -170,26 +169,23 @@ def check_pragma_path(path: str | None, sandbox: "Sandbox | None") -> None:
         raise BadInput(f"{path} of a .pragma is outside of the sandbox", hint=sandbox.advice)
 
 
-def check_folders(facts: str, output: str, include_dirs) -> None:
-    """Raise errors for folders that do not exist before the run begins."""
+def check_inputs(facts: str, include_dirs=()) -> None:
+    """Raise errors for folders of facts and includes that do not exist before the run begins."""
     if not os.path.isdir(facts):
         raise BadInput(f"fact directory {facts} does not exist", hint="-F (--fact-dir) names the folder with the .facts")
     for folder in include_dirs:
         if not os.path.isdir(folder):
             raise BadInput(f"include directory {folder} does not exist", hint="-I (--include-dir) names a folder")
+
+
+def check_output(output: str) -> None:
+    """Raise an error for a folder of results, before the run begins, if more than its last part is missing."""
     if output != "-" and not os.path.isdir(output):
         hint = "-D (--output-dir) names the folder for results, or - for standard output"
         if os.path.exists(output):
             raise BadInput(f"output directory {output} is a file", hint=hint)
         if not os.path.isdir(os.path.dirname(os.path.abspath(output))):
             raise BadInput(f"output directory {output} does not exist", hint=hint)
-
-
-def make_folder(output: str) -> None:
-    """Make the folder for results if only its last part is missing; called late, so that a failed run leaves no folder."""
-    if output != "-":
-        with io_errors(output):
-            os.makedirs(output, exist_ok=True)
 
 
 def definitions(macros) -> dict[str, str]:
@@ -224,57 +220,3 @@ def spark_of(master: str | None, jobs: str | None):
     from semi_naive.ra.spark.spark_context import OnDemand
 
     return OnDemand(master, cores)
-
-
-def show_modes(texts) -> list[str]:
-    """Return the distinct modes that --show names; commas separate several. Raises BadInput for an unknown one."""
-    modes = [ALIASES.get(mode, mode) for text in texts for mode in text.split(",")]
-    for mode in modes:
-        if mode.endswith("-ram"):
-            raise BadInput(f"--show={mode}: there is no RAM, as rules are planned while they run", hint="--explain tells how")
-        if mode not in SHOW:
-            known = ", ".join(f"{name} ({what})" for name, what in SHOW.items())
-            raise BadInput(f"--show={mode}: there is nothing of this name", hint=f"known are {known}")
-    return list(dict.fromkeys(modes))
-
-
-def show_program(origin: Origin, modes: list[str], reading: dict, pragmas: Mapping[str, str]) -> int:
-    """Print the output of the modes of --show; return the exit status, for parse-errors their number."""
-    from semi_naive.cli import show
-
-    if "parse-errors" in modes:
-        return show_errors(origin, reading)
-    checked = origin.checked(reading, pragmas)
-    text_of_mode = {
-        "initial-datalog": lambda: show.datalog(checked.checked),
-        "transformed-datalog": lambda: show.datalog(checked.compile(only_outputs=True).program),
-        "precedence-graph": lambda: show.precedence_graph(checked.checked),
-        "precedence-graph-text": lambda: show.precedence_dot(checked.checked),
-        "scc-graph": lambda: show.scc_graph(checked.compile(only_outputs=True).strata),
-        "scc-graph-text": lambda: show.scc_dot(checked.compile(only_outputs=True).strata),
-        "type-analysis": lambda: show.type_analysis(checked.checked),
-    }
-    for mode in modes:
-        click.echo(text_of_mode[mode]())
-    return 0
-
-
-def show_errors(origin: Origin, reading: dict) -> int:
-    """Print the syntax errors on standard output; return their number."""
-    from semi_naive.language.errors import ProgramError
-
-    try:
-        origin.source({name: value for name, value in reading.items() if name != "functors"})
-    except ProgramError as wrong:
-        click.echo(wrong)
-        return min(len(wrong.problems), 125)  # the largest status that differs from a shell's own
-    click.echo("0 errors generated")
-    return 0
-
-
-def write_record(path: str, record: dict) -> None:
-    """Write a record as JSON, atomically."""
-    from semi_naive.io.files import atomic_stream
-
-    with atomic_stream(path) as file:
-        file.write(json.dumps(record, indent=1).encode())

@@ -10,6 +10,7 @@ import click
 from semi_naive.cli.options import assignment
 from semi_naive.cli.session import open_session
 from semi_naive.host.memory_limits import limit
+from semi_naive.host.optional_packages import import_optional
 from semi_naive.io.errors import BadInput
 
 QUERY_SECONDS, QUERY_MEMORY_SHARE = 60, 0.5  # default limits of an evaluation: seconds, and the share of all memory
@@ -57,14 +58,10 @@ def _encrypted(given: dict) -> dict:
 def run_server(program: str, state: str | None, place: tuple[str, int], retain: int, given: dict) -> None:
     """Serve until a signal ends the process. place: the address and port. state: the directory of the session, if any; retain:
     epochs kept; given: the other options of the command."""
-    try:
-        import uvicorn
+    uvicorn, _ = (import_optional(name, "semi-naive serve", "'semi-naive[serve]'") for name in ("uvicorn", "starlette"))
+    from semi_naive.session.served.clients import Clients, read_clients
+    from semi_naive.session.served.web import Web
 
-        from semi_naive.session.served.clients import Clients, read_clients
-        from semi_naive.session.served.web import Web
-    except ImportError as missing:
-        text = f"semi-naive serve needs the package {missing.name}, which is not installed"
-        raise ValueError(f"{text}: pip install 'semi-naive[serve]'") from None
     host, port = place
     given["options"] = {"query_seconds": QUERY_SECONDS, "query_bytes": int(QUERY_MEMORY_SHARE * limit())} | given["options"]
     clients, encrypted = read_clients(given["token"]) if given["token"] else Clients(), _encrypted(given)

@@ -13,17 +13,26 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 import numpy as np
 
+from semi_naive.cli.failures import message
+from semi_naive.cli.fields import (
+    VALUES,
+    LineStyle,
+    parameter_values,
+    python_value,
+    relation_and_values,
+    split_fields,
+    split_word,
+)
 from semi_naive.host.limits import LimitExceeded
 from semi_naive.host.numbers import quantity
 from semi_naive.io.errors import BadInput
 from semi_naive.io.patterns import match_files
 from semi_naive.io.results.sorted_rows import Blocks, RelationRows
 from semi_naive.io.results.writing import lines
-from semi_naive.io.values.bits import BUILT_IN, abbreviated, bits_of_text, to_value
-from semi_naive.io.values.record_text import TableStyle
+from semi_naive.io.values.bits import BUILT_IN, abbreviated
 from semi_naive.language.errors import ProgramError
 from semi_naive.ra.expressions.arithmetic import EvaluationError
-from semi_naive.ra.ir import Kind, Relation
+from semi_naive.ra.ir import Relation
 
 if TYPE_CHECKING:
     from semi_naive.session.session import Session
@@ -37,13 +46,10 @@ USAGE = {
     "subscribe": "R [NAME=VALUE…]", "unsubscribe": "R [NAME=VALUE…]", "quit": "",
 }  # fmt: skip
 COMMANDS = ", ".join(f"{command} {arguments}".strip() for command, arguments in USAGE.items())
-_VALUE = r'"(?:[^"\\]|\\.)*"|\S+'
 _RULES_OPTION = re.compile(r"(share|add)=(true|false)(?:\s+|$)")
-_VALUES = rf"(?:\s+\w+=(?:{_VALUE}))*"
 EXPECTED = (
     ValueError, KeyError, OSError, NotImplementedError, ProgramError, EvaluationError, LimitExceeded,
 )  # fmt: skip  # errors of a line, which do not end an interactive session
-ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def run_session(program: str, state: str | None, given: dict) -> None:
@@ -59,13 +65,11 @@ def open_session(program: str, state: str | None, given: dict, retain: int = 0) 
     the command, by name; retain: see `Program.session`."""
     from semi_naive import Config
     from semi_naive.cli.program import FactOptions, Origin
-    from semi_naive.cli.run import check_folders, definitions, libraries_of, print_warnings, sandbox_of
+    from semi_naive.cli.run import check_inputs, print_warnings, reading_of
 
     facts = FactOptions.given(given["facts"], given["header"])
-    check_folders(facts.folder or ".", "-", given["include_dirs"])
-    reading = {"include_dirs": given["include_dirs"], "defines": definitions(given["macros"])}
-    reading["sandbox"] = sandbox_of(given | {"output": "-"})
-    checked = Origin(program, facts=facts).checked(reading | {"functors": libraries_of(given), "legacy": given["legacy"]})
+    check_inputs(facts.folder or ".", given["include_dirs"])
+    checked = Origin(program, facts=facts).checked(reading_of(given))
     print_warnings(checked, checked.warnings)
     config = Config().with_options(given["options"])
     session = checked.session(facts.of_session(checked), path=state, retain=retain, config=config)
@@ -93,13 +97,13 @@ class Shell:
                     if self._execute(line.rstrip("\r\n").lstrip()):
                         return
                 except EXPECTED as error:
-                    wrong = BadInput(_message(error), "<stdin>", number)
+                    wrong = BadInput(message(error), "<stdin>", number)
                     if not self.interactive:
                         raise wrong from error
                     click.echo(f"semi-naive: {wrong}", err=True)
             if self.transaction is not None:
-                message = "the input ends inside of a transaction, which is rolled back"
-                raise BadInput(message, "<stdin>", hint="end it with commit")
+                text = "the input ends inside of a transaction, which is rolled back"
+                raise BadInput(text, "<stdin>", hint="end it with commit")
         finally:
             self._abort()
 
@@ -118,7 +122,7 @@ class Shell:
         """Execute a line's command. Return True if it is `quit`."""
         if not line.strip() or line.startswith(("#", "//")):
             return False
-        command, rest = _split_word(line)
+        command, rest = split_word(line)
         if command == "quit":
             return True
         if command not in USAGE:
@@ -191,9 +195,9 @@ class Shell:
 
     def _query(self, rest: str) -> None:
         """Print the answers of a query."""
-        found = re.fullmatch(rf"(.*\.)({_VALUES})\s*", rest, re.DOTALL)
+        found = re.fullmatch(rf"(.*\.)({VALUES})\s*", rest, re.DOTALL)
         body, values = found.groups() if found else (rest, "")
-        answer = self.session.query(body, **_values(values))
+        answer = self.session.query(body, **parameter_values(values))
         for line in self._lines_of_tuples(answer.relation, answer.encoded()):
             click.echo(line)
 
@@ -212,7 +216,7 @@ class Shell:
 
     def _register(self, rest: str) -> None:
         """Register rules for a relation: the text after its name, or if there is none, the lines up to an empty one."""
-        name, rules = _split_word(rest.strip())
+        name, rules = split_word(rest.strip())
         options = {}
         while match := _RULES_OPTION.match(rules):
             options[match[1]], rules = match[2] == "true", rules[match.end() :]
@@ -227,14 +231,14 @@ class Shell:
     def _subscribe(self, rest: str) -> None:
         """Include a relation, or one of registered rules with some values of its parameters, in the changes that each
         transaction prints."""
-        name, values = _relation_and_values(rest)
+        name, values = relation_and_values(rest)
         if (key := f"{name} {values}") in self.subscriptions:
             raise BadInput(f"{name} is subscribed to already")
         self.subscriptions[key] = self.session.subscribe(name, lambda changes, epoch: None, **values)
 
     def _unsubscribe(self, rest: str) -> None:
         """Cancel the subscription of a relation with the same values."""
-        name, values = _relation_and_values(rest)
+        name, values = relation_and_values(rest)
         if (key := f"{name} {values}") not in self.subscriptions:
             raise BadInput(f"{name} is not subscribed to", hint=f"subscribed are {', '.join(self.subscriptions) or 'none'}")
         self.subscriptions.pop(key).cancel()
@@ -243,9 +247,9 @@ class Shell:
 
     def _relation_and_fact(self, text: str) -> tuple[str, list[tuple]]:
         """Parse `R v…`. Return (the relation, [the fact as Python values])."""
-        name, text = _split_word(text)
+        name, text = split_word(text)
         relation = self.session.relations[self.session.check_known(name)]
-        fields = [] if not relation.arity and text.strip() == "()" else _fields(text)
+        fields = [] if not relation.arity and text.strip() == "()" else split_fields(text)
         if len(fields) != relation.arity:
             names = ", ".join(f"{attribute}: {type_.name}" for attribute, type_ in relation.attributes)
             hint = "fields are separated by blanks; one that has some is in double quotes"
@@ -254,13 +258,13 @@ class Shell:
                 hint=hint,
             )
         return name, [
-            tuple(_python_value(field, type_.kind) for field, (_, type_) in zip(fields, relation.attributes, strict=True))
+            tuple(python_value(field, type_.kind) for field, (_, type_) in zip(fields, relation.attributes, strict=True))
         ]
 
     def _relation_and_path(self, text: str, command: str) -> tuple[str, str]:
         """Parse `R FILE`, the arguments of a command. Raises BadInput if the file does not exist."""
-        name, text = _split_word(text)
-        path = _fields(text)
+        name, text = split_word(text)
+        path = split_fields(text)
         if len(path) != 1:
             raise BadInput(f"expected {command} {USAGE[command]}", hint="a name with blanks is in double quotes")
         if "://" not in path[0] and match_files(path[0]) is None and not os.path.exists(path[0]):
@@ -279,139 +283,9 @@ class Shell:
         sys.stdout.flush()
 
     def _lines_of_tuples(self, relation: Relation, columns: np.ndarray) -> list[str]:
-        """Return a relation's tuples, given as columns (arity, n), as sorted lines that `_fields` can read."""
+        """Return a relation's tuples, given as columns (arity, n), as sorted lines that `split_fields` can read."""
         if not relation.arity:
             return ["()"] * columns.shape[1]
         upkeep, seams = self.session.upkeep, ["", *["\t"] * (relation.arity - 1), "\n"]
         shown = RelationRows(relation, BUILT_IN | upkeep.program.types, Blocks.of(columns), upkeep.values)
         return b"".join(lines(shown, LineStyle(readable=True), seams)).decode().split("\n")[:-1]
-
-
-def _relation_and_values(text: str) -> tuple[str, dict]:
-    """Parse `R NAME=VALUE…`, the relation and the values of its parameters.
-
-    >>> _relation_and_values('near src=1 by="a b"')
-    ('near', {'by': 'a b', 'src': 1})
-    """
-    if not (found := re.fullmatch(rf"\s*([^\s=]+)({_VALUES})\s*", text)):
-        raise BadInput(f"expected R {USAGE['subscribe'][2:]}, found {abbreviated(text.strip())}")
-    return found[1], dict(sorted(_values(found[2]).items()))
-
-
-def _values(text: str) -> dict[str, int | float | str]:
-    """Parse the values of parameters, ` NAME=VALUE…`; a word without quotes that is no number is a text.
-
-    >>> _values(' a=1 b=-2.5 c=x d="1"')
-    {'a': 1, 'b': -2.5, 'c': 'x', 'd': '1'}
-    """
-    values: dict[str, int | float | str] = {}
-    for name, value in re.findall(rf"(\w+)=({_VALUE})", text):
-        values[name] = _unquoted(value)
-        for number in (int, float) if not value.startswith('"') else ():
-            try:
-                values[name] = number(value)
-                break
-            except ValueError:
-                pass
-    return values
-
-
-def _split_word(text: str) -> tuple[str, str]:
-    """Split a text into its first word and the rest, without the tab or the blanks between them.
-
-    >>> _split_word("insert edge\\t\\tb"), _split_word("edge\\t\\tb"), _split_word("quit")
-    (('insert', 'edge\\t\\tb'), ('edge', '\\tb'), ('quit', ''))
-    """
-    word = (text.split(None, 1) or [""])[0]
-    rest = text[text.index(word) + len(word) :]
-    return word, rest.lstrip(" ") if rest.startswith(" ") else rest[1:]
-
-
-class LineStyle(TableStyle):
-    """The style of fields as `_fields` reads them between tabs: quoted if they have a tab, a line break or a leading quote."""
-
-    keeps_symbols = False
-
-    def field(self, value, kind: Kind) -> str:
-        r"""Return the text of a field.
-
-        >>> print(LineStyle().field("a b", Kind.SYMBOL), LineStyle().field("a\nb", Kind.SYMBOL))
-        a b "a\nb"
-        """
-        text = super().field(value, kind)
-        if not text.startswith('"') and not set(text) & set("\t\n\r"):
-            return text
-        for letter, character in (("\\", "\\"), ('"', '"'), *ESCAPES.items()):
-            text = text.replace(character, f"\\{letter}")
-        return f'"{text}"'
-
-
-def _fields(text: str) -> list[str]:
-    r"""Split the fields of a fact: at tabs if there are any, else at blanks outside of records' brackets. A field in double
-    quotes may contain both; \n, \t, \r, \" and \\ in it are escapes as in a program.
-
-    >>> _fields('"Ann Lee" [1, [2, nil]] 7'), _fields('Ann Lee\t"a\\tb"\t')
-    (['Ann Lee', '[1, [2, nil]]', '7'], ['Ann Lee', 'a\tb', ''])
-    >>> _fields("$Cons(1, [2, $Nil]) (7")
-    ['$Cons(1, [2, $Nil])', '(7']
-    """
-    if "\t" in text:
-        return [_unquoted(field) for field in text.split("\t")]
-    fields, position = [], 0
-    while position < len(text):
-        if text[position].isspace():
-            position += 1
-            continue
-        field, position = _quoted_field(text, position + 1) if text[position] == '"' else _unquoted_field(text, position)
-        fields.append(field)
-    return fields
-
-
-def _unquoted(field: str) -> str:
-    """Return a field between tabs, without its quotes if it has them."""
-    if not field.startswith('"'):
-        return field
-    found, end = _quoted_field(field, 1)
-    if end < len(field):
-        raise BadInput(f"a quoted field goes on behind its quote: {abbreviated(field)}", hint='a " in quotes is written \\"')
-    return found
-
-
-def _quoted_field(text: str, position: int) -> tuple[str, int]:
-    """Return (the field up to the closing quote, its end), given the position after the opening quote."""
-    letters = []
-    while position < len(text) and text[position] != '"':
-        if text[position] == "\\" and position + 1 < len(text):
-            position += 1
-            letters.append(ESCAPES.get(text[position], text[position]))
-        else:
-            letters.append(text[position])
-        position += 1
-    if position == len(text):
-        raise BadInput(f"a quote is not closed: {abbreviated(text)}")
-    return "".join(letters), position + 1
-
-
-def _unquoted_field(text: str, position: int) -> tuple[str, int]:
-    """Return (the field from a position up to a blank outside of brackets, its end). Round brackets count in a branch only."""
-    begin, depth, in_quotes = position, 0, False
-    opening, closing = ("[(", "])") if text.startswith("$", position) else ("[", "]")
-    while position < len(text) and (depth > 0 or in_quotes or not text[position].isspace()):
-        if depth and text[position] == '"' and text[position - 1] != "\\":
-            in_quotes = not in_quotes
-        elif not in_quotes:
-            depth += (text[position] in opening) - (text[position] in closing and depth > 0)
-        position += 1
-    return text[begin:position], position
-
-
-def _python_value(field: str, kind: Kind):
-    """Return the Python value of a field; of a record its text, which is parsed as in files."""
-    return field if kind in (Kind.SYMBOL, Kind.RECORD) else to_value(bits_of_text(field, kind), kind)
-
-
-def _message(error: Exception) -> str:
-    """Return the text of an error; a KeyError would quote its own."""
-    if isinstance(error, BadInput):
-        return str(error.in_shell())
-    return str(error.args[0] if isinstance(error, KeyError) and error.args else error)

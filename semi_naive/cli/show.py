@@ -1,9 +1,53 @@
 """Format a checked program as text for `semi-naive run --show`: its rules, types and dependencies."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 
+import click
+
+from semi_naive.cli.program import Origin
+from semi_naive.io.errors import BadInput
+from semi_naive.language.errors import ProgramError
 from semi_naive.planning.rewrite import variables_of, walk
+from semi_naive.planning.strata import rule_edges
 from semi_naive.ra import ir
+
+PARSE_ERRORS = "parse-errors"
+ALIASES = {"initial-ast": "initial-datalog", "transformed-ast": "transformed-datalog"}
+
+
+def show_modes(texts) -> list[str]:
+    """Return the distinct modes that --show names; commas separate several. Raises BadInput for an unknown one."""
+    modes = [ALIASES.get(mode, mode) for text in texts for mode in text.split(",")]
+    for mode in modes:
+        if mode.endswith("-ram"):
+            raise BadInput(f"--show={mode}: there is no RAM, as rules are planned while they run", hint="--explain tells how")
+        if mode not in MODES:
+            known = ", ".join(f"{name} ({what})" for name, (what, _) in MODES.items())
+            raise BadInput(f"--show={mode}: there is nothing of this name", hint=f"known are {known}")
+    return list(dict.fromkeys(modes))
+
+
+def show_program(origin: Origin, modes: list[str], reading: dict, pragmas: Mapping[str, str]) -> int:
+    """Print the output of the modes of --show; return the exit status, for parse-errors their number."""
+    if PARSE_ERRORS in modes:
+        return _show_errors(origin, reading)
+    checked = origin.checked(reading, pragmas)
+    for mode in modes:
+        _, text_of = MODES[mode]
+        click.echo(text_of(checked))
+    return 0
+
+
+def _show_errors(origin: Origin, reading: dict) -> int:
+    """Print the syntax errors on standard output; return their number."""
+    try:
+        origin.source({name: value for name, value in reading.items() if name != "functors"})
+    except ProgramError as wrong:
+        click.echo(wrong)
+        return min(len(wrong.problems), 125)  # the largest status that differs from a shell's own
+    click.echo("0 errors generated")
+    return 0
 
 
 def datalog(program: ir.Program) -> str:
@@ -62,9 +106,8 @@ def precedence_graph(program: ir.Program) -> str:
     """Return a line for each relation, with the relations that its rules read. A `!` marks a relation that is negated or
     aggregated, and so must be complete first."""
     reads = defaultdict(set)
-    for rule in program.rules:
-        for literal in rule.body:
-            reads[rule.head.relation] |= _relations_read(literal)
+    for edge in (edge for rule in program.rules for edge in rule_edges(rule)):
+        reads[edge.head].add("!" * bool(edge.via) + edge.body)
     return "\n".join(f"{name}: {' '.join(sorted(reads[name]))}".rstrip() for name in program.relations)
 
 
@@ -74,17 +117,6 @@ def precedence_dot(program: ir.Program) -> str:
     pairs = dict.fromkeys((name.removeprefix("!"), by) for by, _, names in read for name in names.split())
     nodes = [f'"{name}" [label = "{name}"];' for name in program.relations]
     return _dot([*nodes, *(f'"{name}" -> "{by}";' for name, by in pairs)])
-
-
-def _relations_read(literal) -> set[str]:
-    """Return the relations that a literal reads; a `!` marks those that are negated or aggregated."""
-    if isinstance(literal, ir.Atom):
-        return {literal.relation}
-    if isinstance(literal, ir.Not):
-        return {f"!{literal.atom.relation}"}
-    if isinstance(literal, ir.Aggregate):
-        return {f"!{name.removeprefix('!')}" for each in literal.body for name in _relations_read(each)}
-    return set()
 
 
 def scc_graph(strata: list) -> str:
@@ -107,12 +139,29 @@ def scc_dot(strata: list) -> str:
 def _strata_read(strata: list) -> list[list[int]]:
     """Return the numbers, from 1, of the strata that each stratum reads."""
     number_of = {name: number for number, stratum in enumerate(strata, 1) for name in stratum.relations}
-    found = []
-    for number, stratum in enumerate(strata, 1):
-        names = {name.removeprefix("!") for rule in stratum.rules for literal in rule.body for name in _relations_read(literal)}
-        found.append(sorted({number_of[name] for name in names} - {number}))
-    return found
+    reads = [{number_of[name] for name in stratum.reads} for stratum in strata]
+    return [sorted(numbers - {number}) for number, numbers in enumerate(reads, 1)]
 
 
 def _dot(lines: list[str]) -> str:
     return "\n".join(["digraph {", *(f"\t{line}" for line in lines), "}"])
+
+
+def _evaluated(program):
+    return program.compile(only_outputs=True)
+
+
+# What each mode of --show prints, and the function from a checked `Program` to it.
+MODES = {
+    PARSE_ERRORS: ("errors of the syntax, and nothing else", None),
+    "initial-datalog": ("the program as it was understood", lambda program: datalog(program.checked)),
+    "transformed-datalog": ("the program as it will be evaluated", lambda program: datalog(_evaluated(program).program)),
+    "precedence-graph": ("which relations each relation reads", lambda program: precedence_graph(program.checked)),
+    "precedence-graph-text": (
+        "the same for graphviz, as Soufflé prints it",
+        lambda program: precedence_dot(program.checked),
+    ),
+    "scc-graph": ("the strata in their order", lambda program: scc_graph(_evaluated(program).strata)),
+    "scc-graph-text": ("the same for graphviz", lambda program: scc_dot(_evaluated(program).strata)),
+    "type-analysis": ("the types of each rule's variables", lambda program: type_analysis(program.checked)),
+}

@@ -5,18 +5,18 @@ The records of runs are those that `run --trace` or `-p` wrote into the program'
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 
 from semi_naive.editor.names import Declaration
+from semi_naive.editor.programs import Checked, Reading
 from semi_naive.host.numbers import quantity
 from semi_naive.language import syntax
-from semi_naive.language.errors import Span
 from semi_naive.language.trees import written_name
 from semi_naive.planning.rewriting.passes import Compiled
-from semi_naive.ra import ir
 
 MAX_RECORD_BYTES = 50_000_000  # of a record, which is read while the user waits
 MAX_RECORDS = 100
@@ -33,26 +33,15 @@ class LastRun:
 
 def last_run(program: str) -> LastRun | None:
     """Return the newest record of the program in its folder, None if there is none. Other JSON files are skipped."""
-    newest = sorted(_records(Path(program).parent), key=lambda record: -record[1])[:MAX_RECORDS]
-    for path, written, size in newest:
-        record = _read_record(str(path), written) if size <= MAX_RECORD_BYTES else None
-        if record is None:
-            continue
-        recorded_program, tuples = record
-        if _is_same_program(recorded_program, program):
-            return LastRun(path.name, datetime.fromtimestamp(written), tuples)
+    found: list[tuple[Path, os.stat_result]] = []
+    with suppress(OSError):  # a file that is removed meanwhile
+        found += ((path, path.stat()) for path in Path(program).parent.glob("*.json") if path.is_file())
+    for path, status in sorted(found, key=lambda each: -each[1].st_mtime)[:MAX_RECORDS]:
+        record = _read_record(str(path), status.st_mtime) if status.st_size <= MAX_RECORD_BYTES else None
+        recorded_program, tuples = record or ("", {})
+        if record and _is_same_program(recorded_program, program):
+            return LastRun(path.name, datetime.fromtimestamp(status.st_mtime), tuples)
     return None
-
-
-def _records(folder: Path):
-    """Yield (path, time, size) of the JSON files in a folder."""
-    try:
-        for entry in os.scandir(folder):
-            if entry.name.endswith(".json") and entry.is_file():
-                found = entry.stat()
-                yield Path(entry.path), found.st_mtime, found.st_size
-    except OSError:
-        return
 
 
 @lru_cache(maxsize=MAX_RECORDS)
@@ -74,16 +63,14 @@ def _is_same_program(recorded: str, program: str) -> bool:
     return os.path.basename(recorded) == os.path.basename(program)
 
 
-def hover(
-    declaration: Declaration, texts: dict[str, str], root: str, checked: ir.Program | None, compiled: Compiled | None
-) -> str:
-    """Return the Markdown text for a name. root: the program; checked, compiled: its last version without errors, if any."""
-    lines = texts[declaration.span.file].split("\n")
+def hover(declaration: Declaration, reading: Reading, checked: Checked | None) -> str:
+    """Return the Markdown text for a name. checked: the last version of the program without errors, if any."""
+    lines = reading.texts[declaration.span.file].split("\n")
     if declaration.kind == "variable":
-        return _code(f"{declaration.name}: {_types(declaration, _source_text(declaration.node.span, lines), checked)}")
+        return _code(f"{declaration.name}: {_types(declaration, declaration.node.span.text(lines), checked)}")
     parts = [_code(_declaration_text(declaration, lines)), _comment(declaration.span.line, lines)]
     if declaration.kind == "relation" and checked is not None:
-        parts.append(_relations(declaration, root, checked, compiled))
+        parts.append(_relations(declaration, reading.root, checked))
     return "\n\n".join(filter(None, parts))
 
 
@@ -95,7 +82,9 @@ def _declaration_text(declaration: Declaration, lines: list[str]) -> str:
     """Return the text of a declaration, its first line if there are several; of a component the text before its statements."""
     node, line = declaration.node, lines[declaration.span.line - 1]
     if isinstance(node, syntax.RelationDecl):
-        return f".decl {node.name}({_fields(node.attributes)}){_text_after_attributes(node)}"
+        words = "".join(f" {word}" for word in sorted(node.qualifiers))
+        keys = ", ".join(key[0] if len(key) == 1 else f"({', '.join(key)})" for key in node.choice.keys)
+        return f".decl {node.name}({_fields(node.attributes)}){words}" + f" choice-domain {keys}" * bool(keys)
     if isinstance(node, syntax.Component):
         return line.split("{")[0].strip()
     if isinstance(node, syntax.BranchDecl):
@@ -105,13 +94,6 @@ def _declaration_text(declaration: Declaration, lines: list[str]) -> str:
 
 def _fields(pairs: tuple[tuple[str, str], ...]) -> str:
     return ", ".join(f"{name}: {type_}" for name, type_ in pairs)
-
-
-def _text_after_attributes(node: syntax.RelationDecl) -> str:
-    """Return the text after a relation's attributes: qualifiers and choice domains."""
-    words = "".join(f" {word}" for word in sorted(node.qualifiers))
-    keys = ", ".join(key[0] if len(key) == 1 else f"({', '.join(key)})" for key in node.choice.keys)
-    return words + f" choice-domain {keys}" * bool(keys)
 
 
 def _comment(line: int, lines: list[str]) -> str:
@@ -127,38 +109,32 @@ def _comment(line: int, lines: list[str]) -> str:
     return "\n".join(above)
 
 
-def _source_text(span: Span, lines: list[str]) -> str:
-    found = lines[span.line - 1 : span.end_line]
-    found[-1] = found[-1][: span.end_column - 1]
-    return "\n".join([found[0][span.column - 1 :], *found[1:]])
-
-
-def _types(declaration: Declaration, clause: str, checked: ir.Program | None) -> str:
+def _types(declaration: Declaration, clause: str, checked: Checked | None) -> str:
     """Return the types of a variable in the rules made from its clause. The rules are found by the clause's text, as its
     position may have changed."""
     from semi_naive.cli.show import types_of
 
     found: dict[str, None] = {}
-    for rule in checked.rules if checked is not None else ():
+    for rule in checked.program.rules if checked is not None else ():
         if rule.text == clause:
-            for name, types in types_of(rule, checked).items():
+            for name, types in types_of(rule, checked.program).items():
                 found |= dict.fromkeys(types if written_name(name) == declaration.name else ())
     return " & ".join(found) or "?"
 
 
-def _relations(declaration: Declaration, root: str, checked: ir.Program, compiled: Compiled | None) -> str:
+def _relations(declaration: Declaration, root: str, checked: Checked) -> str:
     """Return a line for the relation, or for each instance of it: its stratum, and its number of tuples."""
-    names = [name for name, relation in checked.relations.items() if relation.span == declaration.span and "@" not in name]
-    names = names or [name for name in checked.relations if name == declaration.name and declaration.within is None]
-    run = last_run(root)
-    lines = {name: _relation(name, compiled, run) for name in names}
+    relations, run = checked.program.relations, last_run(root)
+    names = [name for name, relation in relations.items() if relation.span == declaration.span and "@" not in name]
+    names = names or [name for name in relations if name == declaration.name and declaration.within is None]
+    lines = {name: _relation(name, checked.compiled, run) for name in names}
     alone = list(lines) == [declaration.name]
     return "  \n".join(line if alone else f"`{name}`: {line}" for name, line in lines.items() if line)
 
 
-def _relation(name: str, compiled: Compiled | None, run: LastRun | None) -> str:
+def _relation(name: str, compiled: Compiled, run: LastRun | None) -> str:
     """Return the stratum and the number of tuples of a relation."""
-    strata = [stratum for stratum in compiled.strata if stratum.rules] if compiled is not None else []
+    strata = [stratum for stratum in compiled.strata if stratum.rules]
     facts = [
         f"stratum {number} of {len(strata)}{', recursive' * stratum.recursive}"
         for number, stratum in enumerate(strata, 1) if name in stratum.relations

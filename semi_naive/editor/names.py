@@ -7,7 +7,7 @@ macro has no occurrence.
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -17,8 +17,6 @@ from semi_naive.language.errors import Span
 from semi_naive.language.syntax import Component, SourceProgram
 from semi_naive.language.trees import walk
 from semi_naive.language.wellfounded import COMPANIONS
-
-WHOLE_NAME = "(?<![\\w?.]){}(?![\\w?])"  # a name that is not part of another one
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,35 +124,16 @@ class Names:
                 self._use_types(node, scope)
 
     def _use_types(self, node: syntax.Node, scope: Component | None):
-        """Record the types that a declaration mentions."""
-        if isinstance(node, syntax.SubtypeDecl):
-            self._used("type", node.base, self._find(node.span, node.base, last=True), scope)
-        elif isinstance(node, syntax.UnionDecl):
-            self._use_each(zip(node.members, node.spans, strict=False), scope)
-        elif isinstance(node, syntax.RelationDecl) and node.born_of:
+        """Record the types and the relation that a declaration mentions."""
+        for name, span in syntax.named_types(node):
+            self._used("type", name, self._find(span, name, last=True), scope)
+        if isinstance(node, syntax.RelationDecl) and node.born_of:
             self._used("relation", node.born_of, self._find_in_brackets_after(node.span, "debug_delta", node.born_of), scope)
-        elif isinstance(node, syntax.RelationDecl):
-            self._use_each(zip((type_ for _, type_ in node.attributes), node.spans, strict=False), scope)
-        elif isinstance(node, (syntax.RecordDecl, syntax.BranchDecl)):
-            self._use_each(zip((type_ for _, type_ in node.fields), node.spans, strict=False), scope)
-        elif isinstance(node, syntax.SumDecl):
-            for branch in node.branches:
-                self._use_types(branch, scope)
-        elif isinstance(node, syntax.FunctorDecl):
-            types = [type_ for _, type_ in node.parameters] + [node.result]
-            self._use_each(
-                [(type_, self._find(span, type_, last=True)) for type_, span in zip(types, node.spans, strict=False)], scope
-            )
         elif isinstance(node, syntax.Lattice):
             self._used("type", node.name, self._find(node.span, node.name), scope)
             for _, value in node.bounds:
                 for below in walk(value):
                     self._use_node(below, scope)
-
-    def _use_each(self, pairs: Iterable[tuple[str, Span]], scope: Component | None):
-        """Record occurrences of types, given as (name, span)."""
-        for name, span in pairs:
-            self._used("type", name, span, scope)
 
     def _use_header(self, node: Component, scope: Component | None):
         """Record the bases of a component, and their arguments."""
@@ -270,7 +249,8 @@ class Names:
 
 
 def _whole_word(name: str) -> str:
-    return WHOLE_NAME.format(re.escape(name))
+    """Return the pattern of a name that is not part of another one."""
+    return rf"(?<![\w?.]){re.escape(name)}(?![\w?])"
 
 
 def _nodes(clause: syntax.Clause) -> Iterator[syntax.Node]:

@@ -46,7 +46,7 @@ class Programs:
         self.unsaved: Mapping[str, str] = {}
         self._roots: dict[str, str] = {}
         self._read: dict[str, tuple[Mapping[str, str], Reading]] = {}  # by root: (the unsaved texts at the time, the program)
-        self._checked: dict[str, Checked] = {}  # by root: the last version without errors
+        self.checked: dict[str, Checked] = {}  # by root: the last version without errors
 
     def root(self, path: str) -> str:
         """Return the program to which a file belongs."""
@@ -96,12 +96,8 @@ class Programs:
         if program is not None:
             outputs = {each.relation for each in program.directives if each.kind in ("output", "printsize")}
             inputs = [each.relation for each in program.directives if each.kind == "input"]
-            self._checked[root] = Checked(program, apply_passes(program, outputs or None, inputs))
+            self.checked[root] = Checked(program, apply_passes(program, outputs or None, inputs))
         return problems, set(texts)
-
-    def checked(self, root: str) -> Checked | None:
-        """Return the last version of a program that had no errors, if any."""
-        return self._checked.get(root)
 
 
 def _text(root: str, unsaved: Mapping[str, str]) -> str:

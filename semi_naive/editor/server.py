@@ -6,6 +6,7 @@ Texts are checked after a pause in typing. Columns are counted in the editor's u
 
 import asyncio
 import re
+from collections.abc import Callable
 
 from lsprotocol import types as lsp
 from pygls import uris
@@ -17,7 +18,7 @@ from semi_naive import __version__
 from semi_naive.editor.hover import hover
 from semi_naive.editor.names import Declaration
 from semi_naive.editor.programs import Programs, Reading
-from semi_naive.language.errors import Problem, Span
+from semi_naive.language.errors import WARNING, Problem, Span
 from semi_naive.language.parsing.layout import formatted
 from semi_naive.language.parsing.parse import words
 
@@ -112,7 +113,7 @@ class EditorServer(LanguageServer):
         self.published[root] = {file for file, diagnostics in found.items() if diagnostics}
 
     def diagnostic(self, problem: Problem, texts: dict[str, str]) -> lsp.Diagnostic:
-        warning = problem.severity == "Warning"
+        warning = problem.severity == WARNING
         notes = [lsp.DiagnosticRelatedInformation(self.location(span, texts), message) for message, span in problem.notes]
         return lsp.Diagnostic(
             range=self.span_range(problem.span, texts),
@@ -160,36 +161,36 @@ def _documents(server: EditorServer) -> None:
             server.publish_problems(root, [], {path})
 
 
+def _at_name(server: EditorServer, feature: str, *options) -> Callable:
+    """Return a decorator that registers a function of (parameters, program, span, declaration) as the handler of a request
+    about the name at a position. If there is no name, the answer is None."""
+
+    def register(answer):
+        @server.feature(feature, *options)
+        def handler(params):
+            reading, found = server.name_at(params)
+            return None if found is None else answer(params, reading, *found)
+
+    return register
+
+
 def _queries(server: EditorServer) -> None:
     """Register the handlers of hover, definition, references and symbols."""
 
-    @server.feature(lsp.TEXT_DOCUMENT_HOVER)
-    def hovered(params: lsp.HoverParams) -> lsp.Hover | None:
-        reading, found = server.name_at(params)
-        if found is None:
-            return None
-        span, declaration = found
-        checked = server.programs.checked(reading.root)
-        text = hover(declaration, reading.texts, reading.root, checked and checked.program, checked and checked.compiled)
+    @_at_name(server, lsp.TEXT_DOCUMENT_HOVER)
+    def hovered(params, reading: Reading, span: Span, declaration: Declaration) -> lsp.Hover:
+        text = hover(declaration, reading, server.programs.checked.get(reading.root))
         return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, text), server.span_range(span, reading.texts))
 
-    @server.feature(lsp.TEXT_DOCUMENT_DEFINITION)
-    def definition(params: lsp.DefinitionParams) -> lsp.Location | None:
-        reading, found = server.name_at(params)
-        if found is None:
-            return None
-        _, declaration = found
+    @_at_name(server, lsp.TEXT_DOCUMENT_DEFINITION)
+    def definition(params, reading: Reading, span: Span, declaration: Declaration) -> lsp.Location:
         return server.location(declaration.span, reading.texts)
 
-    @server.feature(lsp.TEXT_DOCUMENT_REFERENCES)
-    def references(params: lsp.ReferenceParams) -> list[lsp.Location]:
-        reading, found = server.name_at(params)
-        if found is None:
-            return []
-        _, declaration = found
+    @_at_name(server, lsp.TEXT_DOCUMENT_REFERENCES)
+    def references(params: lsp.ReferenceParams, reading: Reading, span: Span, declaration: Declaration) -> list[lsp.Location]:
         spans = reading.names.of(declaration)
-        wanted = [span for span in spans if params.context.include_declaration or span != declaration.span]
-        return [server.location(span, reading.texts) for span in wanted]
+        wanted = [each for each in spans if params.context.include_declaration or each != declaration.span]
+        return [server.location(each, reading.texts) for each in wanted]
 
     @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
     def symbols(params: lsp.DocumentSymbolParams) -> list[lsp.DocumentSymbol]:
@@ -218,31 +219,19 @@ def _changes(server: EditorServer) -> None:
         end = lsp.Position(text.count("\n") + 1, 0)
         return [lsp.TextEdit(lsp.Range(lsp.Position(0, 0), end), layout)] if layout != text else []
 
-    @server.feature(lsp.TEXT_DOCUMENT_PREPARE_RENAME)
-    def prepare(params: lsp.PrepareRenameParams) -> lsp.PrepareRenamePlaceholder | None:
-        reading, found = server.name_at(params)
-        if found is None:
-            return None
-        span, declaration = found
+    @_at_name(server, lsp.TEXT_DOCUMENT_PREPARE_RENAME)
+    def prepare(params, reading: Reading, span: Span, declaration: Declaration) -> lsp.PrepareRenamePlaceholder:
         return lsp.PrepareRenamePlaceholder(server.span_range(span, reading.texts), declaration.name)
 
-    @server.feature(lsp.TEXT_DOCUMENT_RENAME, lsp.RenameOptions(prepare_provider=True))
-    def rename(params: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
-        reading, found = server.name_at(params)
-        if found is None:
-            return None
-        (_, declaration), name = found, params.new_name
+    @_at_name(server, lsp.TEXT_DOCUMENT_RENAME, lsp.RenameOptions(prepare_provider=True))
+    def rename(params: lsp.RenameParams, reading: Reading, span: Span, declaration: Declaration) -> lsp.WorkspaceEdit:
+        name = params.new_name
         if not NAME.fullmatch(name) or name in words():
             raise JsonRpcInvalidParams(f"{name} is no name: write letters, digits and _, and no word of the language")
         if name != declaration.name and reading.names.rivals(declaration, name):
             raise JsonRpcInvalidParams(f"there is a {declaration.kind} {name} already: take another name")
         changes: dict[str, list[lsp.TextEdit]] = {}
-        for span in reading.names.of(declaration):
-            edit = lsp.TextEdit(server.span_range(span, reading.texts), name)
-            changes.setdefault(server.uri(span.file), []).append(edit)
+        for place in reading.names.of(declaration):
+            edit = lsp.TextEdit(server.span_range(place, reading.texts), name)
+            changes.setdefault(server.uri(place.file), []).append(edit)
         return lsp.WorkspaceEdit(changes=changes)
-
-
-def serve_editor() -> None:
-    """Serve an editor on standard input and output until it ends the session."""
-    make_server().start_io()

@@ -1,12 +1,12 @@
 """Check a parsed program: return its rules, or a list of all errors."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from types import MappingProxyType
 
 from semi_naive.language import checks, syntax, wellfounded
-from semi_naive.language.errors import Problem, ProgramError
+from semi_naive.language.errors import Problem, ProgramError, distinct
 from semi_naive.language.grounded import grounded_problems
 from semi_naive.language.inlining import Expansions, inline_problems, inline_relations, without_excluded
 from semi_naive.language.iterations import birth_edges, birth_problems, number_problems, with_births
@@ -16,13 +16,13 @@ from semi_naive.language.reductions.best_values import lattice_problems, lattice
 from semi_naive.language.reductions.heads import head_aggregates, input_problems, kind_problems
 from semi_naive.language.reductions.recursive_sums import group_problems
 from semi_naive.language.reductions.reductions import reduction_problems
-from semi_naive.language.reductions.subsumption import subsumed_lattices, subsumption_problems, without_rules
+from semi_naive.language.reductions.subsumption import subsumed_lattices, subsumption_problems, subsumption_warnings
 from semi_naive.language.scopes import Scoped, resolve_scopes
 from semi_naive.language.single import Single, single_clauses
 from semi_naive.language.stepping.components import StepComponent
 from semi_naive.language.stepping.recognition import find_components
-from semi_naive.language.stepping.rules import clauses, declarations, with_declared_names, with_loops
-from semi_naive.language.trees import walk, walk_all
+from semi_naive.language.stepping.rules import in_steps, with_declared_names, with_loops
+from semi_naive.language.trees import walk_all
 from semi_naive.language.types.inference import typed
 from semi_naive.language.types.type_checks import type_problems
 from semi_naive.language.types.types import TypeEnvironment
@@ -76,11 +76,11 @@ def check_source(source: syntax.SourceProgram, parameters: bool = False, functor
     singles = [each for single in singles for each in user_lattices.with_bounds(single, relations, bounds, problems)]
     declared, singles_before_steps = relations, singles
     further_edges = [*birth_edges(relations), *(wellfounded.companion_edges(relations) if undefined_allowed else [])]
-    graph = _graph(singles, relations, further_edges)
-    stepping = _Stepping([], {}) if undefined_allowed else _stepping(source, singles, relations, graph, env)
-    if stepping.components:
-        singles, relations = stepping.rewritten(singles, relations)
-        graph = _graph(singles, relations, further_edges)
+    graph = _Graph(singles, relations, further_edges)
+    components, nearly = ([], {}) if undefined_allowed else _step_components(source, singles, relations, graph, env)
+    if components:
+        singles, relations = in_steps(singles, relations, components)
+        graph = _Graph(singles, relations, further_edges)
     heads = head_aggregates(singles, problems)
     ops = lattices(heads, singles)
     summed = {name: columns for name, columns in heads.items() if name not in ops}
@@ -89,7 +89,7 @@ def check_source(source: syntax.SourceProgram, parameters: bool = False, functor
     problems += declaration_problems(source, env)
     called = used_functors(singles) | user_lattices.used_lubs(relations, bounds)
     problems += [] if functors is None else function_problems(env, functors, called)
-    nodes = [walk_all(clause.parts) for clause in source.statements if isinstance(clause, syntax.Clause)]
+    nodes = [walk_all(clause.parts) for clause in source.of(syntax.Clause)]
     problems += [] if parameters else checks.parameter_problems(source, chain.from_iterable(nodes))
     problems += checks.directive_problems(source, relations)
     problems += input_problems(source, summed)
@@ -103,7 +103,7 @@ def check_source(source: syntax.SourceProgram, parameters: bool = False, functor
     expansions = Expansions(singles, inline_relations(relations))
     problems += not_inlinable or [problem for single in singles for problem in expansions.problems(single)]
     problems += wellfounded.companion_problems(source, singles, relations) if undefined_allowed else []
-    problems += _unstratified(graph, relations, undefined_allowed, stepping.nearly)
+    problems += _unstratified(graph, relations, undefined_allowed, nearly)
     typings = [typed(each.single, env, relations) for each in scoped] if not env.problems else []
     for typing in typings:
         problems += type_problems(typing, source.legacy)
@@ -113,23 +113,23 @@ def check_source(source: syntax.SourceProgram, parameters: bool = False, functor
     inferred = wellfounded.companions(relations) if undefined_allowed else ()
     warnings = source.warnings + _warnings(source, declared, singles_before_steps, nodes, inferred)
     if problems:
-        raise ProgramError(_distinct(with_declared_names(problems, stepping.components) + warnings), source.texts)
+        raise ProgramError(with_declared_names(problems, components) + warnings, source.texts)
     subsumed = subsumed_lattices(source, typings, relations, ops, graph.group)
     typings = [typing for typing in typings if not (typing.single.dominates and typing.single.head.relation in subsumed)]
-    program = lowered(source, env, relations, typings, (ops | subsumed, summed), graph.group, functors)
+    program = lowered(source, env, relations, typings, ops | subsumed, summed, graph.group, functors)
     program.warnings = warnings
-    program = with_loops(program, stepping.components) if stepping.components else program
+    program = with_loops(program, components) if components else program
     return wellfounded.three_valued(program) if undefined_allowed else program
 
 
-@dataclass
 class _Graph:
     """The dependency graph of the declared relations. groups: its strongly connected components."""
 
-    edges: list[Edge]
-    groups: list[tuple[str, ...]]
-
-    def __post_init__(self):
+    def __init__(self, singles: list[Single], relations: syntax.Relations, further_edges: list[Edge]):
+        reads = ((single.head.relation, atom, via) for single in singles for atom, via in single.reads)
+        edges = (Edge(head, atom.relation, via, atom.span) for head, atom, via in reads)
+        self.edges = list(dict.fromkeys([*edges, *further_edges]))
+        self.groups = strong_components(relations, self.edges)
         recursive = recursive_relations(self.groups, self.edges)
         self._group_of: dict[str, frozenset[str]] = {}
         for group in self.groups:
@@ -141,33 +141,10 @@ class _Graph:
         return self._group_of.get(name, frozenset())
 
 
-def _graph(singles: list[Single], relations: syntax.Relations, further_edges: list[Edge]) -> _Graph:
-    edges = list(dict.fromkeys([*(edge for single in singles for edge in _edges(single)), *further_edges]))
-    return _Graph(edges, strong_components(relations, edges))
-
-
-@dataclass
-class _Stepping:
-    """The components that are evaluated in steps. nearly: by relation, the problem of a component that breaks a condition."""
-
-    components: list[StepComponent]
-    nearly: dict[str, Problem]
-
-    def rewritten(self, singles: list[Single], relations: syntax.Relations) -> tuple[list[Single], syntax.Relations]:
-        """Return the clauses and the declarations, with relations that hold one step each."""
-        stepped = {name for component in self.components for name in component.columns}
-        rest = [single for single in singles if single.head.relation not in stepped]
-        for component in self.components:
-            rest += clauses(component)
-        for component in self.components:
-            relations = relations | declarations(component, relations)
-        return rest, relations
-
-
-def _stepping(
+def _step_components(
     source: syntax.SourceProgram, singles: list[Single], relations: syntax.Relations, graph: _Graph, env: TypeEnvironment
-) -> _Stepping:
-    """Find the components in steps."""
+) -> tuple[list[StepComponent], dict[str, Problem]]:
+    """Find the components in steps, and those that break a condition: see `find_components`."""
     ops = lattices(head_aggregates(singles, []), singles)
 
     def not_monotone(clauses: list[Single], group: set[str]) -> bool:
@@ -176,7 +153,7 @@ def _stepping(
         return any(problem for typing in typings for problem in lattice_problems(typing, ops, group))
 
     groups = [group for group in graph.groups if graph.group(group[0])]
-    return _Stepping(*find_components(singles, relations, groups, graph.edges, env, source, not_monotone))
+    return find_components(singles, relations, groups, graph.edges, env, source, not_monotone)
 
 
 def _unstratified(
@@ -190,17 +167,6 @@ def _unstratified(
         edges = [edge if edge in of_companions or edge.via != "negation" else replace(edge, via="") for edge in edges]
     groups = [group for group in graph.groups if group[0] not in nearly]
     return [*nearly.values(), *unstratified(groups, edges, {name: node.span for name, node in relations.items()})]
-
-
-def _edges(single: Single) -> Iterator[Edge]:
-    """Yield the dependencies of a clause, without the two atoms that a subsumptive clause compares."""
-    skipped = {id(single.head), *(id(atom) for atom in single.body[: 2 * single.dominates])}
-    negated = {id(node.body) for node in single.of(syntax.Negation)}
-    aggregated = {id(node) for aggregate in single.of(syntax.Aggregate) for node in walk(aggregate)}
-    for atom in single.of(syntax.Atom):
-        if id(atom) not in skipped:
-            via = "aggregation" if id(atom) in aggregated else "negation" if id(atom) in negated else ""
-            yield Edge(single.head.relation, atom.relation, via, atom.span)
 
 
 def _clause_problems(scoped: list[Scoped], relations: syntax.Relations, graph: _Graph) -> Iterator[Problem]:
@@ -228,15 +194,8 @@ def _warnings(
     declare itself."""
     declared = {name: declaration for name, declaration in relations.items() if name not in inferred}
     warnings = list(checks.empty_warnings(source, declared, singles))
-    for node in without_rules(source, relations):
-        message = f"No subsumptive rule for relation {node.name}"
-        warnings.append(Problem(message, node.span, severity=checks.WARNING, flag="no-subsumptive-rule"))
+    warnings += subsumption_warnings(source, relations)
     warnings += user_lattices.lattice_warnings(source)
     for nodes_of_clause in nodes:
         warnings += checks.occurrence_warnings(nodes_of_clause)
-    return _distinct(warnings)
-
-
-def _distinct(problems: list[Problem]) -> list[Problem]:
-    """Return distinct problems: a clause with several heads or a disjunction is checked several times."""
-    return list({(problem.message, problem.span): problem for problem in reversed(problems)}.values())[::-1]
+    return distinct(warnings)

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from semi_naive.host.similar import similar
 from semi_naive.language import syntax
-from semi_naive.language.errors import Problem
+from semi_naive.language.errors import WARNING, Problem
 from semi_naive.language.iterations import NUMBER
 from semi_naive.language.single import Single
-from semi_naive.language.trees import children, variable_names, walk
+from semi_naive.language.trees import children, own_children, variable_names, walk, walk_all
 from semi_naive.language.types.types import TypeEnvironment
 
 # The names of other languages for our types.
@@ -19,16 +19,13 @@ NAMES_ELSEWHERE = (
     | dict.fromkeys(("uint", "uint64", "u64"), "unsigned")
 )
 COUNTING = ("autoinc", NUMBER)
-WARNING = "Warning"
 MAX_EXPRESSION_DEPTH = 250  # levels of an expression, each of which takes several frames of Python's stack in every pass
 
 
 def declared_relations(source: syntax.SourceProgram, env: TypeEnvironment, problems: list[Problem]) -> syntax.Relations:
     """Return the declarations of relations by name; append their problems to `problems`."""
     relations: syntax.Relations = {}
-    for declaration in source.statements:
-        if not isinstance(declaration, syntax.RelationDecl):
-            continue
+    for declaration in source.of(syntax.RelationDecl):
         name = declaration.name
         if name in relations:
             notes = [("Previous definition", relations[name].span)]
@@ -45,8 +42,7 @@ def declared_relations(source: syntax.SourceProgram, env: TypeEnvironment, probl
 def _declaration_problems(declaration: syntax.RelationDecl, env: TypeEnvironment) -> Iterator[Problem]:
     """Yield the problems of a relation's declaration: attributes, types and keys."""
     names = set()
-    spans = declaration.spans or [declaration.span] * len(declaration.attributes)
-    for (name, type_name), span in zip(declaration.attributes, spans, strict=False):
+    for (name, _), (type_name, span) in zip(declaration.attributes, syntax.named_types(declaration), strict=False):
         if type_name not in env and env.span(type_name) is None:
             hint = f"declare it: .type {type_name} <: symbol; or use number, unsigned, float or symbol"
             if usual := NAMES_ELSEWHERE.get(type_name.lower()):
@@ -68,15 +64,14 @@ def _declaration_problems(declaration: syntax.RelationDecl, env: TypeEnvironment
 
 def directive_problems(source: syntax.SourceProgram, relations: syntax.Relations) -> Iterator[Problem]:
     """Yield a problem for each directive of an undefined relation."""
-    for node in source.statements:
-        if isinstance(node, syntax.Directive) and node.relation not in relations:
+    for node in source.of(syntax.Directive):
+        if node.relation not in relations:
             yield Problem(f"Undefined relation {node.relation}", node.span, _similar(node.relation, relations))
 
 
 def empty_warnings(source: syntax.SourceProgram, relations: syntax.Relations, singles: list[Single]) -> Iterator[Problem]:
     """Warn of relations without rules, facts and inputs."""
-    filled = {single.head.relation for single in singles}
-    filled |= {node.relation for node in source.statements if isinstance(node, syntax.Directive) and node.kind == "input"}
+    filled = {single.head.relation for single in singles} | {node.relation for node in source.inputs}
     for name, declaration in relations.items():
         if name not in filled and not declaration.born_of:
             message = f"No rules/facts defined for relation {name}"
@@ -96,11 +91,10 @@ def _similar(name: str, relations: syntax.Relations) -> str:
 def parameter_problems(source: syntax.SourceProgram, nodes: Iterable[syntax.Node]) -> Iterator[Problem]:
     """Report parameters, which only rules registered with a session may have. nodes: of all clauses."""
     hint = "write a variable, or register the rule with a session: session.register(name, rules)"
-    for statement in source.statements:
-        if isinstance(statement, syntax.RelationDecl):
-            for (name, _), span in zip(statement.attributes, statement.spans, strict=False):
-                if name.startswith("$"):
-                    yield Problem(f"A program has no parameter {name}", span, hint)
+    for declaration in source.of(syntax.RelationDecl):
+        for (name, _), span in zip(declaration.attributes, declaration.spans, strict=False):
+            if name.startswith("$"):
+                yield Problem(f"A program has no parameter {name}", span, hint)
     for node in nodes:
         if isinstance(node, syntax.Variable) and node.name.startswith("$"):
             yield Problem(f"A program has no parameter {node.name}", node.span, hint)
@@ -108,14 +102,13 @@ def parameter_problems(source: syntax.SourceProgram, nodes: Iterable[syntax.Node
 
 def depth_problems(source: syntax.SourceProgram) -> Iterator[Problem]:
     """Report expressions nested too deeply for recursive passes."""
-    for clause in source.statements:
-        if isinstance(clause, syntax.Clause):
-            level, depth = list(clause.parts), 0
-            while level and depth < MAX_EXPRESSION_DEPTH:
-                level, depth = [child for node in level for child in children(node)], depth + 1
-            if level:
-                hint = "give a part of it a name: x = …, or make it a relation of its own"
-                yield Problem(f"Expression nested more than {MAX_EXPRESSION_DEPTH} levels deep", clause.span, hint)
+    for clause in source.of(syntax.Clause):
+        level, depth = list(clause.parts), 0
+        while level and depth < MAX_EXPRESSION_DEPTH:
+            level, depth = [child for node in level for child in children(node)], depth + 1
+        if level:
+            hint = "give a part of it a name: x = …, or make it a relation of its own"
+            yield Problem(f"Expression nested more than {MAX_EXPRESSION_DEPTH} levels deep", clause.span, hint)
 
 
 def clause_problems(single: Single, relations: syntax.Relations, recursive: bool) -> Iterator[Problem]:
@@ -127,7 +120,7 @@ def clause_problems(single: Single, relations: syntax.Relations, recursive: bool
     for functor in single.of(syntax.Functor) if recursive else ():
         if functor.name == "autoinc":
             yield Problem("Auto-increment functor in a recursive rule", functor.span)
-    for node in _without_aggregates(single.head) if single.of(syntax.Underscore) else ():
+    for node in walk_all([single.head], own_children) if single.of(syntax.Underscore) else ():
         if isinstance(node, syntax.Underscore):
             yield Problem("Underscore in head of rule", node.span, "a head says the value of every attribute")
     if single.fact:
@@ -153,22 +146,14 @@ def _constraint_underscores(constraint: syntax.Constraint) -> Iterator[Problem]:
     """Report `_` in a comparison outside of a record or a branch. In an atom `_` matches any value."""
     if any(isinstance(side, syntax.Aggregate) for side in constraint.args):
         return
-    stack = list(constraint.args)
-    while stack:
-        node = stack.pop()
+
+    def below(node) -> tuple:
+        allowed = isinstance(node, (syntax.RecordInit, syntax.BranchInit))
+        return tuple(inner for inner in own_children(node) if not (allowed and isinstance(inner, syntax.Underscore)))
+
+    for node in walk_all(constraint.args, below):
         if isinstance(node, syntax.Underscore):
             yield Problem("Underscore in binary relation", node.span)
-        elif not isinstance(node, syntax.Aggregate):
-            allowed = isinstance(node, (syntax.RecordInit, syntax.BranchInit))
-            stack += [inner for inner in children(node) if not (allowed and isinstance(inner, syntax.Underscore))]
-
-
-def _without_aggregates(node: syntax.Node) -> Iterator[syntax.Node]:
-    """Yield a node and its descendants, except those inside aggregates."""
-    yield node
-    if not isinstance(node, syntax.Aggregate):
-        for child in children(node):
-            yield from _without_aggregates(child)
 
 
 def _constant(arg: syntax.Node) -> bool:

@@ -1,5 +1,6 @@
 """Errors and warnings of a program, collected with their places in the source."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,7 +20,15 @@ class Span(NamedTuple):
         """Return the span from the beginning of this one to the end of another one; this one if that is in another file."""
         return Span(self.file, self.line, self.column, last.end_line, last.end_column) if last.file == self.file else self
 
+    def text(self, lines: Sequence[str]) -> str:
+        """Return the text of the span on one line. lines: of its file."""
+        found = list(lines[self.line - 1 : self.end_line]) or [""]
+        found[-1] = found[-1][: self.end_column - 1]
+        found[0] = found[0][self.column - 1 :]
+        return " ".join(" ".join(found).split())
 
+
+ERROR, WARNING = "Error", "Warning"  # the severities of problems
 NOWHERE = Span("<program>", 1, 1, 1, 1)
 
 
@@ -31,25 +40,27 @@ class Problem:
     message: str
     span: Span
     hint: str = ""
-    severity: str = "Error"
+    severity: str = ERROR
     notes: list[tuple[str, Span]] = field(default_factory=list)  # other relevant places, such as "declared here"
     flag: str = ""
     undefined: str = ""
 
 
 class ProgramError(ValueError):
-    """The errors and warnings of a program. problems: sorted by place; sources: the text of each file, by name."""
+    """The errors and warnings of a program. problems: distinct, sorted by place; sources: the text of each file, by name."""
 
     def __init__(self, problems: list[Problem], sources: dict[str, str] | None = None):
-        self.problems = sorted(problems, key=lambda p: p.span)
+        self.problems = sorted(distinct(problems), key=lambda p: p.span)
         self.sources = sources or {}
-        super().__init__(self.render())
-
-    def render(self) -> str:
-        """Return all problems as text, with their number."""
-        errors = sum(p.severity == "Error" for p in self.problems)
+        errors = sum(p.severity == ERROR for p in self.problems)
         shown = "\n".join(rendered(p, self.sources) for p in self.problems)
-        return f"{shown}\n{quantity(errors, 'error')} generated, evaluation aborted"
+        super().__init__(f"{shown}\n{quantity(errors, 'error')} generated, evaluation aborted")
+
+
+def distinct(problems: list[Problem]) -> list[Problem]:
+    """Return distinct problems: an instance of a component, or a clause with several heads or a disjunction, is checked several
+    times."""
+    return list({(problem.message, problem.span): problem for problem in reversed(problems)}.values())[::-1]
 
 
 def rendered(problem: Problem, sources: dict[str, str]) -> str:

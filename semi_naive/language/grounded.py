@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.single import Single
-from semi_naive.language.trees import children, variable_names, walk_all, written_name
+from semi_naive.language.trees import children, own_children, variable_names, walk_all, written_name
 from semi_naive.language.types.inference import key
 
 PLAIN = frozenset([syntax.Variable, syntax.Underscore])  # most nodes, which imply nothing themselves
@@ -123,25 +123,9 @@ def _use(term: syntax.Node) -> syntax.Constraint:
 
 def _own_nodes(literals: Sequence[syntax.Node]) -> list[syntax.Node]:
     """Return all nodes of a scope; for an aggregate the node itself and its initial value, without its body."""
-    return walk_all(literals, _own_children)
-
-
-def _own_children(node: syntax.Node) -> tuple[syntax.Node, ...]:
-    if isinstance(node, syntax.Aggregate):
-        return () if node.init is None else (node.init,)
-    return children(node)
+    return walk_all(literals, own_children)
 
 
 def ungrounded_names(literals: Sequence[syntax.Node], ground: set) -> set[str]:
     """Return the variables outside of aggregates that are not in `ground`."""
     return {node.name for node in _own_nodes(literals) if isinstance(node, syntax.Variable)} - ground
-
-
-def body_names(aggregate: syntax.Aggregate, nested: bool) -> list[syntax.Variable]:
-    """Return the occurrences of variables in an aggregate's body; with `nested`, also those in nested aggregates."""
-    nodes = walk_all(aggregate.body) if nested else _own_nodes(aggregate.body)
-    return [node for node in nodes if isinstance(node, syntax.Variable)]
-
-
-def target_names(aggregate: syntax.Aggregate) -> set[str]:
-    return variable_names(aggregate.target) if aggregate.target is not None else set()

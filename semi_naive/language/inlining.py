@@ -10,7 +10,7 @@ from semi_naive.language.errors import Problem
 from semi_naive.language.grounded import grounded_problems
 from semi_naive.language.scopes import resolve_scopes
 from semi_naive.language.single import Single
-from semi_naive.language.trees import children, rebuilt, variable_names, walk, walk_all
+from semi_naive.language.trees import own_children, rebuilt, variable_names, walk, walk_all
 from semi_naive.planning.strata import Edge, recursive_relations, strong_components
 
 # Atoms of a clause after inlining. In a chain of relations that each read the previous one twice, they double.
@@ -25,11 +25,10 @@ def inline_relations(relations: syntax.Relations) -> set[str]:
 def without_excluded(source: syntax.SourceProgram, relations: syntax.Relations) -> syntax.Relations:
     """Return the declarations, without `inline` where `no_inline`, `.pragma "inline-exclude" "a,b"` or subsumptive clauses
     revoke it."""
-    pragmas = [node.value for node in source.statements if isinstance(node, syntax.Pragma) and node.key == "inline-exclude"]
+    pragmas = [node.value for node in source.of(syntax.Pragma) if node.key == "inline-exclude"]
     excluded = {name.strip() for value in pragmas for name in value.split(",")}
     excluded |= {name for name, declaration in relations.items() if "no_inline" in declaration.qualifiers}
-    clauses = (node for node in source.statements if isinstance(node, syntax.Clause) and node.dominating is not None)
-    excluded |= {clause.heads[0].relation for clause in clauses}
+    excluded |= {clause.heads[0].relation for clause in source.subsumptions}
     return {
         name: replace(declaration, qualifiers=declaration.qualifiers - {"inline"}) if name in excluded else declaration
         for name, declaration in relations.items()
@@ -52,12 +51,13 @@ def inline_problems(source: syntax.SourceProgram, relations: syntax.Relations, s
             if isinstance(node, syntax.Negation) and isinstance(node.body, syntax.Atom) and node.body.relation in inline:
                 yield from _negation_problems(node, existential)
             elif isinstance(node, syntax.Aggregate):
-                yield from _aggregate_problems(node, inline)
+                found = [below for below in walk(node) if isinstance(below, syntax.Atom) and below.relation in inline]
+                yield from (Problem("Cannot inline relations that appear in aggregator", atom.span) for atom in found)
 
 
 def _io_problems(source: syntax.SourceProgram, relations: syntax.Relations, inline: set[str]) -> Iterator[Problem]:
     """Yield a problem for each inlined relation with a directive."""
-    used = {node.relation for node in source.statements if isinstance(node, syntax.Directive)}
+    used = {node.relation for node in source.of(syntax.Directive)}
     for name in relations:
         if name in inline and name in used:
             yield Problem(f"IO relation {name} cannot be inlined", relations[name].span, "drop inline or the directive")
@@ -76,39 +76,23 @@ def _cycle_problems(relations: syntax.Relations, inline: set[str], edges: list[E
 
 def _counter_problems(single: Single, inline: set[str]) -> Iterator[Problem]:
     """Yield the problems of counters (autoinc) in inlined clauses and atoms."""
-    for literal in single.literals:
-        for node in walk(literal):
-            if isinstance(node, syntax.Atom) and node.relation in inline:
-                for below in walk(node):
-                    if _is_counter(below):
-                        yield Problem("Cannot inline literal containing a counter argument '$'", below.span)
-            if single.head.relation in inline and _is_counter(node):
-                yield Problem("Cannot inline clause containing a counter argument '$'", node.span)
-
-
-def _is_counter(node: syntax.Node) -> bool:
-    return isinstance(node, syntax.Functor) and node.name == "autoinc"
+    counters = [node for node in single.of(syntax.Functor) if node.name == "autoinc"]
+    inlined = {id(below) for atom in single.of(syntax.Atom) if atom.relation in inline for below in walk(atom)}
+    for node in counters:
+        if id(node) in inlined:
+            yield Problem("Cannot inline literal containing a counter argument '$'", node.span)
+        if single.head.relation in inline:
+            yield Problem("Cannot inline clause containing a counter argument '$'", node.span)
 
 
 def _negation_problems(node: syntax.Negation, existential: set[str]) -> Iterator[Problem]:
     """Yield the problems of a negated inlined atom. existential: inlined relations whose rules have existential variables."""
     if node.body.relation in existential:
         yield Problem("Cannot inline negated relation which may introduce new variables", node.span)
-    stack = [node.body]
-    while stack:
-        below = stack.pop()
+    for below in walk_all([node.body], own_children):
         if isinstance(below, syntax.Underscore):
             message = "Cannot inline negated atom containing an unnamed variable unless the variable is within an aggregator"
             yield Problem(message, below.span)
-        elif not isinstance(below, syntax.Aggregate):
-            stack.extend(children(below))
-
-
-def _aggregate_problems(node: syntax.Aggregate, inline: set[str]) -> Iterator[Problem]:
-    """Yield a problem for each inlined atom in an aggregate."""
-    for below in walk(node):
-        if isinstance(below, syntax.Atom) and below.relation in inline:
-            yield Problem("Cannot inline relations that appear in aggregator", below.span)
 
 
 # -- groundedness

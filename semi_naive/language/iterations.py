@@ -22,7 +22,7 @@ ATTRIBUTE = ("<iteration>", ir.Kind.UNSIGNED)
 def with_births(source: syntax.SourceProgram, problems: list[Problem]) -> syntax.SourceProgram:
     """Add attributes to the relations that record the births of another one, `debug_delta`; append the problems of their
     declarations to `problems`."""
-    declared = {node.name: node for node in source.statements if isinstance(node, syntax.RelationDecl)}
+    declared = {node.name: node for node in source.of(syntax.RelationDecl)}
     if not any(node.born_of for node in declared.values()):
         return source
     return replace(source, statements=[_attributed(node, declared, problems) for node in source.statements])
@@ -48,8 +48,7 @@ def _attributed(node: syntax.Node, declared: syntax.Relations, problems: list[Pr
 
 def birth_problems(source: syntax.SourceProgram, relations: syntax.Relations, singles: list[Single]) -> Iterator[Problem]:
     """Report relations that record births and have tuples of their own."""
-    filled = {single.head.relation for single in singles}
-    filled |= {node.relation for node in source.statements if isinstance(node, syntax.Directive) and node.kind == "input"}
+    filled = {single.head.relation for single in singles} | {node.relation for node in source.inputs}
     for name, node in relations.items():
         if node.born_of and name in filled:
             hint = f"it has the tuples of {node.born_of}, and no others"
@@ -87,14 +86,10 @@ def followed(relations: dict[str, ir.Relation], rules: list[ir.Rule], born: dict
     type_ = ir.Type(ir.Kind.UNSIGNED, ir.Kind.UNSIGNED)
     found = {name: replace(relations[name], follows=(recorded,)) for name, recorded in born.items()}
     for rule in rules:
-        if name := _iteration_relation(rule):
+        atoms = (part for part in rule.body if isinstance(part, ir.Atom))
+        if name := next((atom.relation for atom in atoms if atom.relation.endswith("@iteration")), ""):
             component = tuple(sorted(group(name.partition("@")[0])))
             found[name] = ir.Relation(name, (("number", type_),), follows=component)
     for recorded in {name for relation in found.values() for name in relation.follows}:
         found |= {name: replace(relations[name], watched=True) for name in {recorded, *group(recorded)}}
     return found
-
-
-def _iteration_relation(rule: ir.Rule) -> str:
-    """Return the relation of the iteration number that a rule reads; "" if it reads none."""
-    return next((part.relation for part in rule.body if isinstance(part, ir.Atom) and part.relation.endswith("@iteration")), "")

@@ -14,11 +14,10 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from semi_naive.language import syntax
-from semi_naive.language.errors import ProgramError, Span
+from semi_naive.language.errors import ProgramError
 from semi_naive.language.iterations import NUMBER, followed, iteration_relation
 from semi_naive.language.reductions.heads import AggregatedRelation, Head, Ops, is_aggregate, is_rounded
 from semi_naive.language.reductions.recursive_sums import RecursiveSums
-from semi_naive.language.reductions.user_lattices import lubs
 from semi_naive.language.single import Single
 from semi_naive.language.trees import variable_occurrences, walk
 from semi_naive.language.types.inference import Typing, encoded_cast
@@ -39,23 +38,23 @@ def lowered(
     env: TypeEnvironment,
     relations: syntax.Relations,
     typings: list[Typing],
-    aggregated: tuple[dict[str, str], dict[str, Ops]],
+    lattices: dict[str, str],
+    summed: dict[str, Ops],
     group: Callable[[str], frozenset[str]],
     functors: Mapping | None,
 ) -> ir.Program:
-    """Lower a program without errors. relations: the declaration of each relation; typings: the typed clauses; aggregated:
-    ("min" or "max" of each lattice, see `best_values`; how the heads of other relations aggregate, see `heads`); group: returns
-    the strongly connected component of a relation; functors: see `checking.check_source`. Raises ProgramError for keys of a
-    sum in recursion that depend on values."""
-    lattices, summed = aggregated
+    """Lower a program without errors. relations: the declaration of each relation; typings: the typed clauses; lattices: "min"
+    or "max" of each relation with best values (see `best_values`); summed: how the heads of other relations aggregate (see
+    `heads`); group: returns the strongly connected component of a relation; functors: see `checking.check_source`. Raises
+    ProgramError for keys of a sum in recursion that depend on values."""
     lines = {file: text.split("\n") for file, text in source.texts.items()}
     types = {name: env.resolved(name) for name in [*PREDEFINED, *sorted(env.encoded_types), *env.declared]}
     calls = _functions(env, types, functors)
-    joins = {name: calls.get(lub) for name, lub in lubs(source).items()}
+    joins = {node.name: calls.get(dict(node.bounds)["Lub"].name) for node in source.of(syntax.Lattice)}
     declared = {name: _relation(node, types, lattices.get(name), joins) for name, node in relations.items()}
-    for node in source.statements:
-        if isinstance(node, syntax.Directive) and node.kind == "input" and "null" in dict(node.parameters):
-            declared[node.relation] = replace(declared[node.relation], null=dict(node.parameters)["null"])
+    for node in source.inputs:
+        if "null" in node.parameters:
+            declared[node.relation] = replace(declared[node.relation], null=node.parameters["null"])
     projections = Projections(declared)
     plain = [typing for typing in typings if typing.single.head.relation not in summed]
     rules = []
@@ -89,13 +88,11 @@ def lowered(
         relations=declared | projections.relations,
         rules=rules + projections.rules,
         directives=[
-            ir.FileDirective(node.kind, node.relation, dict(node.parameters), node.span)
-            for node in source.statements
-            if isinstance(node, syntax.Directive)
+            ir.FileDirective(node.kind, node.relation, dict(node.parameters), node.span) for node in source.of(syntax.Directive)
         ],
-        pragmas={node.key: node.value for node in source.statements if isinstance(node, syntax.Pragma)},
+        pragmas={node.key: node.value for node in source.of(syntax.Pragma)},
         texts=source.texts,
-        typed=[node for node in source.statements if isinstance(node, (*syntax.TYPES, syntax.FunctorDecl, syntax.Lattice))],
+        typed=source.of(*syntax.TYPES, syntax.FunctorDecl, syntax.Lattice),
         functors=functors,
         loops=tuple(order.loop() for order in orders),
         sums=sums,
@@ -107,10 +104,9 @@ def _inline_relations(source: syntax.SourceProgram, relations: syntax.Relations)
     """Return the declaration and the clauses of each relation qualified `inline`; the clauses without heads of other
     relations."""
     found: dict[str, list[syntax.Node]] = {name: [node] for name, node in relations.items() if "inline" in node.qualifiers}
-    for node in source.statements if found else ():
-        if isinstance(node, syntax.Clause):
-            for name in dict.fromkeys(head.relation for head in node.heads if head.relation in found):
-                found[name].append(replace(node, heads=tuple(head for head in node.heads if head.relation == name)))
+    for node in source.of(syntax.Clause) if found else ():
+        for name in dict.fromkeys(head.relation for head in node.heads if head.relation in found):
+            found[name].append(replace(node, heads=tuple(head for head in node.heads if head.relation == name)))
     return found
 
 
@@ -163,7 +159,8 @@ def _lowered_rule(
         before = [*before, ir.Atom(number, (lowering.iteration,))]
         plan = {version: (*order, atoms) for version, order in plan.items()}
     span = single.clause.span
-    return ir.Rule(lowered_head, (*body, *before), plan or None, span, _clause_text(span, lines), single.clause.join)
+    text = span.text(lines.get(span.file, ()))
+    return ir.Rule(lowered_head, (*body, *before), plan or None, span, text, single.clause.join)
 
 
 def _lower_subsumption(single: Single) -> Single:
@@ -186,18 +183,9 @@ def _lowered_head(typing: Typing, ops: Ops, lines: dict[str, list[str]], project
         else:
             key.append(lowering.term(arg, body))
     span = single.clause.span
-    rule = ir.Rule(ir.Atom(single.head.relation, ()), tuple(body), None, span, _clause_text(span, lines), single.clause.join)
+    text = span.text(lines.get(span.file, ()))
+    rule = ir.Rule(ir.Atom(single.head.relation, ()), tuple(body), None, span, text, single.clause.join)
     return Head(rule, tuple(key), arguments, any(map(is_aggregate, single.head.args)))
-
-
-def _clause_text(span: Span, lines: dict[str, list[str]]) -> str:
-    """Return the text of a clause on one line."""
-    found = lines.get(span.file, [])[span.line - 1 : span.end_line]
-    if not found:
-        return ""
-    found[-1] = found[-1][: span.end_column - 1]
-    found[0] = found[0][span.column - 1 :]
-    return " ".join(" ".join(found).split())
 
 
 class Lowering:

@@ -10,7 +10,7 @@ from itertools import count
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
-from semi_naive.language.grounded import body_names, grounded, target_names, ungrounded_names
+from semi_naive.language.grounded import grounded, ungrounded_names
 from semi_naive.language.single import Single
 from semi_naive.language.trees import rebuilt, variable_names, walk_all
 
@@ -64,7 +64,8 @@ def _injected(single: Single, aggregate: syntax.Aggregate, enclosing: set[int]) 
     outside = grounded(
         single.literals, enters=lambda other: id(other) in enclosing, needs=lambda other: None if other is aggregate else ()
     )
-    return (variable_names(aggregate) & outside) - target_names(aggregate)
+    in_target = variable_names(aggregate.target) if aggregate.target is not None else set()
+    return (variable_names(aggregate) & outside) - in_target
 
 
 def _witnesses(single: Single, aggregate: syntax.Aggregate) -> set[str]:
@@ -85,8 +86,8 @@ def _witness_problems(aggregate: syntax.Aggregate, witnesses: set[str]) -> Itera
     """Report witnesses of aggregates other than min and max."""
     if aggregate.op in ("min", "max"):
         return
-    for variable in body_names(aggregate, nested=True):
-        if variable.name in witnesses:
+    for variable in walk_all(aggregate.body):
+        if isinstance(variable, syntax.Variable) and variable.name in witnesses:
             message = (
                 "Witness problem: argument grounded by an aggregator's inner scope is used ungrounded in outer scope "
                 "in a count/sum/mean aggregate"
@@ -129,11 +130,11 @@ class _Renaming:
         """Return a copy of an aggregate with its local variables renamed, and with the groups of literals that nested
         aggregates export to it."""
         outer, exported_outside = self._new_names, self.exported
-        init = rebuilt(node.init, self._change) if node.init is not None else None
+        init = rebuilt(node.init, self._change)
         number = next(self._numbers)
         own = {name: f"{name}@{number}" for name in sorted(local - self.nested[id(node)])}
         self._new_names, self.exported = outer | own, []
-        target = rebuilt(node.target, self._change) if node.target is not None else None
+        target = rebuilt(node.target, self._change)
         body = self.literals(node.body)
         for group in self.exported:
             if set().union(*map(variable_names, group)).isdisjoint(own.values()):

@@ -14,7 +14,7 @@ from typing import Any
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
-from semi_naive.language.trees import rebuilt, walk_all
+from semi_naive.language.trees import rebuilt, walk, walk_all
 
 MAX_DISJUNCTS = 10_000  # disjuncts of one clause, at most
 DECIDING = ("<", ">", "!=")  # comparisons that imply that two tuples differ
@@ -28,13 +28,16 @@ class Single:
     """A clause head :- body. with one head and without disjunctions.
 
     body: atoms, constraints, and negations of atoms, match and contains.
-    clause: the clause as written.
-    dominates: the head is to be removed; the body begins with the two compared tuples (see `subsumption`)."""
+    clause: the clause as written."""
 
     head: syntax.Atom
     body: Body
     clause: syntax.Clause
-    dominates: bool = False
+
+    @property
+    def dominates(self) -> bool:
+        """True if the head is to be removed; then the body begins with the two compared tuples (see `subsumption`)."""
+        return self.clause.dominating is not None
 
     @property
     def fact(self) -> bool:
@@ -60,6 +63,19 @@ class Single:
             found.setdefault(node.__class__, []).append(node)
         return found
 
+    @cached_property
+    def reads(self) -> list[tuple[syntax.Atom, str]]:
+        """The atoms that the clause depends on, each with "negation", "aggregation" or "". The two atoms that a subsumptive
+        clause compares are left out."""
+        compared = {id(atom) for atom in self.body[: 2 * self.dominates]}
+        negated = {id(node.body) for node in self.of(syntax.Negation)}
+        aggregated = {id(node) for aggregate in self.of(syntax.Aggregate) for node in walk(aggregate)}
+        return [
+            (atom, "aggregation" if id(atom) in aggregated else "negation" if id(atom) in negated else "")
+            for atom in self.of(syntax.Atom)
+            if atom is not self.head and id(atom) not in compared
+        ]
+
     def of(self, kind: type) -> list[Any]:
         """Return the nodes of one class, in preorder."""
         return self._by_class.get(kind, [])
@@ -69,10 +85,10 @@ def single_clauses(source: syntax.SourceProgram, problems: list[Problem]) -> lis
     """Return the clauses of a program, one for each head and each disjunct. Append the problems of disjunctions to
     `problems`."""
     found = []
-    for clause in source.statements:
-        if isinstance(clause, syntax.Clause) and clause.dominating is not None:
+    for clause in source.of(syntax.Clause):
+        if clause.dominating is not None:
             found += _dominations(clause, problems)
-        elif isinstance(clause, syntax.Clause):
+        else:
             bodies = _ways_of(clause, problems) if clause.body is not None else [()]
             found += [_single(head, body, clause, problems) for head in clause.heads for body in bodies]
     return found
@@ -84,7 +100,7 @@ def _dominations(clause: syntax.Clause, problems: list[Problem]) -> list[Single]
     differences = _differences(clause, worse, better)
     literals = (worse, better, clause.body, *([syntax.Or(tuple(differences))] if differences else []))
     bodies = _ways_of(replace(clause, body=syntax.And(literals)), problems)
-    return [replace(_single(worse, body, clause, problems), dominates=True) for body in bodies]
+    return [_single(worse, body, clause, problems) for body in bodies]
 
 
 def _with_named_wildcards(clause: syntax.Clause) -> tuple[syntax.Atom, syntax.Atom]:
@@ -129,7 +145,7 @@ def _single(head: syntax.Atom, body: Body, clause: syntax.Clause, problems: list
             return _flat_aggregate(node, change, problems)
         return fold_sign(node)
 
-    return Single(rebuilt(head, change), tuple(rebuilt(literal, change) for literal in body), clause)
+    return Single(rebuilt(head, change), rebuilt(body, change), clause)
 
 
 def _flat_aggregate(node: syntax.Aggregate, change: Callable, problems: list[Problem]) -> syntax.Aggregate:
@@ -141,9 +157,8 @@ def _flat_aggregate(node: syntax.Aggregate, change: Callable, problems: list[Pro
     else:
         hint = "make the disjunction a relation of its own and aggregate over that"
         problems.append(Problem("Disjunctions in aggregation clauses are not supported", node.span, hint))
-    target = rebuilt(node.target, change) if node.target is not None else None
-    init = rebuilt(node.init, change) if node.init is not None else None
-    return replace(node, target=target, init=init, body=tuple(rebuilt(literal, change) for literal in literals))
+    target, init, body = (rebuilt(part, change) for part in (node.target, node.init, literals))
+    return replace(node, target=target, init=init, body=body)
 
 
 def fold_sign(node: syntax.Node) -> syntax.Number | None:

@@ -3,7 +3,9 @@
 The parser makes it; `components` flattens it (then there is no `Component`, `Init` or `Override`, and names are qualified with
 dots); and `lower` translates it into the rules of `ra.ir`."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from semi_naive.language.errors import NOWHERE, Span
 from semi_naive.ra.nodes import node
@@ -55,7 +57,7 @@ class Nil(Node):
 class RecordInit(Node):
     """[argument, …]: a record."""
 
-    args: tuple[Node, ...]
+    args: tuple[Node, ...] = ()
 
 
 @node
@@ -63,7 +65,7 @@ class BranchInit(Node):
     """$name(argument, …), of an algebraic data type; the name may be qualified with dots."""
 
     name: str
-    args: tuple[Node, ...]
+    args: tuple[Node, ...] = ()
 
 
 @node
@@ -73,7 +75,7 @@ class Functor(Node):
     functor begins with @."""
 
     name: str
-    args: tuple[Node, ...]
+    args: tuple[Node, ...] = ()
 
 
 @node
@@ -103,7 +105,7 @@ class Atom(Node):
     """relation(argument, …); the name may be qualified with dots. args: expressions."""
 
     relation: str
-    args: tuple
+    args: tuple = ()
 
 
 @node
@@ -251,6 +253,26 @@ class FunctorDecl(Node):
     spans: tuple[Span, ...] = field(default=(), compare=False, repr=False)
 
 
+def named_types(declaration: Node) -> Iterator[tuple[str, Span]]:
+    """Yield the types that a declaration names, in the order of the text, each with the place that it is written at; of a base
+    type and in generated declarations, this is the place of the declaration."""
+    names: Sequence[str] = ()
+    match declaration:
+        case SumDecl(branches=branches):
+            for branch in branches:
+                yield from named_types(branch)
+        case SubtypeDecl(base=base):
+            names = [base]
+        case UnionDecl(members=members):
+            names = members
+        case RelationDecl(attributes=pairs) | RecordDecl(fields=pairs) | BranchDecl(fields=pairs):
+            names = [name for _, name in pairs]
+        case FunctorDecl(parameters=pairs, result=result):
+            names = [*(name for _, name in pairs), result]
+    spans = getattr(declaration, "spans", ()) or [declaration.span] * len(names)
+    yield from zip(names, spans, strict=False)
+
+
 @node
 class Lattice(Node):
     """.lattice name<> { Bottom -> …, Lub -> @f(_, _), … }: the lattice of a type's values. bounds: (word, expression)."""
@@ -315,3 +337,16 @@ class SourceProgram:
     texts: dict[str, str] = field(default_factory=dict)
     warnings: list = field(default_factory=list)
     legacy: bool = False
+
+    def of(self, *kinds: type) -> list[Any]:
+        """Return the statements of some classes."""
+        return [node for node in self.statements if isinstance(node, kinds)]
+
+    @property
+    def inputs(self) -> list[Directive]:
+        return [node for node in self.of(Directive) if node.kind == "input"]
+
+    @property
+    def subsumptions(self) -> list[Clause]:
+        """The subsumptive clauses, head <= dominating :- body."""
+        return [node for node in self.of(Clause) if node.dominating is not None]

@@ -13,12 +13,20 @@ def children(node: syntax.Node) -> tuple[syntax.Node, ...]:
     return getattr(node, "args", ()) if below is None else below(node)
 
 
-def _as_tuple(body) -> tuple:
-    return body if isinstance(body, tuple) else (body,)
+def own_children(node: syntax.Node) -> tuple[syntax.Node, ...]:
+    """Return the direct children of a node that are in its scope: of an aggregate only the initial value."""
+    if isinstance(node, syntax.Aggregate):
+        return () if node.init is None else (node.init,)
+    return children(node)
+
+
+def _below_aggregate(node: syntax.Aggregate) -> tuple:
+    body = node.body if isinstance(node.body, tuple) else (node.body,)
+    return *(each for each in (node.target, node.init) if each is not None), *body
 
 
 _BELOW: dict[type, Callable[[Any], tuple]] = {
-    syntax.Aggregate: lambda node: (*(each for each in (node.target, node.init) if each is not None), *_as_tuple(node.body)),
+    syntax.Aggregate: _below_aggregate,
     syntax.Negation: lambda node: (node.body,),
     syntax.As: lambda node: (node.value,),
     syntax.And: lambda node: node.items,
@@ -47,7 +55,8 @@ def walk_all(nodes: Iterable[syntax.Node], below: Callable[[Any], tuple] = child
 
 
 def rebuilt(node, change):
-    """Return a copy of a tree. change: returns the replacement of a node, or None for a node whose children are to be rebuilt.
+    """Return a copy of a tree, a tuple of trees, or None. change: returns the replacement of a node, or None for a node whose
+    children are to be rebuilt.
 
     Every node of the copy is a new object, so that facts about a node can be stored by its identity; except for variables,
     which have a name."""
@@ -59,16 +68,17 @@ def rebuilt(node, change):
     if hasattr(node, "args"):
         return replace(node, args=tuple([rebuilt(arg, change) for arg in node.args]))
     if isinstance(node, syntax.Aggregate):
-        target = rebuilt(node.target, change) if node.target is not None else None
-        init = rebuilt(node.init, change) if node.init is not None else None
-        return replace(node, target=target, init=init, body=tuple(rebuilt(item, change) for item in _as_tuple(node.body)))
+        target, init, body = (rebuilt(part, change) for part in (node.target, node.init, node.body))
+        return replace(node, target=target, init=init, body=body)
     if isinstance(node, syntax.Negation):
         return replace(node, body=rebuilt(node.body, change))
     if isinstance(node, syntax.As):
         return replace(node, value=rebuilt(node.value, change))
     if isinstance(node, (syntax.And, syntax.Or)):
         return replace(node, items=tuple(rebuilt(item, change) for item in node.items))
-    return replace(node)
+    if isinstance(node, tuple):
+        return tuple(rebuilt(item, change) for item in node)
+    return node and replace(node)
 
 
 def variable_occurrences(node: syntax.Node) -> list[syntax.Variable]:

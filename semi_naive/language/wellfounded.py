@@ -32,26 +32,19 @@ COMPANIONS = ("certain", "undefined")  # win.certain and win.undefined are relat
 
 def is_wellfounded(source: syntax.SourceProgram) -> bool:
     """True if a program has `.semantics wellfounded`, which the parser makes a pragma."""
-    pragmas = (node for node in source.statements if isinstance(node, syntax.Pragma))
-    return any(node.key == "semantics" and node.value == "wellfounded" for node in pragmas)
+    return any(node.key == "semantics" and node.value == "wellfounded" for node in source.of(syntax.Pragma))
 
 
 def with_companions(source: syntax.SourceProgram) -> syntax.SourceProgram:
     """Add a declaration of each `r.certain` and `r.undefined` that a program mentions."""
-    declared = {node.name: node for node in source.statements if isinstance(node, syntax.RelationDecl)}
-    mentioned = dict.fromkeys(name for name in _mentioned(source) if name not in declared and _base(name) in declared)
+    declared = {node.name: node for node in source.of(syntax.RelationDecl)}
+    parts = (part for clause in source.of(syntax.Clause) for part in walk_all(clause.parts))
+    atoms = (part for part in parts if isinstance(part, syntax.Atom))
+    used = dict.fromkeys(node.relation for node in (*source.of(syntax.Directive), *atoms))
+    mentioned = [name for name in used if name not in declared and _base(name) in declared]
     plain = dict(qualifiers=frozenset(), choice=syntax.NO_CHOICE, lattices=())
     added = [replace(declared[_base(name)], name=name, **plain) for name in mentioned]
     return replace(source, statements=[*source.statements, *added]) if added else source
-
-
-def _mentioned(source: syntax.SourceProgram) -> Iterator[str]:
-    """Yield the names of all relations that occur in directives and clauses."""
-    for node in source.statements:
-        if isinstance(node, syntax.Directive):
-            yield node.relation
-        elif isinstance(node, syntax.Clause):
-            yield from (part.relation for part in walk_all(node.parts) if isinstance(part, syntax.Atom))
 
 
 def _base(name: str) -> str:
@@ -73,8 +66,7 @@ def companion_edges(relations: syntax.Relations) -> list[Edge]:
 def companion_problems(source: syntax.SourceProgram, singles: list[Single], relations: syntax.Relations) -> Iterator[Problem]:
     """Report the facts, rules and inputs of companion relations."""
     names = set(companions(relations))
-    inputs = [node for node in source.statements if isinstance(node, syntax.Directive) and node.kind == "input"]
-    for node in (*(single.head for single in singles), *inputs):
+    for node in (*(single.head for single in singles), *source.inputs):
         if node.relation in names:
             hint = f"it has those of {_base(node.relation)} that are {node.relation.rpartition('.')[2]}"
             yield Problem(f"{node.relation} cannot have tuples of its own", node.span, hint)

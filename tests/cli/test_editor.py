@@ -175,7 +175,7 @@ def test_a_file_is_checked_as_a_part_of_what_includes_it(tmp_path):
 
 
 def test_hover_tells_of_declarations_types_strata_and_the_last_run(tmp_path, monkeypatch):
-    (tmp_path / "towns.dl").write_text(TOWNS)
+    (tmp_path / "towns.dl").write_text(TOWNS.replace("far(x) :- ", "far(x) :-\n    "))
     (tmp_path / "road.facts").write_text("Ulm\tBonn\nBonn\tKiel\n")
     (tmp_path / "other.json").write_text('{"program": "elsewhere.dl", "relations": []}')
     (tmp_path / "broken.json").write_text("{")

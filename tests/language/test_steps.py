@@ -364,6 +364,20 @@ def test_older_steps_are_read_and_unsigned_steps_counted():
         assert result["f"].to_set() == set(enumerate(values))
 
 
+def test_an_aggregate_in_a_head_reads_an_older_step():
+    text = """
+    .decl seen(k: number, n: number)
+    .output seen
+    seen(0, 1). seen(0, 2).
+    seen(k + 2, count : { seen(k, _) }) :- seen(k + 1, _), k < 4.
+    """
+    steps = [{1, 2}]
+    for k in range(-1, 4):
+        steps.append({len(steps[k]) if k >= 0 else 0})
+    with Program(text).run({}) as result:
+        assert result["seen"].to_set() == {(k, n) for k, counts in enumerate(steps) for n in counts}
+
+
 def test_a_step_with_recursion_within_it():
     """What is reached in a graph that loses its sinks step by step."""
     text = """

@@ -7,13 +7,13 @@ A name inside of a component refers to the component's own declaration, else to 
 Prefixing implements that: an instance prefixes the names that it declares, leaves other names unchanged, and then the enclosing
 instance does the same with the result."""
 
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from semi_naive.language import syntax
 from semi_naive.language.components.component_checks import arity_problem, component_problems
 from semi_naive.language.components.component_scopes import Binding, Scopes, bind_parameters, parts
 from semi_naive.language.errors import Problem, ProgramError
+from semi_naive.language.trees import rebuilt
 
 Names = dict[str, str]  # new names, by the old ones
 Attributes = tuple[tuple[str, str], ...]  # (name, name of the type)
@@ -32,71 +32,54 @@ def expand_components(source: syntax.SourceProgram) -> syntax.SourceProgram:
     instances = _Instances(scopes, problems)
     for statement in source.statements:
         if isinstance(statement, syntax.Init):
-            statements += instances.instance(statement, None, {}).statements()
+            statements += instances.instance(statement, None, {})
         elif not isinstance(statement, syntax.Component):
             statements.append(statement)
     if problems:
-        distinct = {(problem.message, problem.span): problem for problem in problems}  # several instances have the same ones
-        raise ProgramError(list(distinct.values()), source.texts)
+        raise ProgramError(problems, source.texts)
     # Several instances may define the same lattice of a type.
     kept = {(node.name, node.span) if isinstance(node, syntax.Lattice) else id(node): node for node in statements}
     return syntax.SourceProgram(list(kept.values()), source.texts, source.warnings, source.legacy)
 
 
-@dataclass
-class Content:
-    """The statements of an instance. orphans: clauses for relations that the instance does not declare; an enclosing instance
-    may declare them."""
-
-    types: list = field(default_factory=list)
-    relations: list[syntax.RelationDecl] = field(default_factory=list)
-    directives: list[syntax.Directive] = field(default_factory=list)
-    clauses: list[syntax.Clause] = field(default_factory=list)
-    orphans: list[syntax.Clause] = field(default_factory=list)
-    lattices: list[syntax.Lattice] = field(default_factory=list)
-
-    def statements(self) -> list:
-        return [*self.types, *self.lattices, *self.relations, *self.directives, *self.clauses, *self.orphans]
-
-
 class _Instances:
-    """Creates the instance of an `.init`, and the instances inside it."""
+    """Creates the instance of an `.init`, and the instances inside it, as lists of statements."""
 
     def __init__(self, scopes: Scopes, problems: list[Problem]):
         self.scopes, self.problems = scopes, problems
         self.count = 0  # the number of instances so far
         self.unfinished: list[tuple[int, Binding]] = []  # the components being instantiated, with their parameters
 
-    def instance(self, init: syntax.Init, scope: syntax.Component | None, binding: Binding) -> Content:
-        """Return the content of an instance, under its qualified names; nothing, and a problem, if it cannot be created. scope:
+    def instance(self, init: syntax.Init, scope: syntax.Component | None, binding: Binding) -> list:
+        """Return the statements of an instance, under its qualified names; none, and a problem, if it cannot be created. scope:
         the component that contains the `.init`, or None; binding: the arguments of the scope's parameters."""
-        content = Content()
         component = self.scopes.find(init.component, scope, binding)
         if component is None:
             hint = f"{init.component} is {binding[init.component]} here" if init.component in binding else ""
             self.problems.append(Problem(f"Component {init.component} not found", init.span, hint))
-            return content
+            return []
         if len(component.parameters) != len(init.arguments):  # if the component is a parameter, this is the only check
             self.problems.append(arity_problem(component, init.component, init.arguments, init.span))
-            return content
+            return []
         inner = bind_parameters(binding, component.parameters, init.arguments)
         if (id(component), inner) in self.unfinished:
             message = f"Component instantiation limit reached: an instance of {component.name} has one inside, without end"
             self.problems.append(Problem(message, init.span, "instances cannot be recursive; relations can"))
-            return content
+            return []
         self.count += 1
         if self.count > MAX_INSTANCES:
             if self.count == MAX_INSTANCES + 1:
                 message = f"Component instantiation limit reached: {MAX_INSTANCES:,} instances are the most"
                 self.problems.append(Problem(message, init.span, "instances of instances multiply: leave some out"))
-            return content
+            return []
         self.unfinished.append((id(component), inner))
+        content: list = []
         self._collect(component, inner, frozenset(), content)
         self.unfinished.pop()
         return _qualified(content, init.name)
 
-    def _collect(self, component: syntax.Component, binding: Binding, overridden: frozenset[str], content: Content):
-        """Add the statements of a component to a content, after those of its instances and bases. Clauses for `overridden`
+    def _collect(self, component: syntax.Component, binding: Binding, overridden: frozenset[str], content: list):
+        """Add the statements of a component to `content`, after those of its instances and bases. Clauses for `overridden`
         relations are left out, as a derived component replaces them."""
         for init in parts(component, syntax.Init):
             self._add(self.instance(init, component, binding), content)
@@ -110,130 +93,89 @@ class _Instances:
             self._collect(base, bind_parameters(binding, base.parameters, arguments), overridden_in_bases, content)
         self._add(_own(component, binding, overridden), content)
 
-    def _add(self, added: Content, content: Content):
-        """Add statements to a content. A clause that is an orphan in one of them may not be in both together."""
-        self._check_names(added.types, content.types, "type")
-        self._check_names(added.relations, content.relations, "relation")
-        content.types += added.types
-        content.relations += added.relations
-        for directive in added.directives:
-            self._check_directive(directive, content.directives)
-            content.directives.append(directive)
-        content.lattices += added.lattices
-        content.clauses += added.clauses
-        orphans, content.orphans = content.orphans + added.orphans, []
-        declared = {relation.name for relation in content.relations}
-        for clause in orphans:
-            (content.clauses if clause.heads[0].relation in declared else content.orphans).append(clause)
+    def _add(self, added: list, content: list):
+        """Add statements to `content`. Report types and relations that it declares, and a second input or limit of a
+        relation."""
+        hint = "an instance includes the declarations that its component inherits"
+        for kinds, word in ((syntax.TYPES, "type"), (syntax.RelationDecl, "relation")):
+            before = {node.name: node for node in reversed(content) if isinstance(node, kinds)}
+            for node in (node for node in added if isinstance(node, kinds)):
+                if (first := before.setdefault(node.name, node)) is not node:
+                    self._redefinition(f"Redefinition of {word} {node.name}", node, hint, first)
+        directives = {node.relation: node for node in reversed(content) if isinstance(node, syntax.Directive)}
+        for node in (node for node in added if isinstance(node, syntax.Directive)):
+            first = directives.setdefault(node.relation, node)
+            if first is not node and first.kind == node.kind != "output":
+                self._redefinition(f"Redefinition I/O operation {node.relation}", node, f"leave out one .{node.kind}", first)
+        content += added
 
-    def _check_names(self, declarations: list, known: list, word: str):
-        """Report declarations whose name is already declared. word: the kind of declaration, for errors."""
-        before = {declaration.name: declaration for declaration in known}
-        for declaration in declarations:
-            if declaration.name in before:
-                notes = [("Previous definition", before[declaration.name].span)]
-                hint = "an instance includes the declarations that its component inherits"
-                message = f"Redefinition of {word} {declaration.name}"
-                self.problems.append(Problem(message, declaration.span, hint, notes=notes))
-            before.setdefault(declaration.name, declaration)
-
-    def _check_directive(self, directive: syntax.Directive, known: list[syntax.Directive]):
-        """Report a second input or limit directive of a relation."""
-        before = next((other for other in known if other.relation == directive.relation), None)
-        if before is not None and before.kind == directive.kind != "output":
-            notes = [("Previous definition", before.span)]
-            message = f"Redefinition I/O operation {directive.relation}"
-            self.problems.append(Problem(message, directive.span, f"leave out one .{directive.kind}", notes=notes))
+    def _redefinition(self, message: str, node: syntax.Node, hint: str, first: syntax.Node):
+        self.problems.append(Problem(message, node.span, hint, notes=[("Previous definition", first.span)]))
 
 
-def _own(component: syntax.Component, binding: Binding, overridden: frozenset[str]) -> Content:
+def _own(component: syntax.Component, binding: Binding, overridden: frozenset[str]) -> list:
     """Return the declarations and clauses of a component itself. A clause with several heads becomes several, as its heads may
     move to different instances."""
-    own = Content(
-        types=[_renamed(type_, {}, binding, binding) for type_ in parts(component, syntax.TYPES)],
-        relations=[_renamed(relation, {}, binding) for relation in parts(component, syntax.RelationDecl)],
-        directives=parts(component, syntax.Directive),
-        lattices=[_renamed(lattice, {}, binding) for lattice in parts(component, syntax.Lattice)],
-    )
+    kinds = (*syntax.TYPES, syntax.RelationDecl, syntax.Directive, syntax.Lattice)
+    own = [_renamed(node, {}, binding) for node in parts(component, kinds)]
     for clause in parts(component, syntax.Clause):
         clause = _renamed(clause, {}, binding)
         kept = [head for head in clause.heads if head.relation.split(".")[0] not in overridden]
-        own.orphans += [replace(clause, heads=(head,), beside=clause.heads) for head in kept]
+        own += [replace(clause, heads=(head,), beside=clause.heads) for head in kept]
     return own
 
 
-def _qualified(content: Content, instance: str) -> Content:
-    """Return the content with the instance's name in front of all names that it declares."""
-    types = {type_.name: f"{instance}.{type_.name}" for type_ in content.types}
-    branches = [branch.name for type_ in content.types if isinstance(type_, syntax.SumDecl) for branch in type_.branches]
+def _qualified(content: list, instance: str) -> list:
+    """Return statements with the instance's name in front of all names that they declare. A clause of a relation that none of
+    them declares keeps its name: an enclosing instance may declare it."""
+    declared = [node.name for node in content if isinstance(node, syntax.TYPES)]
+    branches = [branch.name for node in content if isinstance(node, syntax.SumDecl) for branch in node.branches]
+    types = {name: f"{instance}.{name}" for name in declared}
     types |= {f"${name}": f"{instance}.{name}" for name in branches}  # no type has a name with $
-    relations = {relation.name: f"{instance}.{relation.name}" for relation in content.relations}
-    return Content(
-        [_renamed(type_, relations, types, types) for type_ in content.types],
-        [_renamed(relation, relations, types) for relation in content.relations],
-        [_renamed(directive, relations, types) for directive in content.directives],
-        [_renamed(clause, relations, types) for clause in content.clauses],
-        [_renamed(clause, relations, types) for clause in content.orphans],
-        [_renamed(lattice, relations, types) for lattice in content.lattices],
-    )
+    relations = {node.name: f"{instance}.{node.name}" for node in content if isinstance(node, syntax.RelationDecl)}
+    return [_renamed(node, relations, types) for node in content]
 
 
-def _renamed(node: syntax.Node, relations: Names, types: Names, declared: Names | None = None) -> syntax.Node:
-    """Return a statement with relations, types and branches renamed. types: new names of types, and of branches by `$name`;
-    declared: the same for the type that the statement declares, and its branches."""
+def _renamed(node: syntax.Node, relations: Names, types: Names) -> syntax.Node:
+    """Return a statement with relations, types and branches renamed. types: new names of types, and of branches by `$name`, as
+    a branch may be called as a type is."""
+
+    def typed(attributes: Attributes) -> Attributes:
+        return tuple((name, types.get(type_, type_)) for name, type_ in attributes)
+
+    def change(part):
+        """Return a part of a clause with its own name renamed, and those in it; see `trees.rebuilt`."""
+        match part:
+            case syntax.Atom():
+                name = relations.get(part.relation, part.relation)
+                return replace(part, relation=name, args=rebuilt(part.args, change))
+            case syntax.BranchInit():
+                return replace(part, name=types.get(f"${part.name}", part.name), args=rebuilt(part.args, change))
+            case syntax.As():
+                return replace(part, type=types.get(part.type, part.type), value=rebuilt(part.value, change))
+        return None
+
     match node:
         case syntax.SubtypeDecl():
-            return replace(node, name=_new_name(node.name, declared), base=_new_name(node.base, types))
+            return replace(node, name=types.get(node.name, node.name), base=types.get(node.base, node.base))
         case syntax.UnionDecl():
-            members = tuple(_new_name(member, types) for member in node.members)
-            return replace(node, name=_new_name(node.name, declared), members=members)
+            members = tuple(types.get(member, member) for member in node.members)
+            return replace(node, name=types.get(node.name, node.name), members=members)
         case syntax.RecordDecl():
-            return replace(node, name=_new_name(node.name, declared), fields=_typed(node.fields, types))
+            return replace(node, name=types.get(node.name, node.name), fields=typed(node.fields))
         case syntax.SumDecl():
             branches = tuple(
-                replace(branch, name=_new_branch_name(branch.name, declared), fields=_typed(branch.fields, types))
+                replace(branch, name=types.get(f"${branch.name}", branch.name), fields=typed(branch.fields))
                 for branch in node.branches
             )
-            return replace(node, name=_new_name(node.name, declared), branches=branches)
+            return replace(node, name=types.get(node.name, node.name), branches=branches)
         case syntax.RelationDecl():
-            name, born_of = _new_name(node.name, relations), _new_name(node.born_of, relations)
-            return replace(node, name=name, born_of=born_of, attributes=_typed(node.attributes, types))
+            name, born_of = (relations.get(each, each) for each in (node.name, node.born_of))
+            return replace(node, name=name, born_of=born_of, attributes=typed(node.attributes))
         case syntax.Lattice():
-            bounds = tuple((word, _rename_clause(value, relations, types)) for word, value in node.bounds)
-            return replace(node, name=_new_name(node.name, types), bounds=bounds)
+            bounds = tuple((word, rebuilt(value, change)) for word, value in node.bounds)
+            return replace(node, name=types.get(node.name, node.name), bounds=bounds)
         case syntax.Directive():
-            return replace(node, relation=_new_name(node.relation, relations))
-    return _rename_clause(node, relations, types)
-
-
-def _new_name(name: str, names: Names | None) -> str:
-    return names.get(name, name) if names else name
-
-
-def _new_branch_name(name: str, types: Names | None) -> str:
-    """Return the new name of a branch. `types` has it under `$name`, as a branch may be called as a type is."""
-    return types.get(f"${name}", name) if types else name
-
-
-def _typed(attributes: Attributes, types: Names) -> Attributes:
-    return tuple((name, types.get(type_, type_)) for name, type_ in attributes)
-
-
-def _rename_clause(node: Any, relations: Names, types: Names) -> Any:
-    """Return a clause, or a part of one, with relations in all its atoms and types in all its casts renamed."""
-    if node.__class__ is tuple:  # a span, which is a tuple of another class, stays
-        return tuple(_rename_clause(item, relations, types) for item in node)
-    if not isinstance(node, syntax.Node) or not is_dataclass(node):
-        return node
-    changes = {
-        part.name: _rename_clause(value, relations, types)
-        for part in fields(node)
-        if isinstance(value := getattr(node, part.name), (tuple, syntax.Node))
-    }
-    if isinstance(node, syntax.Atom):
-        changes["relation"] = relations.get(node.relation, node.relation)
-    elif isinstance(node, syntax.As):
-        changes["type"] = types.get(node.type, node.type)
-    elif isinstance(node, syntax.BranchInit):
-        changes["name"] = _new_branch_name(node.name, types)
-    return replace(node, **changes) if changes else node
+            return replace(node, relation=relations.get(node.relation, node.relation))
+    names = ("heads", "body", "dominating", "beside")
+    return replace(node, **{name: rebuilt(getattr(node, name), change) for name in names})

@@ -8,7 +8,7 @@ from dataclasses import replace
 from semi_naive.language import syntax
 from semi_naive.language.errors import Span
 from semi_naive.language.parsing.build_terms import aggregate_form, integer_literal
-from semi_naive.language.parsing.reduce import Reduce, node, significant, worded
+from semi_naive.language.parsing.reduce import Reduce, node, of_fields, significant, worded
 from semi_naive.language.parsing.tokens import Token
 from semi_naive.language.syntax import Node
 
@@ -28,9 +28,7 @@ class StatementBuilder(Reduce):
 
     # -- types
 
-    @node
-    def subtype(self, span, name, base):
-        return syntax.SubtypeDecl(str(name), str(base), span=span)
+    subtype, sum_type, lattice = of_fields(syntax.SubtypeDecl), of_fields(syntax.SumDecl, 1), of_fields(syntax.Lattice, 1)
 
     @worded
     def old_type(self, span, keyword, name):
@@ -50,21 +48,13 @@ class StatementBuilder(Reduce):
         return syntax.RecordDecl(str(name), _pairs(fields), spans=self._type_spans(fields), span=span)
 
     @node
-    def sum_type(self, span, name, *branches):
-        return syntax.SumDecl(str(name), branches, span=span)
-
-    @node
     def branch(self, span, name, fields=()):
         self._check_plain(fields)
         return syntax.BranchDecl(str(name), _pairs(fields), spans=self._type_spans(fields), span=span)
 
-    def field(self, children):
-        """Return a field or an attribute: (name, type)."""
-        return tuple(significant(children))
-
     def _check_plain(self, fields):
-        """Report fields of records and branches that are written as parameters or lattices. fields: see `field` and
-        `lattice_field`."""
+        """Report fields of records and branches that are written as parameters or lattices. fields: (name, type), or what
+        `lattice_field` returns."""
         for name, type_, *lattice_span in fields:
             if name.startswith("$"):
                 self.problem(f"A field is no parameter, as {name} is", name.span, f"write {name[1:]}: {type_}")
@@ -76,10 +66,6 @@ class StatementBuilder(Reduce):
     def lattice_field(self, span, name, type_):
         """Return an attribute of a lattice: (name, type, span)."""
         return (name, type_, span)
-
-    @node
-    def lattice(self, span, name, *bounds):
-        return syntax.Lattice(str(name), bounds, span=span)
 
     def bound(self, children):
         name, value = significant(children)
@@ -144,9 +130,6 @@ class StatementBuilder(Reduce):
         spans = (*(self.between(found) for found in parameters), result.span)
         return syntax.FunctorDecl(str(name), pairs, str(result), stateful, spans, span=span)
 
-    def parameter(self, children):
-        return significant(children)
-
     @worded
     def directive(self, _span, keyword, *rest):
         """Build a directive for each relation that it names."""
@@ -185,9 +168,6 @@ class StatementBuilder(Reduce):
         written = tuple((base.component, base.arguments) for base in bases)
         return syntax.Component(type_.component, type_.arguments, written, tuple(_flat(statements)), span=span)
 
-    def component_head(self, children):
-        return significant(children)
-
     @node
     def component_type(self, span, name, arguments=()):
         return syntax.Init("", str(name), tuple(map(str, arguments)), span=span)
@@ -197,9 +177,7 @@ class StatementBuilder(Reduce):
         """Build an instance, `.init name = Component<Types>`, from the nameless one that `component_type` has built."""
         return replace(type_, name=str(name), span=span)
 
-    @node
-    def override(self, span, name):
-        return syntax.Override(str(name), span=span)
+    override = of_fields(syntax.Override)
 
     # -- clauses
 
@@ -233,9 +211,6 @@ class StatementBuilder(Reduce):
                 form = " with one argument" * (len(functor.args) == 1)
                 self.problem(f"{functor.name}{form} outside of a head", functor.span, hint)
         self.state.head_aggregates.clear()
-
-    def plan(self, children):
-        return list(significant(children))
 
     @node
     def join(self, span, how):

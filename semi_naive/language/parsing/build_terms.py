@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from semi_naive.language import syntax
 from semi_naive.language.iterations import NUMBER
-from semi_naive.language.parsing.reduce import Reduce, node, worded
+from semi_naive.language.parsing.reduce import Reduce, node, of_fields, worded
 from semi_naive.language.reductions.heads import AGGREGATES
 from semi_naive.language.syntax import Functor, Number
 from semi_naive.ra.values.kinds import MAX_INTEGER_DIGITS
@@ -13,13 +13,8 @@ from semi_naive.ra.values.kinds import MAX_INTEGER_DIGITS
 class TermBuilder(Reduce):
     """One method for each rule of the grammar below a clause. For its arguments see `build.StatementBuilder`."""
 
-    @node
-    def either(self, span, *items):
-        return syntax.Or(items, span=span)
-
-    @node
-    def both(self, span, *items):
-        return syntax.And(items, span=span)
+    either, both = of_fields(syntax.Or, 0), of_fields(syntax.And, 0)
+    negation, atom = of_fields(syntax.Negation), of_fields(syntax.Atom)
 
     @node
     def group(self, span, body):
@@ -30,14 +25,6 @@ class TermBuilder(Reduce):
         """Return an expression with the span of its brackets. Nodes that `_check_aggregates` finds by identity are not
         changed."""
         return value if isinstance(value, Functor) and value.name in AGGREGATES else replace(value, span=span)
-
-    @node
-    def negation(self, span, body):
-        return syntax.Negation(body, span=span)
-
-    @node
-    def atom(self, span, name, args=()):
-        return syntax.Atom(str(name), tuple(args), span=span)
 
     @worded
     def comparison(self, span, left, op, right):
@@ -52,6 +39,10 @@ class TermBuilder(Reduce):
         return syntax.Constraint(str(word), span=span)
 
     # -- expressions
+
+    variable = asked = of_fields(syntax.Variable)  # `asked`: a parameter of a registered rule; a program cannot have one
+    underscore, nil, record = of_fields(syntax.Underscore), of_fields(syntax.Nil), of_fields(syntax.RecordInit)
+    functor, branch_init, cast = of_fields(Functor), of_fields(syntax.BranchInit), of_fields(syntax.As)
 
     @worded
     def binary(self, span, left, op, right):
@@ -99,41 +90,12 @@ class TermBuilder(Reduce):
             return Number(0, span=span)
         return Number(int.from_bytes(parts, "big", signed=True), span=span)
 
-    @node
-    def underscore(self, span):
-        return syntax.Underscore(span=span)
-
-    @node
-    def variable(self, span, name):
-        return syntax.Variable(str(name), span=span)
-
-    @node
-    def nil(self, span):
-        return syntax.Nil(span=span)
-
     @worded
     def counter(self, span, word, *_):
         """Build autoinc(), also from the deprecated $."""
         if word == "$":
             self.deprecated("Deprecated $ symbol was used. Use functor 'autoinc()' instead.", span, "write autoinc()")
         return Functor("autoinc", (), span=span)
-
-    @node
-    def asked(self, span, name):
-        """Build a parameter of a registered rule, as a variable. A program cannot have one."""
-        return syntax.Variable(str(name), span=span)
-
-    @node
-    def record(self, span, args=()):
-        return syntax.RecordInit(tuple(args), span=span)
-
-    @node
-    def cast(self, span, value, type_):
-        return syntax.As(value, str(type_), span=span)
-
-    @node
-    def functor(self, span, name, args=()):
-        return Functor(str(name), tuple(args), span=span)
 
     @node
     def aggregate_functor(self, span, name, *args):
@@ -156,12 +118,8 @@ class TermBuilder(Reduce):
         return syntax.Aggregate(str(op), target[0] if target else None, body, span=span)
 
     @node
-    def branch_init(self, span, name, args=()):
-        return syntax.BranchInit(str(name), tuple(args), span=span)
-
-    @node
     def user_functor(self, span, name, args=()):
-        return Functor(f"@{name}", tuple(args), span=span)
+        return Functor(f"@{name}", args, span=span)
 
     @node
     def user_aggregate(self, span, name, *rest):

@@ -1,7 +1,7 @@
 """Preprocess C directives by pcpp, and keep the place of each token."""
 
 import os
-from collections.abc import Mapping
+from io import StringIO
 from typing import Any
 
 import pcpp
@@ -14,10 +14,10 @@ MAX_MACRO_TOKENS = 100_000  # tokens that one macro may expand to
 MAX_INCLUDE_DEPTH = 60  # nested includes, each of which takes several frames of Python's stack; only a cycle has more
 
 
-def expanded_text(text: str, file: str, include_dirs: list[str], defines: Mapping, result: Any) -> Text:
-    """Return the text with macros expanded and directives executed. Add the files that it reads, and its problems, to
-    `result`."""
-    macros = Macros(file, include_dirs, defines, result)
+def expanded_text(text: str, file: str, result: Any) -> Text:
+    """Return the text with macros expanded and directives executed. result: the `Preprocessed` program, which gets the files
+    that are read, and the problems."""
+    macros = Macros(file, result)
     macros.parse(text, file)
     try:
         while (token := macros.token()) is not None:
@@ -39,7 +39,7 @@ class Macros(pcpp.Preprocessor):
     pcpp's tokens have a file and line. The column is found by searching the line: tokens keep their order, and the tokens of a
     macro get the place of the macro's name."""
 
-    def __init__(self, file: str, include_dirs: list[str], defines: Mapping, result: Any):
+    def __init__(self, file: str, result: Any):
         super().__init__()
         self.expand_filemacro = self.expand_linemacro = False  # the grammar knows __FILE__ and __LINE__
         self.out, self.result = Text(file), result
@@ -48,10 +48,10 @@ class Macros(pcpp.Preprocessor):
         self.markers: dict[str, list[tuple[int, int, str]]] = {}  # the #line directives of each file
         self.lines: dict[str, list[str]] = {}  # of each file
         self.last = ("", 0, 0)  # the file, line and column (from 0) at which the search for the next token begins
-        for directory in include_dirs:
+        for directory in result.include_dirs:
             self.add_path(directory)
         self.rewrite_paths = []  # messages name files as the directives do
-        for name, value in (PREDEFINED | dict(defines)).items():
+        for name, value in (PREDEFINED | dict(result.defines)).items():
             self.define(f"{name} {value}")
 
     def lay_out(self, token):
@@ -115,7 +115,7 @@ class Macros(pcpp.Preprocessor):
         text = read_text(includepath)
         name = self.names.setdefault(includepath, includepath if self.absolute else os.path.relpath(includepath))
         self.result.texts[name] = text
-        return _Read(text)
+        return StringIO(text)
 
     def on_include_not_found(self, is_malformed, is_system_include, curdir, includepath):
         """Record an error for a missing or malformed include."""
@@ -136,10 +136,3 @@ class Macros(pcpp.Preprocessor):
         elif directive.value.isidentifier() and directive.value not in ("warning", "pragma", "ident"):
             self.on_error(directive.source, directive.lineno, f"unknown directive #{directive.value}")
         return True
-
-
-class _Read:
-    """A file object for pcpp whose text is already read."""
-
-    def __init__(self, text: str):
-        self.read, self.close = lambda: text, lambda: None

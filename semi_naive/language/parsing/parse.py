@@ -7,7 +7,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from semi_naive.language.errors import Problem, ProgramError
+from semi_naive.language.errors import ERROR, WARNING, Problem, ProgramError
 from semi_naive.language.origins import Text, read_text
 from semi_naive.language.parsing.build import StatementBuilder
 from semi_naive.language.parsing.build_terms import TermBuilder
@@ -63,8 +63,8 @@ def parse_all(
     """
     program = preprocess(text, file, include_dirs, defines, sandbox)
     statements, problems = _parse_statements(program.text)
-    warnings = [problem for problem in problems if problem.severity == "Warning" and not legacy]
-    errors = program.problems + [problem for problem in problems if problem.severity == "Error"]
+    warnings = [problem for problem in problems if problem.severity == WARNING and not legacy]
+    errors = program.problems + [problem for problem in problems if problem.severity == ERROR]
     pragmas = (node.key for node in statements if isinstance(node, Pragma))
     return SourceProgram(statements, program.texts, warnings, legacy or "legacy" in pragmas), errors
 
@@ -207,8 +207,8 @@ def _parse_statements(text: Text) -> tuple[list, list[Problem]]:
                 break
             parser.stack, parser.values = stack, values  # undo the reductions that preceded the wrong token
             problems.append(syntax_problem(tokens, position, parser.accepts(), parser.values, shown_terminal, whole))
-            parser.state.drop_statement()
-            errors = sum(problem.severity == "Error" for problem in problems)
+            parser.state.head_aggregates.clear()
+            errors = sum(problem.severity == ERROR for problem in problems)
             position = _recovered(parser, tokens, position) if errors < MAX_SYNTAX_ERRORS else len(tokens)
     return statements or [], problems
 
@@ -220,18 +220,15 @@ def _without_annotations(tokens: Iterable[Token]) -> list[Token]:
     for token in tokens:
         if depth:
             depth += (token.type == "LSQB") - (token.type == "RSQB")
-        elif token.type == "LSQB" and _begin_annotation([last.type for last in kept[-2:]]):
-            while kept.pop().type != "AT":
-                pass
+        elif token.type == "LSQB" and [last.type for last in kept[-2:]][-1:] == ["AT"]:
+            kept.pop()
+            depth = 1
+        elif token.type == "LSQB" and [last.type for last in kept[-2:]] == ["AT", "BANG"]:
+            del kept[-2:]
             depth = 1
         else:
             kept.append(token)
     return kept
-
-
-def _begin_annotation(kinds: list[str]) -> bool:
-    """True if tokens of these kinds and a bracket begin an annotation. kinds: of the last two tokens."""
-    return kinds[-1:] == ["AT"] or kinds == ["AT", "BANG"]
 
 
 def _recovered(parser: Parser, tokens: list[Token], at: int) -> int:

@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from semi_naive.language.errors import Problem, ProgramError, Span
 from semi_naive.language.origins import MAX_FILES, TOO_MANY_FILES, Text, read_text
@@ -17,16 +16,26 @@ _INCLUDE = re.compile(
 )
 
 
-@dataclass
-class Preprocessed:
-    """A program's text after preprocessing. text: the whole program; texts: the text of each file, for messages; files: the
-    number of included files."""
+def preprocess(
+    text: str, file: str, include_dirs: Sequence = (), defines: Mapping = {}, sandbox: Sandbox | None = None
+) -> "Preprocessed":
+    """Assemble a program. `defines`: macros with their values, as by `#define`."""
+    result = Preprocessed(file, [os.fspath(directory) for directory in include_dirs], defines, sandbox)
+    result.add(text, file)
+    return result
 
-    text: Text
-    texts: dict[str, str] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
-    sandbox: Sandbox | None = None
-    files = 0
+
+class Preprocessed:
+    """A program's text, assembled from its files. text: the whole program; texts: the text of each file, for messages."""
+
+    def __init__(self, file: str, include_dirs: list[str], defines: Mapping, sandbox: Sandbox | None):
+        self.include_dirs, self.defines, self.sandbox = include_dirs, defines, sandbox
+        self.text = Text(file)
+        self.texts: dict[str, str] = {}
+        self.problems: list[Problem] = []
+        self.files = 0  # the number of included files
+        self.open: list[str] = []  # the files that are being included, the innermost last
+        self.once: set[str] = set()  # files with .once
 
     def outside(self, path: str) -> bool:
         """True if a file must not be included."""
@@ -37,31 +46,13 @@ class Preprocessed:
         self.files += 1
         return self.files > MAX_FILES
 
-
-def preprocess(
-    text: str, file: str, include_dirs: Sequence = (), defines: Mapping = {}, sandbox: Sandbox | None = None
-) -> Preprocessed:
-    """Assemble a program. `defines`: macros with their values, as by `#define`."""
-    result = Preprocessed(Text(file), sandbox=sandbox)
-    _Files(result, [os.fspath(directory) for directory in include_dirs], defines).add(text, file)
-    return result
-
-
-class _Files:
-    """Assembles the files of one program into its text."""
-
-    def __init__(self, result: Preprocessed, include_dirs: list[str], defines: Mapping):
-        self.result, self.include_dirs, self.defines = result, include_dirs, defines
-        self.open: list[str] = []  # the files that are being included, the innermost last
-        self.once: set[str] = set()  # files with .once
-
     def add(self, text: str, file: str):
         """Append a file with its includes."""
-        self.result.texts[file] = text
+        self.texts[file] = text
         written = self.expanded(text, file)
         whole = written.whole()
         if ".include" not in whole and ".once" not in whole:
-            return self.result.text.copy(written, 0, len(whole))
+            return self.text.copy(written, 0, len(whole))
         self.open.append(os.path.abspath(file))
         self.add_with_includes(written)
         self.open.pop()
@@ -71,14 +62,14 @@ class _Files:
         if self.defines or _DIRECTIVE.search(text):
             from semi_naive.language.parsing.macros import expanded_text  # pcpp takes 50 ms to import
 
-            return expanded_text(text, file, self.include_dirs, self.defines, self.result)
+            return expanded_text(text, file, self)
         written = Text(file)
         written.append(text, file, 1, 1)
         return written
 
     def add_with_includes(self, written: Text):
         """Append a file's text, with the files that it includes."""
-        out, whole, done = self.result.text, written.whole(), 0
+        out, whole, done = self.text, written.whole(), 0
         for match in _INCLUDE.finditer(whole):
             if match["include"]:
                 out.copy(written, done, match.start())
@@ -101,10 +92,9 @@ class _Files:
         path = re.sub(r"\\(.)", r"\1", path)
         places = [os.path.dirname(span.file), *self.include_dirs]
         names = [os.path.join(place, path) for place in places]
-        allowed = [name for name in names if not self.result.outside(name)]
+        allowed = [name for name in names if not self.outside(name)]
         if not allowed:
-            sandbox = self.result.sandbox
-            return self.problem(sandbox.refusal(f'"{path}"'), span, sandbox.advice)
+            return self.problem(self.sandbox.refusal(f'"{path}"'), span, self.sandbox.advice)
         found = next((name for name in allowed if os.path.isfile(name)), None)
         if found is None:
             looked = ", ".join(place or "." for place in places)
@@ -113,10 +103,10 @@ class _Files:
         if absolute in self.open and absolute not in self.once:
             return self.problem(f"{path} includes itself", span, "write .once at the top of a file that may be included again")
         if absolute not in self.open:
-            if self.result.many_files():
+            if self.many_files():
                 problem = Problem(TOO_MANY_FILES, span, "write .once at the top of files that need it")
-                raise ProgramError([problem], self.result.texts)
+                raise ProgramError([problem], self.texts)
             self.add(read_text(found), found)
 
     def problem(self, message: str, span: Span, hint: str):
-        self.result.problems.append(Problem(message, span, hint))
+        self.problems.append(Problem(message, span, hint))

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Sequence
 from functools import wraps
 
-from semi_naive.language.errors import Problem, Span
+from semi_naive.language.errors import WARNING, Problem, Span
 from semi_naive.language.parsing.tokens import Token
 
 ESCAPES = {'"': '"', "'": "'", "\\": "\\", "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
@@ -47,6 +47,19 @@ def worded(method):
     return reduced
 
 
+def of_fields(cls, own: int | None = None):
+    """Return the method of a grammar rule whose names and values are the fields of a node, in order. own: those after so many
+    are one field, as a tuple."""
+
+    def reduced(self, children):
+        values = [str(child) if child.__class__ is Token else child for child in significant(children)]
+        if own is not None:
+            values[own:] = [tuple(values[own:])]
+        return cls(*values, span=self.between(children))
+
+    return reduced
+
+
 class ParseState(threading.local):
     """The state of one parse in one thread. problems: so far; head_aggregates: the aggregates in the form of functors in the
     current statement, which are allowed only as arguments of a head."""
@@ -55,10 +68,6 @@ class ParseState(threading.local):
         """Start a parse. Returns the list to which problems are appended."""
         self.problems, self.head_aggregates = [], []
         return self.problems
-
-    def drop_statement(self) -> None:
-        """Discard the functors of the current statement, which the parser drops."""
-        self.head_aggregates.clear()
 
 
 class Reduce:
@@ -79,7 +88,7 @@ class Reduce:
 
     def deprecated(self, message: str, span: Span, hint: str, flag: str = ""):
         """Record a warning about obsolete syntax."""
-        self.state.problems.append(Problem(message, span, hint, "Warning", flag=flag))
+        self.state.problems.append(Problem(message, span, hint, WARNING, flag=flag))
 
     def _unescaped(self, text: Token) -> str:
         """Return the string of a quoted literal."""
@@ -100,7 +109,12 @@ class NameBuilder(Reduce):
     def names(self, children):
         return significant(children)
 
-    args = fields = heads = names
+    fields = heads = parameter = component_head = plan = names
+
+    def args(self, children):
+        return tuple(significant(children))
+
+    field = args
 
     def qname(self, children):
         first, last = children[0], children[-1]

@@ -37,20 +37,15 @@ def lattice_problems(typing: Typing, ops: dict[str, str], group: set[str]) -> It
     if op and not _numeric(typing, head.args[-1]):
         yield Problem(f"{op} in a head is of numbers, unsigned or floats", head.args[-1].span)
     if not group.isdisjoint(ops):
-        yield from monotonicity_problems(typing, ops, group)
+        yield from BestValueUses(typing, ops, group).problems()
 
 
 def _numeric(typing, arg: syntax.Node) -> bool:
     return typing.kind(arg) in ("number", "unsigned", "float")
 
 
-def monotonicity_problems(typing: Typing, ops: dict[str, str], group: set[str]) -> Iterator[Problem]:
-    """Report the uses of best values in the body and the head of a clause that are not monotone: see `lattice_problems`."""
-    yield from _Uses(typing, ops, group).problems()
-
-
-class _Uses:
-    """The uses of the recursion's best values in one clause.
+class BestValueUses:
+    """The uses of the recursion's best values in the body and the head of one clause. ops, group: see `lattice_problems`.
 
     atoms: the atoms of its body with best values; values: the atom of each variable in their last columns; signs: 1 for a
     variable that improves by growing, -1 for one that improves by shrinking. Other variables do not depend on best values."""

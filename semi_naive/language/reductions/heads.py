@@ -84,8 +84,8 @@ def is_rounded(ops: Ops, relation: ir.Relation) -> bool:
 
 def input_problems(source: syntax.SourceProgram, summed: dict[str, Ops]) -> Iterator[Problem]:
     """Report aggregated relations that are read, as their facts would not take part in the aggregation."""
-    for node in source.statements:
-        if isinstance(node, syntax.Directive) and node.kind == "input" and node.relation in summed:
+    for node in source.inputs:
+        if node.relation in summed:
             hint = f"read another relation, and copy it by a rule: {node.relation}(…) :- given(…)."
             yield Problem(f"{node.relation} is aggregated in its heads and cannot be read", node.span, hint)
 

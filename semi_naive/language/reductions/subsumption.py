@@ -12,22 +12,17 @@ value of each key. So the relation is evaluated as if its heads had min(c), if e
 from collections.abc import Callable, Container, Iterator
 
 from semi_naive.language import syntax
-from semi_naive.language.errors import Problem
-from semi_naive.language.reductions.best_values import monotonicity_problems
+from semi_naive.language.errors import WARNING, Problem
+from semi_naive.language.reductions.best_values import BestValueUses
 from semi_naive.language.types.inference import NUMERIC, Typing
 from semi_naive.ra.ir import MIRRORED
 
 WITHOUT_REMOVAL = ("brie", "btree", "eqrel")  # representations that do not support removal
 
 
-def dominations(source: syntax.SourceProgram) -> list[syntax.Clause]:
-    """Return the subsumptive clauses."""
-    return [node for node in source.statements if isinstance(node, syntax.Clause) and node.dominating is not None]
-
-
 def subsumption_problems(source: syntax.SourceProgram, relations: syntax.Relations) -> Iterator[Problem]:
     """Report subsumptive clauses that compare two relations, and relations that cannot have subsumptive clauses."""
-    clauses = dominations(source)
+    clauses = source.subsumptions
     names = dict.fromkeys(clause.heads[0].relation for clause in clauses)
     for clause in clauses:
         if clause.heads[0].relation != clause.dominating.relation:
@@ -45,10 +40,13 @@ def subsumption_problems(source: syntax.SourceProgram, relations: syntax.Relatio
             yield Problem(f'Relation "{name}" {what}', declaration.span, hint)
 
 
-def without_rules(source: syntax.SourceProgram, relations: syntax.Relations) -> Iterator[syntax.RelationDecl]:
-    """Return the relations that are declared btree_delete and have no subsumptive rules."""
-    names = {clause.heads[0].relation for clause in dominations(source)}
-    return (node for name, node in relations.items() if "btree_delete" in node.qualifiers and name not in names)
+def subsumption_warnings(source: syntax.SourceProgram, relations: syntax.Relations) -> Iterator[Problem]:
+    """Warn of relations that are declared btree_delete and have no subsumptive rules."""
+    names = {clause.heads[0].relation for clause in source.subsumptions}
+    for name, node in relations.items():
+        if "btree_delete" in node.qualifiers and name not in names:
+            message = f"No subsumptive rule for relation {node.name}"
+            yield Problem(message, node.span, severity=WARNING, flag="no-subsumptive-rule")
 
 
 # -- relations that keep the best value of each key
@@ -66,7 +64,7 @@ def subsumed_lattices(
     A relation with a use in recursion that is not monotone is left out, as the result depends on when tuples are removed. ops:
     min or max by relation, from heads; group: returns the strongly connected component of a relation."""
     clauses: dict[str, list[syntax.Clause]] = {}
-    for clause in dominations(source):
+    for clause in source.subsumptions:
         clauses.setdefault(clause.heads[0].relation, []).append(clause)
     only = {name: found[0] for name, found in clauses.items() if len(found) == 1 and not relations[name].choice.keys}
     kept = {name: op for name, clause in only.items() if (op := _kept_extreme(clause))}
@@ -98,4 +96,4 @@ def _is_monotone(typings: list[Typing], ops: dict[str, str], subsumed: Container
     subsumed: relations whose subsumptive clauses do not count, as their heads get min or max."""
     own = [each for each in typings if each.single.head.relation in group]
     own = [each for each in own if not (each.single.dominates and each.single.head.relation in subsumed)]
-    return not any(True for each in own for _ in monotonicity_problems(each, ops, group))
+    return not any(True for each in own for _ in BestValueUses(each, ops, group).problems())

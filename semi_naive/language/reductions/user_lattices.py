@@ -21,7 +21,7 @@ from functools import partial, reduce
 from itertools import count
 
 from semi_naive.language import syntax
-from semi_naive.language.errors import Problem, Span
+from semi_naive.language.errors import WARNING, Problem, Span
 from semi_naive.language.grounded import grounded
 from semi_naive.language.single import Single, fold_sign
 from semi_naive.language.trees import rebuilt, variable_names, walk_all
@@ -37,15 +37,6 @@ Bounds = dict[str, dict[str, syntax.Node]]  # the expression of each word of `WO
 FORM = ".lattice {0}<> {{ Bottom -> …, Lub -> @lub(_, _), Glb -> @glb(_, _) }}"
 
 
-def declared_lattices(source: syntax.SourceProgram) -> list[syntax.Lattice]:
-    return [node for node in source.statements if isinstance(node, syntax.Lattice)]
-
-
-def lubs(source: syntax.SourceProgram) -> dict[str, str]:
-    """Return the functor, with its @, of least upper bounds by the type of the lattice."""
-    return {node.name: dict(node.bounds)["Lub"].name for node in declared_lattices(source)}
-
-
 def used_lubs(relations: syntax.Relations, bounds: Bounds) -> set[str]:
     """Return the functors, without the @, that compute the least upper bounds of values in relations."""
     attributes = ((node, *each) for node in relations.values() for each in enumerate(node.attributes))
@@ -57,7 +48,7 @@ def lattice_bounds(source: syntax.SourceProgram, env: TypeEnvironment, problems:
     """Return the bounds of each lattice without problems. Append the problems of the others to `problems`."""
     bounds: dict[str, dict] = {}
     seen: dict[str, syntax.Lattice] = {}
-    for node in declared_lattices(source):
+    for node in source.of(syntax.Lattice):
         node = replace(node, bounds=tuple((word, rebuilt(value, fold_sign)) for word, value in node.bounds))
         found = list(_lattice_problems(node, env))
         if node.name in seen:
@@ -122,15 +113,13 @@ def _value_problems(name: str, word: str, value: syntax.Node, env: TypeEnvironme
 
 def attribute_problems(source: syntax.SourceProgram, relations: syntax.Relations) -> Iterator[Problem]:
     """Report attributes of lattices that are not declared, and other attributes after one of a lattice."""
-    known = {node.name for node in declared_lattices(source)}
+    known = {node.name for node in source.of(syntax.Lattice)}
     for node in (node for node in relations.values() if node.lattices):
-        spans = node.spans or [node.span] * len(node.attributes)
-        columns = list(enumerate(zip(node.attributes, spans, strict=False)))
-        for column, ((_, type_), span) in columns:
+        for column, (type_, span) in enumerate(syntax.named_types(node)):
             if column in node.lattices and type_ not in known:
                 yield Problem(f"There is no lattice {type_}<>", span, "write " + FORM.format(type_))
-        for column, ((attribute, _), span) in columns[node.lattices[0] :]:
-            if column not in node.lattices:
+            elif column not in node.lattices and column > node.lattices[0]:
+                attribute, _ = node.attributes[column]
                 yield Problem(f"Attribute {attribute} comes after one of a lattice", span, "attributes of lattices come last")
 
 
@@ -144,11 +133,11 @@ def with_bounds(single: Single, relations: syntax.Relations, bounds: Bounds, pro
 
 def lattice_warnings(source: syntax.SourceProgram) -> Iterator[Problem]:
     """Warn of lattices without greatest lower bounds."""
-    for node in declared_lattices(source):
+    for node in source.of(syntax.Lattice):
         for word in MEETING:
             if word not in dict(node.bounds):
                 hint = f"a value in a body is compared as it is, without {' and '.join(MEETING)}"
-                yield Problem(f"Lattice {node.name}<> does not define {word}", node.span, hint, "Warning")
+                yield Problem(f"Lattice {node.name}<> does not define {word}", node.span, hint, WARNING)
 
 
 def _lattice_places(literal: syntax.Node, relations: syntax.Relations, bounds: Bounds) -> dict[int, str]:

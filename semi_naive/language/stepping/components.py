@@ -1,12 +1,10 @@
 """A component that is evaluated in steps: its relations, each with the place of its step, and its rules."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from semi_naive.language import syntax
 from semi_naive.language.single import Single
 from semi_naive.language.stepping.offsets import Offsets
-from semi_naive.language.trees import walk
 
 
 @dataclass
@@ -48,16 +46,3 @@ class StepComponent:
     def oldest(self) -> int:
         """The number of steps before its own that a rule reads at most."""
         return max((self.before(rule, atom) or 0 for rule in self.rules for atom, _ in rule.atoms), default=1)
-
-
-def step_rule(single: Single, group: Iterable[str]) -> StepRule:
-    """Find the atoms of a component in a clause. group: the relations of the component."""
-    atoms: list[tuple[syntax.Atom, str]] = []
-    for literal in single.body:
-        negated = {id(node.body) for node in walk(literal) if isinstance(node, syntax.Negation)}
-        inside = {id(each) for node in walk(literal) if isinstance(node, syntax.Aggregate) for each in walk(node)}
-        for node in walk(literal):
-            if isinstance(node, syntax.Atom) and node.relation in group:
-                via = "aggregation" if id(node) in inside else "negation" if id(node) in negated else ""
-                atoms.append((node, via))
-    return StepRule(single, Offsets(single), atoms)

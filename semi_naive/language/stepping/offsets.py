@@ -44,15 +44,9 @@ class Offsets:
             if isinstance(literal, syntax.Constraint) and literal.op == "=":
                 sides = [self.of(side) for side in literal.args]
                 if None not in sides:
-                    self._equate(*sides)
-
-    def _equate(self, one: Step, other: Step) -> None:
-        """Record that two sums are equal, if one has a variable that the other does not have."""
-        if one[0] is None:
-            one, other = other, one
-        (name, number), (parent, parent_number) = one, other
-        if name is not None and name != parent:
-            self._parents[name] = parent, parent_number - number
+                    (name, number), (parent, parent_number) = sides if sides[0][0] is not None else sides[::-1]
+                    if name is not None and name != parent:
+                        self._parents[name] = parent, parent_number - number
 
     def of(self, term: syntax.Node) -> Step | None:
         """Return a term as the sum of a number and the root of its variable: one variable, or None, for all that differ by

@@ -14,7 +14,8 @@ from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.reductions.heads import is_aggregate
 from semi_naive.language.single import Single
-from semi_naive.language.stepping.components import StepComponent, StepRule, step_rule
+from semi_naive.language.stepping.components import StepComponent, StepRule
+from semi_naive.language.stepping.offsets import Offsets
 from semi_naive.language.stepping.violations import Violations, sums
 from semi_naive.language.types.types import TypeEnvironment
 from semi_naive.planning.strata import Edge
@@ -79,7 +80,8 @@ def _best(
     """Return (component, violations) for the first choice of columns without a violation, else for the first choice. Only
     choices with which some rule reads an earlier or later step count; (None, []) if there is none."""
     members, first = frozenset(group), None
-    rules = [step_rule(single, members) for single in singles]
+    atoms_of = [[(atom, via) for atom, via in single.reads if atom.relation in members] for single in singles]
+    rules = [StepRule(single, Offsets(single), atoms) for single, atoms in zip(singles, atoms_of, strict=True)]
     for columns in _choices(rules, group, relations, env):
         component = StepComponent(columns, rules)
         if not any(component.before(rule, atom) for rule in rules for atom, _ in rule.atoms):

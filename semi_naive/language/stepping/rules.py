@@ -45,7 +45,19 @@ def given_of(name: str) -> str:
     return f"{name}@given"
 
 
-def declarations(component: StepComponent, relations: syntax.Relations) -> syntax.Relations:
+def in_steps(
+    singles: list[Single], relations: syntax.Relations, components: list[StepComponent]
+) -> tuple[list[Single], syntax.Relations]:
+    """Return the clauses and the declarations of a program, with relations that hold one step each."""
+    stepped = {name for component in components for name in component.columns}
+    rest = [single for single in singles if single.head.relation not in stepped]
+    for component in components:
+        rest += _clauses(component)
+        relations = relations | _declarations(component, relations)
+    return rest, relations
+
+
+def _declarations(component: StepComponent, relations: syntax.Relations) -> syntax.Relations:
     """Return the declarations of the relations that hold steps."""
     found, first = {}, relations[component.name]
     step = first.attributes[component.columns[component.name]]
@@ -69,7 +81,7 @@ def _without(items: tuple, place: int) -> tuple:
     return (*items[:place], *items[place + 1 :])
 
 
-def clauses(component: StepComponent) -> Iterator[Single]:
+def _clauses(component: StepComponent) -> Iterator[Single]:
     """Yield the clauses of a component over relations that hold steps, and those of the steps at which it may begin."""
     given = {}
     for rule in component.rules:

@@ -54,8 +54,8 @@ class Violations:
                 if attribute not in key:
                     hint = f"choose within each step: choice-domain ({', '.join((attribute, *key))})"
                     yield self._problem(f"a choice-domain of {name} does not have the step {attribute}", span, hint)
-        for node in self.source.statements:
-            if isinstance(node, syntax.Directive) and node.kind == "input" and node.relation in self.component.columns:
+        for node in self.source.inputs:
+            if node.relation in self.component.columns:
                 hint = f"read another relation, and copy it by a rule: {node.relation}(0, …) :- given(…)."
                 yield self._problem(f"{node.relation} is evaluated in steps, and cannot be read", node.span, hint)
 
@@ -63,10 +63,9 @@ class Violations:
 
     def _counting(self, rule: "StepRule") -> Iterator[Problem]:
         """Report numbers that depend on how rules are evaluated."""
-        for literal in rule.single.literals:
-            for node in walk(literal):
-                if isinstance(node, syntax.Functor) and node.name in COUNTING:
-                    yield self._problem(f"{node.name}() is in a rule", node.span, "use the number of the step")
+        for node in rule.single.of(syntax.Functor):
+            if node.name in COUNTING:
+                yield self._problem(f"{node.name}() is in a rule", node.span, "use the number of the step")
 
     def _rule(self, rule: "StepRule") -> Iterator[Problem]:
         """Report atoms whose step is not that of the head or a number before it, and a step of the head that nothing binds."""

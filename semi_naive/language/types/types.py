@@ -7,12 +7,12 @@ variable of one subtype is not allowed in an attribute of another.
 Four subtypes of number are predefined: bool, date, timestamp and duration (`ra.values.encoded`). A program may declare other
 types with these names. A string is a constant of each of them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
-from itertools import chain
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem, Span
+from semi_naive.planning.rewrite import reachable
 from semi_naive.ra.ir import ENCODED, Constructor, Kind, Type
 
 PREDEFINED = {"number": Kind.NUMBER, "unsigned": Kind.UNSIGNED, "float": Kind.FLOAT, "symbol": Kind.SYMBOL}
@@ -37,23 +37,23 @@ class TypeEnvironment:
         self.kinds: Callable[[frozenset[str]], frozenset[Kind]] = cache(lambda names: frozenset(map(self.kind, names)))
         self.encoded_as: Callable[[str], Kind | None] = cache(self._encoded_as)
         self.only: Callable[[str], frozenset[str]] = cache(lambda name: frozenset([self.skip_aliases(name)]))
-        self._sorted_branches: dict[str, tuple[Constructor, ...]] = {}  # a cache, by type
-        self._tags: dict[str, int] = {}
+        self._sorted_branches: dict[str, tuple[Constructor, ...]] = {}  # by type
+        self._tags: dict[str, int] = {}  # the place of each branch among those of its type
         self._branches: dict[str, tuple[str, syntax.BranchDecl]] = {}  # the type of each branch, by the branch's name
-        for declaration in source.statements:
-            if isinstance(declaration, syntax.TYPES):
-                self._declare(declaration)
-        named = {name for statement in source.statements for name in _named_types(statement)}
+        for declaration in source.of(*syntax.TYPES):
+            self._declare(declaration)
+        named = {name for statement in source.statements for name, _ in syntax.named_types(statement)}
         self._encoded = frozenset(kind.value for kind in ENCODED if kind.value not in self._declared)
         self._declared |= {name: syntax.SubtypeDecl(name, Kind.NUMBER.value) for name in sorted(self._encoded)}
         # The types whose constants are strings. Without them in declarations, a string is a symbol.
         self.of_strings = self._encoded & named | {CONSTANT[Kind.SYMBOL]}
         self._known = dict.fromkeys([*CONSTANT.values(), *PREDEFINED])
-        self._known.update(dict.fromkeys(self._sound()))
+        parts = {name: _component_types(declaration) for name, declaration in self._declared.items()}
+        self._known.update(dict.fromkeys(self._sound(parts)))
         for declaration in self._declared.values():
-            self._check(declaration)
+            self._check(declaration, parts)
         self._check_branch_names()
-        self.functors = {node.name: node for node in source.statements if isinstance(node, syntax.FunctorDecl)}
+        self.functors = {node.name: node for node in source.of(syntax.FunctorDecl)}
 
     def _declare(self, declaration: syntax.Node):
         """Register a type declaration, unless its name is taken."""
@@ -65,16 +65,18 @@ class TypeEnvironment:
             self.problems.append(Problem(f"Redefinition of type {name}", declaration.span, notes=previous))
         else:
             self._declared[name] = declaration
+            if isinstance(declaration, syntax.SumDecl):
+                found = sorted(declaration.branches, key=lambda each: each.name)
+                self._sorted_branches[name] = tuple(Constructor(branch.name, branch.fields) for branch in found)
+                self._tags |= {branch.name: tag for tag, branch in enumerate(found)}
 
-    def _problem(self, message: str, declaration: syntax.Node, hint: str = "", field: int | None = None):
-        """Report a problem of a declaration. field: the number of the field that shows it."""
-        spans = getattr(declaration, "spans", ())
-        self.problems.append(Problem(message, spans[field] if spans and field is not None else declaration.span, hint))
+    def _problem(self, message: str, declaration: syntax.Node, hint: str = ""):
+        self.problems.append(Problem(message, declaration.span, hint))
 
-    def _sound(self) -> list[str]:
+    def _sound(self, parts_of: dict[str, tuple[str, ...]]) -> list[str]:
         """Return the types whose definitions lead to predefined types and records, through at most `MAX_DEFINITION_DEPTH`
         definitions, without undefined types and cycles. Report the types that are one definition further."""
-        missing = {name: set(_component_types(declaration)) - set(PREDEFINED) for name, declaration in self._declared.items()}
+        missing = {name: set(parts) - set(PREDEFINED) for name, parts in parts_of.items()}
         users: dict[str, list[str]] = {}  # the types in whose definitions a type is
         for name, parts in missing.items():
             for part in parts:
@@ -93,52 +95,42 @@ class TypeEnvironment:
             self._problem(message, self._declared[name], SHORTER)
         return found
 
-    def _cyclic(self, name: str) -> bool:
-        """True if the definition of a type contains the type itself."""
-        seen, todo = set(), [name]
-        while todo:
-            for below in _component_types(self._declared.get(todo.pop())):
-                if below == name:
-                    return True
-                if below not in seen:
-                    seen.add(below)
-                    todo.append(below)
-        return False
-
     # -- checks of declarations
 
-    def _check(self, declaration: syntax.Node):
-        """Report the errors of one declaration."""
+    def _check(self, declaration: syntax.Node, parts: dict[str, tuple[str, ...]]):
+        """Report the errors of one declaration. parts: by type, the types by which it is defined."""
         if isinstance(declaration, syntax.RecordDecl):
             self._check_record(declaration)
         elif isinstance(declaration, syntax.SumDecl):
             self._check_sum(declaration)
-        elif declaration.name not in self._known and self._cyclic(declaration.name):
+        elif declaration.name not in self._known and declaration.name in reachable(_component_types(declaration), parts):
             self._problem(f"Infinite descent in the definition of type {declaration.name}", declaration)
         elif isinstance(declaration, syntax.SubtypeDecl):
             self._check_subtype(declaration)
         elif len(declaration.members) == 1:
-            self._check_alias(declaration)
+            if (name := declaration.members[0]) not in self._known:
+                self._problem(f"Undefined alias type {name} in definition of type {declaration.name}", declaration)
         else:
             self._check_union(declaration)
 
     def _check_record(self, declaration: syntax.RecordDecl):
         """Report undefined types and repeated names of a record's fields."""
         names = set()
-        for number, (name, type_name) in enumerate(declaration.fields):
+        for (name, _), (type_name, span) in zip(declaration.fields, syntax.named_types(declaration), strict=True):
             if type_name not in self._known:
-                self._problem(f"Undefined type {type_name} in definition of field {name}", declaration, field=number)
+                self.problems.append(Problem(f"Undefined type {type_name} in definition of field {name}", span))
             if name in names:
                 message = f"Doubly defined field name {name} in definition of type {declaration.name}"
-                self._problem(message, declaration, field=number)
+                self.problems.append(Problem(message, span))
             names.add(name)
 
     def _check_sum(self, declaration: syntax.SumDecl):
         """Report undefined types in the branches of an algebraic data type."""
         for branch in declaration.branches:
-            for number, (_, type_name) in enumerate(branch.fields):
+            for type_name, span in syntax.named_types(branch):
                 if type_name not in self._known:
-                    self._problem(f"Undefined type {type_name} in definition of branch {branch.name}", branch, field=number)
+                    message = f"Undefined type {type_name} in definition of branch {branch.name}"
+                    self.problems.append(Problem(message, span))
 
     def _check_branch_names(self):
         """Report branch names that several types declare, as `$name(…)` gives no type."""
@@ -163,12 +155,6 @@ class TypeEnvironment:
             self._problem(f"Subset type {declaration.name} can't be derived from union {root.name}", declaration)
         elif isinstance(root, syntax.RecordDecl):
             self._problem(f"Subset type {declaration.name} can't be derived from record type {root.name}", declaration)
-
-    def _check_alias(self, declaration: syntax.UnionDecl):
-        """Report the alias of an undefined type."""
-        if declaration.members[0] not in self._known:
-            name = declaration.members[0]
-            self._problem(f"Undefined alias type {name} in definition of type {declaration.name}", declaration)
 
     def _check_union(self, declaration: syntax.UnionDecl):
         """Report members of a union that are undefined, not primitive, or of different kinds."""
@@ -236,19 +222,10 @@ class TypeEnvironment:
 
     def branches(self, name: str) -> tuple[Constructor, ...]:
         """Return the branches of an algebraic data type, sorted by name; none for other types."""
-        base = self.base(name)
-        if base not in self._sorted_branches:
-            declaration = self._declared.get(base)
-            found = declaration.branches if isinstance(declaration, syntax.SumDecl) else ()
-            branches = tuple(Constructor(branch.name, branch.fields) for branch in sorted(found, key=lambda each: each.name))
-            self._sorted_branches[base] = branches
-            self._tags |= {branch.name: tag for tag, branch in enumerate(branches)}
-        return self._sorted_branches[base]
+        return self._sorted_branches.get(self.base(name), ())
 
     def tag(self, branch: str) -> int:
         """Return the place of a declared branch among the branches of its type, sorted by name."""
-        type_name, _ = self._branches[branch]
-        self.branches(type_name)
         return self._tags[branch]
 
     def _kind(self, name: str) -> Kind:
@@ -312,21 +289,7 @@ class TypeEnvironment:
         return Type(name, kind, *((self.fields(name), self.branches(name)) if kind == Kind.RECORD else ()))
 
 
-def _named_types(statement: syntax.Node) -> Iterator[str]:
-    """Yield the names of the types of a declaration's attributes, fields or parameters, or by which it defines a type."""
-    if isinstance(statement, syntax.SumDecl):
-        yield from chain.from_iterable(map(_named_types, statement.branches))
-    elif isinstance(statement, syntax.SubtypeDecl | syntax.UnionDecl):
-        yield from _component_types(statement)
-    elif isinstance(statement, syntax.RelationDecl):
-        yield from (type_name for _, type_name in statement.attributes)
-    elif isinstance(statement, syntax.RecordDecl | syntax.BranchDecl):
-        yield from (type_name for _, type_name in statement.fields)
-    elif isinstance(statement, syntax.FunctorDecl):
-        yield from (statement.result, *(type_name for _, type_name in statement.parameters))
-
-
-def _component_types(declaration: syntax.Node | None) -> tuple[str, ...]:
+def _component_types(declaration: syntax.Node) -> tuple[str, ...]:
     """Return the types by which a subtype or union is defined; none for other types. A record's field may have the type of the
     record itself."""
     if isinstance(declaration, syntax.SubtypeDecl):

@@ -28,32 +28,30 @@ def with_declarations(source: syntax.SourceProgram, columns: Mapping[str, list[t
     _check(source, uses, columns)
     inferred = {name: _declaration(atom, columns.get(name, ())) for name, atom in uses.items()}
     _infer_types(source, inferred)
-    directives = (node.kind for node in source.statements if isinstance(node, syntax.Directive))
+    directives = (node.kind for node in source.of(syntax.Directive))
     outputs = _outputs(source) if {"output", "printsize"}.isdisjoint(directives) else []
     return replace(source, statements=[*inferred.values(), *source.statements, *outputs])
 
 
 def undeclared(source: syntax.SourceProgram) -> dict[str, bool]:
     """Return {name: True if it has rules} for the relations that a program uses without a declaration."""
-    return {name: name in _heads(source) for name in _uses(source)}
+    heads = _heads(source)
+    return {name: name in heads for name in _uses(source)}
 
 
 def _uses(source: syntax.SourceProgram) -> dict[str, syntax.Atom]:
     """Return the most informative atom of each undeclared relation: its first head, else its first occurrence."""
-    known = {node.name for node in source.statements if isinstance(node, syntax.RelationDecl)}
-    atoms = [node for clause in _clauses(source) for node in walk_all(clause.parts) if isinstance(node, syntax.Atom)]
+    known = {node.name for node in source.of(syntax.RelationDecl)}
+    atoms = [node for clause in source.of(syntax.Clause) for node in walk_all(clause.parts) if isinstance(node, syntax.Atom)]
     found = {atom.relation: atom for atom in reversed(atoms)}
     wanted = {atom.relation: None for atom in atoms if atom.relation not in known and "." not in atom.relation}
-    return {name: _heads(source).get(name) or found[name] for name in wanted}
+    heads = _heads(source)
+    return {name: heads.get(name) or found[name] for name in wanted}
 
 
 def _heads(source: syntax.SourceProgram) -> dict[str, syntax.Atom]:
     """Return the first head of each relation with rules."""
-    return {head.relation: head for clause in reversed(_clauses(source)) for head in reversed(clause.heads)}
-
-
-def _clauses(source: syntax.SourceProgram) -> list[syntax.Clause]:
-    return [node for node in source.statements if isinstance(node, syntax.Clause)]
+    return {head.relation: head for clause in reversed(source.of(syntax.Clause)) for head in reversed(clause.heads)}
 
 
 def _check(source: syntax.SourceProgram, uses: dict[str, syntax.Atom], columns: Mapping) -> None:
@@ -89,7 +87,7 @@ def _infer_types(source: syntax.SourceProgram, inferred: syntax.Relations) -> No
     """Replace the unknown types in inferred declarations by the types that rules require. Rules of which all types are known
     come first."""
     env = TypeEnvironment(source)
-    relations = {node.name: node for node in source.statements if isinstance(node, syntax.RelationDecl)} | inferred
+    relations = {node.name: node for node in source.of(syntax.RelationDecl)} | inferred
     rules = [resolve_scopes(single).single for single in single_clauses(source, [])]
     while any(type_ == UNKNOWN for name in inferred for _, type_ in relations[name].attributes):
         ordered = sorted(rules, key=lambda rule: _reads_unknown(rule, relations))
@@ -134,7 +132,7 @@ def _fill_unknown_types(relations: syntax.Relations, name: str, types: list[str]
 
 def _outputs(source: syntax.SourceProgram) -> list[syntax.Directive]:
     """Return an .output for each relation that a program without .output writes: see `with_declarations`."""
-    clauses = _clauses(source)
+    clauses = source.of(syntax.Clause)
     heads = list(dict.fromkeys(head.relation for clause in clauses for head in clause.heads))
     read = {
         node.relation

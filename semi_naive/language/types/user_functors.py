@@ -16,11 +16,9 @@ GIVE = 'functors={{"{0}": …}} in Python, -l MODULE.py or -l LIBRARY on the com
 def declaration_problems(source: syntax.SourceProgram, env: TypeEnvironment) -> Iterator[Problem]:
     """Report functors that are declared twice or stateful, and undeclared types. Functors of a lattice may be stateful, as
     Soufflé requires it."""
-    lattices = {env.declared_as(node.name) for node in source.statements if isinstance(node, syntax.Lattice)}
+    lattices = {env.declared_as(node.name) for node in source.of(syntax.Lattice)}
     seen: dict[str, syntax.FunctorDecl] = {}
-    for node in source.statements:
-        if not isinstance(node, syntax.FunctorDecl):
-            continue
+    for node in source.of(syntax.FunctorDecl):
         if node.name in seen:
             notes = [("Previous definition", seen[node.name].span)]
             yield Problem(f"Redefinition of functor {node.name}", node.span, notes=notes)
