@@ -21,7 +21,7 @@ from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Atom, Compare, Const, Kind, Order, Var
 from semi_naive.ra.multiway import query as joins
-from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant, QueryError
+from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant
 from semi_naive.ra.multiway.tries.domain import Domain
 from semi_naive.ra.multiway.tries.shape import Shape
 from semi_naive.ra.multiway.tries.shared import SharedTries
@@ -404,10 +404,7 @@ def order_beginning_with(query: ConjunctiveQuery, tries: Tries, names: tuple[str
     best = orders.choose_order(query, tries)
     if not names or set(best[: len(names)]) == set(names):
         return best
-    try:
-        first = orders.choose_order(query, tries, names)
-    except QueryError:
-        return best  # no atoms connect `names` without other variables
+    first = orders.choose_order(query, tries, names)
     estimate = orders.Estimate(query, tries)
     near = estimate.connected(first) and estimate.cost(first) <= MAX_COST_RATIO * estimate.cost(best)
     return first if near else best

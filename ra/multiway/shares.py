@@ -21,9 +21,8 @@ def run_shares(query: ConjunctiveQuery, relations: Mapping | Tries, sc, *, count
     """Run `leapfrog.leapfrog_join` as one Spark job.
 
     Builds the tries here and broadcasts them to `local_dir` (default: the system's temporary directory) of every host: some 20
-    bytes a tuple of two values. A listed answer goes through Spark to this process, 8 bytes a value. If the first variable's
-    values cannot be dealt (an equation gives its value, or a count factors into components), one task does all the work. Raises
-    QueryError as `leapfrog_join` does; JobFailed.
+    bytes a tuple of two values. A listed answer goes through Spark to this process, 8 bytes a value. If a count factors into
+    components, one task does all the work. Raises JobFailed.
     """
     store, tasks = Store.create(local_dir), TASKS_PER_CORE * cores(sc)
     jobs = PartitionedJobs(sc, tasks)
@@ -33,7 +32,7 @@ def run_shares(query: ConjunctiveQuery, relations: Mapping | Tries, sc, *, count
         keep = 0 if count else len(query.variables)
         domain = domain_for_tasks(join.shape, join.tries.domain)
         parts = jobs.job(Share(query, join.shape.order, keep, domain, files, tasks))
-        return sum(found for found, _ in parts) if count else join.combined(query.variables, keep, parts)[0]
+        return sum(found for found, _ in parts) if count else join.concatenated(parts)
     finally:
         jobs.remove(store)
         jobs.close()

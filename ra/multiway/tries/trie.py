@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from semi_naive.ra.lanes import sort_unique
-from semi_naive.ra.multiway.query import relation_columns
 from semi_naive.ra.multiway.tries.arrays import ArrayFile, Sections
 from semi_naive.ra.multiway.tries.domain import Domain, check_tuples
 from semi_naive.ra.multiway.tries.paged import StoredTrie, write_trie
@@ -155,10 +154,11 @@ class Tries:
 
     @classmethod
     def of(cls, relations: "Mapping | Tries") -> "Tries":
-        """Encode relations, given as {name: columns}, over a common domain."""
+        """Encode relations, given as {name: columns, or an array (n, columns)}, over a common domain."""
         if isinstance(relations, Tries):
             return relations
-        columns = {name: relation_columns(relation) for name, relation in relations.items()}
+        given = {name: each.T if isinstance(each, np.ndarray) else each for name, each in relations.items()}
+        columns = {name: [np.asarray(column, np.int64) for column in each] for name, each in given.items()}
         domain = Domain.of(column for relation in columns.values() for column in relation)
         encoded = {name: tuple(map(domain.encode, relation)) for name, relation in columns.items()}
         return cls(domain, encoded)
@@ -186,20 +186,12 @@ class Tries:
         sorted_columns = _sorted_columns([columns[column] for column in order], max(int(size - 1).bit_length(), 1))
         return write_trie([sorted_columns], len(order), size, store, name, sc)
 
-    @property
-    def arities(self) -> dict[str, int]:
-        return {name: len(columns) for name, columns in self.relations.items()}
-
     def tuples(self, relation: str) -> int:
         return len(self.relations[relation][0])
 
     def distinct(self, relation: str, column: int) -> int:
         """Return the number of distinct values of a column."""
         return int(np.count_nonzero(self.degree(relation, column)))
-
-    def degree_of(self, relation: str, column: int, id: int) -> int:
-        """Return the number of tuples with an id in a column."""
-        return int(self.degree(relation, column)[id])
 
     def products(self, one: tuple[str, int], other: tuple[str, int]) -> float:
         """Return the sum over all ids of the product of their numbers of tuples in two (relation, column): the size of the join
