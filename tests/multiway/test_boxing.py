@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from multiway_cases import arrays, rows_of
+from multiway_cases import arrays, rows_of, tuples_of
 from test_multiway_leapfrog import CLIQUE, TRIANGLE, edges, oriented, uncompiled  # noqa: F401
 
 from bench.fuzz.oracle import answer
@@ -159,7 +159,7 @@ def test_a_slice_is_what_it_says_and_as_large_as_it_was_measured(tmp_path_factor
     depth = len(path)
     if piece.values[depth].size:
         expected = sorted(row for row in rows if list(row[:depth]) == path and low <= row[depth] < high)
-        assert list(zip(*(column.tolist() for column in piece.columns()), strict=True)) == expected
+        assert tuples_of(piece) == expected
 
 
 def test_a_budget_of_very_many_boxes_is_told(uncompiled, monkeypatch, caplog):  # noqa: F811

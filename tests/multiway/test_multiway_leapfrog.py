@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from multiway_cases import arrays, interpreted, rows_of
+from multiway_cases import arrays, interpreted, rows_of, tuples_of
 
 from bench.fuzz.oracle import answer
 from bench.fuzz.random_queries import FACTORS, random_query, random_relations, scaled
@@ -18,8 +18,9 @@ from semi_naive.ra.multiway import leapfrog
 from semi_naive.ra.multiway.loops.codegen import Generator, compile_kernel
 from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant, QueryAtom
 from semi_naive.ra.multiway.tries import local, orders, seeks
+from semi_naive.ra.multiway.tries.arrays import ArrayFile
 from semi_naive.ra.multiway.tries.shape import Shape
-from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
+from semi_naive.ra.multiway.tries.trie import TrieArray, Tries
 
 
 def edges(*pairs, relation="e", **options):
@@ -198,9 +199,9 @@ def test_tries_in_files_are_the_same(tmp_path):
     for arity in (1, 2, 3, 5):  # 5 columns of 17 bits are two words a tuple
         columns = [rng.integers(0, 70_000, 500) % 7 * 9_999 for _ in range(arity)]
         trie = TrieArray.build(columns, 70_000)
-        read = TrieFile.write(trie, tmp_path / f"{arity}.trie").open()
+        read = TrieArray.mapped(ArrayFile.write(trie.arrays(), tmp_path / f"{arity}.trie"))
         tuples = sorted(set(zip(*(column.tolist() for column in columns), strict=True)))
-        assert list(zip(*(column.tolist() for column in read.columns()), strict=True)) == tuples
+        assert tuples_of(read) == tuples
         assert len(read) == len(tuples) and read.bytes == trie.bytes
 
 

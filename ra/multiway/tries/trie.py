@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from semi_naive.ra.lanes import sort_unique
-from semi_naive.ra.multiway.tries.arrays import ArrayFile, Sections
+from semi_naive.ra.multiway.tries.arrays import ArrayFile
 from semi_naive.ra.multiway.tries.domain import Domain, check_tuples
 from semi_naive.ra.multiway.tries.paged import StoredTrie, write_trie
 
@@ -46,17 +46,8 @@ class TrieArray:
         return cls(tuple(values), tuple(index), 0, directory_of(values[0], children, size))
 
     @property
-    def arity(self) -> int:
-        return len(self.values)
-
-    @property
     def bytes(self) -> int:
         return sum(array.nbytes for array in self.arrays())
-
-    @property
-    def end(self) -> int:
-        """The first id that the directory does not cover."""
-        return self.base + len(self.directory) - 1
 
     def __len__(self) -> int:
         return len(self.values[-1])
@@ -67,25 +58,16 @@ class TrieArray:
         return (self.directory, *levels, self.values[-1])
 
     @classmethod
-    def from_arrays(cls, base: int, arrays: Iterable[np.ndarray]) -> "TrieArray":
-        directory, *levels = arrays
-        return cls(tuple(levels[::2]), tuple(levels[1::2]), base, directory)
+    def mapped(cls, file: ArrayFile) -> "TrieArray":
+        """Map a whole trie, of which a file has the `arrays`, into memory."""
+        directory, *levels = file.open()
+        return cls(tuple(levels[::2]), tuple(levels[1::2]), 0, directory)
 
     def widest(self, level: int) -> int:
         """Return the size of the largest sibling range of a level."""
         if level == 0:
             return len(self.values[0])
         return int(np.diff(self.index[level - 1]).max(initial=0))
-
-    def columns(self) -> tuple[np.ndarray, ...]:
-        """Return the tuples as columns (n,): each value is repeated for each leaf below it."""
-        columns = [self.values[-1]]
-        for level in range(self.arity - 2, -1, -1):
-            offsets = self.index[level]
-            for below in self.index[level + 1 :]:
-                offsets = below[offsets]  # after the last level: the position of the first leaf below each value
-            columns.insert(0, np.repeat(self.values[level], np.diff(offsets)))
-        return tuple(columns)
 
 
 def directory_of(values: np.ndarray, children: np.ndarray | int, size: int) -> np.ndarray:
@@ -112,30 +94,6 @@ def _sorted_columns(columns: list[np.ndarray], bits: int) -> list[np.ndarray]:
         for word, lane in zip(words, lanes, strict=True)
         for shift in reversed(range(len(lane)))
     ]
-
-
-@dataclass(frozen=True)
-class TrieFile:
-    """A handle of a trie array in a file. Picklable."""
-
-    arrays: ArrayFile
-    base: int
-
-    @classmethod
-    def write(cls, trie: TrieArray, path: str) -> "TrieFile":
-        return cls(ArrayFile.write(trie.arrays(), path), trie.base)
-
-    @classmethod
-    def share(cls, trie: TrieArray, sc, store, name: str) -> "TrieFile":
-        """Write a trie to a file on every host of a cluster."""
-        return cls(ArrayFile.share(trie.arrays(), sc, store, name), trie.base)
-
-    @property
-    def sections(self) -> Sections:
-        return self.arrays.sections
-
-    def open(self) -> TrieArray:
-        return TrieArray.from_arrays(self.base, self.arrays.open())
 
 
 @dataclass
