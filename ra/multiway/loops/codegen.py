@@ -25,6 +25,8 @@ from semi_naive.ra.multiway.loops.conditions import Conditions
 from semi_naive.ra.multiway.tries.local import set_variables
 from semi_naive.ra.multiway.tries.shape import TOP, Member, Shape, TrieNode, Values, fixed
 
+IMPORTS_FOR_BITS = ["from semi_naive.ra.bits import lowest_bit", "from semi_naive.ra.multiway.tries.local import *"]
+
 
 class Generator:
     """Writes the source of one kernel.
@@ -136,7 +138,7 @@ class Generator:
             "import numpy as np",
             "from semi_naive.host.jit import njit, types",
             "from semi_naive.ra.words import JOIN",
-            *(["from semi_naive.ra.multiway.tries.local import *"] if self.matrices else []),
+            *(IMPORTS_FOR_BITS if self.matrices else []),
             "from semi_naive.ra.multiway.tries.seeks import *",
             "",
             "",

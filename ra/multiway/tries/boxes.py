@@ -8,7 +8,7 @@ After Zinn, "General-Purpose Join Algorithms for Listing Triangles in Large Grap
    The slices of the last are copied most often, so the ranges of the others should be few; but small slices make many boxes.
 3. If the sub-trie of a single value is too large, it *spills*: the range is that one value, and the atom is sliced by its next
    variable, which becomes a dimension.
-4. A box is skipped as soon as a comparison, or the values that the slices have for a later variable, make it empty.
+4. A box is skipped as soon as a comparison x < y, or the values that the slices have for a later variable, make it empty.
 5. If all tries fit, they are one box.
 """
 
@@ -17,10 +17,9 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from semi_naive.host.numbers import quantity
-from semi_naive.ra.ir import MIRRORED
 from semi_naive.ra.multiway.query import ConjunctiveQuery
 from semi_naive.ra.multiway.tries.paged import PagedTrie
-from semi_naive.ra.multiway.tries.shape import Compared, Shape, TrieKey
+from semi_naive.ra.multiway.tries.shape import Shape, TrieKey
 from semi_naive.ra.multiway.tries.slices import Siblings, bytes_of, least_bytes, siblings, span
 
 RATIOS = (1, 2, 4, 8, 16, 32)  # of the bytes that a dimension may use to those of the last dimension
@@ -236,15 +235,18 @@ class Boxes:
         return low
 
     def narrowed(self, state: PartialBox) -> PartialBox | None:
-        """Narrow the ranges of a box by comparisons and by the children of its slices. Return None if a range is empty."""
+        """Narrow the ranges of a box by comparisons x < y and by the children of its slices. Return None if a range is empty.
+        Kernels test all comparisons."""
         ranges = list(state.ranges)
         for group, piece in state.slices.items():
             if len(group.path) < len(group.trie.order):
                 for atom in group.atoms:
                     _narrow_range(ranges, self.shape.members[atom].path[len(group.path)], *self._span(piece))
-        for _ in range(2):  # again, as a comparison may narrow a range that an earlier one has read
-            for comparison in self.shape.comparisons:
-                self._narrow_by_comparison(ranges, comparison)
+        less = [comparison for comparison in self.shape.comparisons if comparison.op == "<" and len(comparison.depths) == 2]
+        for _, below, above in less * 2:  # again, as a comparison may narrow a range that an earlier one has read
+            least, end = ranges[below][0] + 1, ranges[above][1] - 1
+            _narrow_range(ranges, below, 0, end)
+            _narrow_range(ranges, above, least, self.size)
         return replace(state, ranges=tuple(ranges)) if all(low < high for low, high in ranges) else None
 
     def _span(self, piece: Slice) -> tuple[int, int]:
@@ -254,19 +256,6 @@ class Boxes:
                 self.spans.clear()
             self.spans[piece] = span(siblings(self.tries[piece.trie], piece.path), piece.low, piece.high)
         return self.spans[piece]
-
-    def _narrow_by_comparison(self, ranges: list, comparison: Compared) -> None:
-        """Narrow the ranges of both variables of a comparison, unless it is != or has a literal."""
-        op, left, right = comparison
-        if op == "!=" or min(left, right) < 0:
-            return
-        if op in (">", ">="):
-            op, left, right = MIRRORED[op], right, left
-        strict = op == "<"
-        for below, above in [(left, right), (right, left)] if op == "=" else [(left, right)]:
-            least, end = ranges[below][0] + strict, ranges[above][1] - strict
-            _narrow_range(ranges, below, 0, end)
-            _narrow_range(ranges, above, least, self.size)
 
     def _box(self, state: PartialBox) -> Box:
         """Return the finished box, with its slices in the order of the slots."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from semi_naive.host.jit import njit, types
-from semi_naive.ra.bits import count_bits, lowest_bit
+from semi_naive.ra.bits import count_bits
 from semi_naive.ra.multiway.tries.seeks import below, i32, size
 from semi_naive.ra.multiway.tries.shape import Member, Shape, Values
 from semi_naive.ra.words import JIT, u64
@@ -107,8 +107,3 @@ def count_row(a, row, words):
     for k in range(words):
         found += count_bits(a[row + k])
     return np.int64(found)
-
-
-@njit(size(types.uint64), **JIT)
-def first_bit(word):
-    return np.int64(lowest_bit(word))
