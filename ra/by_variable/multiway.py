@@ -355,16 +355,14 @@ class Core:
         least_depth = 0 if counted else 1
         depth = max([order.index(name) + 1 for name in names], default=least_depth)
         loops = join.loops(depth)
-        rows_end_with_count = loops.nest.width > depth
+        rows_end_with_count = loops.nest.width > depth or not depth
         self._forget_bound()
         first, skipped = position.part, position.solutions
         for number, (ways, rows) in enumerate(loops.pieces(self.threads, share=share, first=first, parts=parts), first):
             limits.check_limits()
             after = Position(number + 1, 0, 0, plan)
             if not depth:  # there are no rows, only the number of solutions
-                weight = np.array([ways] if ways else [], np.int64)
-                yield Position(number, 0, 0, plan), Batch(weight.size, {WEIGHT: weight}, resume_at=after)
-                continue
+                rows = np.full((min(ways, 1), 1), ways)
             for start in range(skipped, len(rows), size):
                 some = rows[start : start + size]
                 columns = {name: self.tries.domain.decode(np.ascontiguousarray(some[:, order.index(name)])) for name in names}
