@@ -52,20 +52,25 @@ def _count_bits(typingctx, word):
 
 def _prefetch(typingctx, data, at):
     """Generate the instruction that begins to load data[at] into the cache."""
-    from llvmlite import ir
     from numba import types
-
-    byte, whole = ir.IntType(8).as_pointer(), ir.IntType(32)
 
     def codegen(context, builder, signature, args):
         array = context.make_array(signature.args[0])(context, builder, args[0])
-        place = builder.bitcast(builder.gep(array.data, [args[1]]), byte)
-        called = ir.FunctionType(ir.VoidType(), [byte, whole, whole, whole])
-        read, most, data_cache = (ir.Constant(whole, number) for number in (0, 3, 1))
-        builder.call(builder.module.declare_intrinsic("llvm.prefetch", [byte], called), [place, read, most, data_cache])
+        generate_prefetch(builder, builder.gep(array.data, [args[1]]))
         return context.get_dummy_value()
 
     return types.void(data, types.int64), codegen
+
+
+def generate_prefetch(builder, pointer) -> None:
+    """Generate the prefetch of the memory at a pointer."""
+    from llvmlite import ir
+
+    byte, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
+    called = ir.FunctionType(ir.VoidType(), [byte, int32, int32, int32])
+    read, closest, data_cache = (ir.Constant(int32, number) for number in (0, 3, 1))
+    instruction = builder.module.declare_intrinsic("llvm.prefetch", [byte], called)
+    builder.call(instruction, [builder.bitcast(pointer, byte), read, closest, data_cache])
 
 
 # Return the position of the lowest set bit of a uint64 that is not zero.

@@ -66,27 +66,12 @@ def _sort_rows(words):
     return source
 
 
-def _unique_rows_uncompiled(words):
+def _unique_rows(words: np.ndarray) -> np.ndarray:
+    """Return the distinct ones of ascending tuples (lanes, n), in a new array. A kernel would save at most a sixth of the time
+    of `sort_unique`."""
     first = np.ones(words.shape[1], np.bool_)
     first[1:] = (words[:, 1:] != words[:, :-1]).any(axis=0)
-    return np.ascontiguousarray(words[:, first])
-
-
-@njit(u64_rows(u64_rows), uncompiled=_unique_rows_uncompiled, **JIT)
-def _unique_rows(words):
-    """Return the distinct ones of ascending tuples (lanes, n)."""
-    lanes, size = words.shape
-    out = np.empty_like(words)
-    made = 0
-    for i in range(size):
-        same = i > 0
-        for lane in range(lanes):
-            same = same and words[lane, i] == words[lane, i - 1]
-        if not same:
-            for lane in range(lanes):
-                out[lane, made] = words[lane, i]
-            made += 1
-    return out[:, :made].copy()
+    return words.copy() if first.all() else np.ascontiguousarray(words[:, first])
 
 
 def sort_unique(words: np.ndarray, over: bool = False) -> np.ndarray:
@@ -110,7 +95,7 @@ def merge_all(blocks: list[np.ndarray], lanes: int) -> np.ndarray:
 
 def _merge_rows_uncompiled(left, right):
     both = np.concatenate((left, right), axis=1)
-    return _unique_rows_uncompiled(both[:, np.lexsort(both[::-1])])
+    return _unique_rows(both[:, np.lexsort(both[::-1])])
 
 
 @njit(u64_rows(u64_rows, u64_rows), uncompiled=_merge_rows_uncompiled, **JIT)

@@ -106,9 +106,13 @@ class QueryCase:
         return [*_parts(self.facts), *self.query.atoms, *self.query.comparisons]
 
     def without(self, gone: set[Part]) -> "QueryCase":
-        atoms = tuple(each for each in self.query.atoms if each not in gone)
-        comparisons = tuple(each for each in self.query.comparisons if each not in gone)
-        return QueryCase(replace(self.query, atoms=atoms, comparisons=comparisons), _without(self.facts, gone))
+        query = replace(self.query, atoms=tuple(each for each in self.query.atoms if each not in gone))
+        bound = set(query.variables)  # what has another variable cannot stay
+        atoms = tuple(each for each in query.atoms if bound.issuperset(each.terms))
+        compared = [each for each in query.comparisons if each not in gone]
+        compared = [each for each in compared if all(not isinstance(side, str) or side in bound for side in each[1:])]
+        order = query.order and tuple(name for name in query.order if name in bound)
+        return QueryCase(ConjunctiveQuery(atoms, tuple(compared), order), _without(self.facts, gone))
 
     def trimmed(self) -> "QueryCase":
         return self

@@ -435,8 +435,6 @@ def answer(query: multiway.ConjunctiveQuery, relations: dict) -> set[tuple]:
     number = ir.Kind.NUMBER
 
     def term(of):
-        if isinstance(of, tuple):
-            return ir.Call(of[0], tuple(map(term, of[1:])), number)
         return ir.Const(of.value, number) if isinstance(of, multiway.Constant) else ir.Var(of, number)
 
     atoms = [ir.Atom(each.relation, tuple(map(term, each.terms))) for each in query.atoms]

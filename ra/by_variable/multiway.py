@@ -21,7 +21,7 @@ from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Atom, Compare, Const, Kind, Order, Var
 from semi_naive.ra.multiway import query as joins
-from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant, QueryError
+from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant
 from semi_naive.ra.multiway.tries.domain import Domain
 from semi_naive.ra.multiway.tries.shape import Shape
 from semi_naive.ra.multiway.tries.shared import SharedTries
@@ -37,17 +37,18 @@ class Position(NamedTuple):
     part: int  # the range of the first variable's values, by its number
     solutions: int  # how many solutions of this range are made already
     batches: int  # how many batches are made already of the unit of solutions that begins here
-    code: int  # the variable order and the number of ranges (`Core.solutions`), or BINARY
+    # The variable order and the number of ranges (`Core.solutions`), None before they are chosen; BINARY: the binary joins make
+    # the bindings
+    plan: tuple[tuple[str, ...], int] | str | None
 
 
 BOUND = "@bound"  # the relation of a batch's bound variables
 BINDINGS_PER_CALL = 100_000  # bindings that binary joins make in the time of a call of loops over cached tries, 2 to 5 ms
 BINDINGS_PER_SEED = 2  # bindings that binary joins make in the time in which the loops index one input binding, 150 ns
 BINDINGS_PER_TUPLE = 2  # bindings that binary joins make in about the time in which tries are built of one tuple
-BINARY = -1  # in place of the code of an order: the binary joins make the bindings
+BINARY = "binary joins"
 DONE = Position(-1, -1, -1, BINARY)  # after all bindings
-TRIES = Position(0, 0, 0, -2)  # the tries make all bindings: without binary joins, or after these have exceeded their budget
-MAX_PARTS = 1 << 12  # bounds the number of ranges of the first variable's values, which is part of a position's code
+TRIES = Position(0, 0, 0, None)  # the tries make all bindings: without binary joins, or after these have exceeded their budget
 MAX_COST_RATIO = 2.0  # the cost, relative to the best order, up to which an order with the needed variables first is used
 
 
@@ -95,7 +96,7 @@ class Multiway:
         position = resume_at if resume_at != START else Position(0, 0, 0, BINARY) if self.steps else TRIES
         if position == DONE:
             return
-        if position.code == BINARY:
+        if position.plan == BINARY:
             joined = position, self._by_binary_joins(batch, context), lambda within_budget: DONE if within_budget else TRIES
             within_budget = yield from resumed([joined], position.batches)
             if within_budget:
@@ -347,27 +348,21 @@ class Core:
 
         if self.empty:
             return
-        if position == TRIES:
-            order, parts = self._order(names), max(2, cpus() if self.threads is None else self.threads)
-        else:
-            code, parts = divmod(position.code, MAX_PARTS)
-            order = decoded_order(code, self.query.variables)
-        code = coded_order(order, self.query.variables) * MAX_PARTS + parts
+        plan = position.plan or (self._order(names), max(2, cpus() if self.threads is None else self.threads))
+        order, parts = plan
         join = Leapfrog(self.query, Shape(self.query, order), self.tries)
         # the first `depth` variables are listed: all to the last of `names`; of no names, none to count, one to find a solution
         least_depth = 0 if counted else 1
         depth = max([order.index(name) + 1 for name in names], default=least_depth)
         loops = join.loops(depth)
-        rows_end_with_count = loops.nest.width > depth
+        rows_end_with_count = loops.nest.width > depth or not depth
         self._forget_bound()
         first, skipped = position.part, position.solutions
         for number, (ways, rows) in enumerate(loops.pieces(self.threads, share=share, first=first, parts=parts), first):
             limits.check_limits()
-            after = Position(number + 1, 0, 0, code)
+            after = Position(number + 1, 0, 0, plan)
             if not depth:  # there are no rows, only the number of solutions
-                weight = np.array([ways] if ways else [], np.int64)
-                yield Position(number, 0, 0, code), Batch(weight.size, {WEIGHT: weight}, resume_at=after)
-                continue
+                rows = np.full((min(ways, 1), 1), ways)
             for start in range(skipped, len(rows), size):
                 some = rows[start : start + size]
                 columns = {name: self.tries.domain.decode(np.ascontiguousarray(some[:, order.index(name)])) for name in names}
@@ -376,8 +371,8 @@ class Core:
                 end = start + len(some)
                 # bindings of no variables are equal, so one is enough
                 batch = Batch(len(some) if names or counted else 1, columns)
-                batch.resume_at = after if end == len(rows) else Position(number, end, 0, code)
-                yield Position(number, start, 0, code), batch
+                batch.resume_at = after if end == len(rows) else Position(number, end, 0, plan)
+                yield Position(number, start, 0, plan), batch
             skipped = 0
 
     def _order(self, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -404,10 +399,7 @@ def order_beginning_with(query: ConjunctiveQuery, tries: Tries, names: tuple[str
     best = orders.choose_order(query, tries)
     if not names or set(best[: len(names)]) == set(names):
         return best
-    try:
-        first = orders.choose_order(query, tries, names)
-    except QueryError:
-        return best  # no atoms connect `names` without other variables
+    first = orders.choose_order(query, tries, names)
     estimate = orders.Estimate(query, tries)
     near = estimate.connected(first) and estimate.cost(first) <= MAX_COST_RATIO * estimate.cost(best)
     return first if near else best
@@ -472,17 +464,3 @@ def resumed(units: Iterable[tuple[Position, Iterable[Batch], Position]], done: i
             yield last
         done = 0
     return returned
-
-
-def coded_order(order: tuple[str, ...], variables: tuple[str, ...]) -> int:
-    """Return a number for an order of variables.
-
-    >>> decoded_order(coded_order(("y", "z", "x"), ("x", "y", "z")), ("x", "y", "z"))
-    ('y', 'z', 'x')
-    """
-    return sum(variables.index(name) * len(variables) ** place for place, name in enumerate(order))
-
-
-def decoded_order(code: int, variables: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the order of variables of which `coded_order` makes a number."""
-    return tuple(variables[code // len(variables) ** place % len(variables)] for place in range(len(variables)))

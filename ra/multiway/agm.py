@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from semi_naive.ra.multiway.query import ConjunctiveQuery, QueryError
+from semi_naive.ra.multiway.query import ConjunctiveQuery
 
 TOLERANCE = 1e-12  # smaller numbers in a tableau of logarithms count as 0
 
@@ -25,25 +25,17 @@ def agm_bound(query: ConjunctiveQuery, sizes: Mapping[str, int]) -> float:
     >>> round(agm_bound(triangle, {"r": 100, "s": 100, "t": 100}))
     1000
     """
-    logarithm = log_bound(query, sizes)
+    columns = {name: i for i, name in enumerate(query.variables)}
+    if any(sizes[atom.relation] <= 0 for atom in query.positive):
+        return 0.0
+    rows = np.zeros((len(query.positive), len(columns)))
+    for row, atom in zip(rows, query.positive, strict=True):
+        row[[columns[name] for name in atom.terms]] = 1
+    logarithm = maximize(rows, np.array([math.log(sizes[atom.relation]) for atom in query.positive]))
     try:
         return math.exp(logarithm)
     except OverflowError:
         return math.inf
-
-
-def log_bound(query: ConjunctiveQuery, sizes: Mapping[str, int]) -> float:
-    """Return the natural logarithm of the bound; -inf if the relation of a positive atom is empty."""
-    columns = {name: i for i, name in enumerate(sorted(query.joined))}
-    for atom in query.positive:
-        if atom.relation not in sizes:
-            raise QueryError(f"the size of {atom.relation} is missing: sizes are given for {', '.join(sizes) or 'nothing'}")
-    if any(sizes[atom.relation] <= 0 for atom in query.positive):
-        return -math.inf
-    rows = np.zeros((len(query.positive), len(columns)))
-    for row, atom in zip(rows, query.positive, strict=True):
-        row[[columns[term] for term in atom.terms if term in columns]] = 1
-    return maximize(rows, np.array([math.log(sizes[atom.relation]) for atom in query.positive]))
 
 
 def maximize(rows: np.ndarray, limits: np.ndarray) -> float:

@@ -32,10 +32,11 @@ from functools import partial
 import numpy as np
 
 from semi_naive.balance.trace import VERSION
-from semi_naive.ra.multiway.leapfrog import NO_LIMIT, TASKS_PER_CORE, Leapfrog, checked_order, domain_for_tasks, nest
+from semi_naive.ra.multiway.leapfrog import NO_LIMIT, TASKS_PER_CORE, Leapfrog, domain_for_tasks, nest
 from semi_naive.ra.multiway.query import ConjunctiveQuery
 from semi_naive.ra.multiway.tries.boxes import RATIOS, Box, Boxes, Slice, boxing_cost, dimensions_of
 from semi_naive.ra.multiway.tries.domain import Domain
+from semi_naive.ra.multiway.tries.orders import choose_order
 from semi_naive.ra.multiway.tries.paged import PagedTrie, Reads, StoredTrie
 from semi_naive.ra.multiway.tries.shape import Shape, TrieKey
 from semi_naive.ra.multiway.tries.slices import ID, POSITION, copy_slice, siblings
@@ -72,7 +73,7 @@ def run_boxed(
     sc=None,
     local_dir: str | None = None,
 ) -> Boxed:
-    """Evaluate a query box by box, with at most `budget` bytes of slices in memory at a time.
+    """Evaluate a query of positive atoms box by box, with at most `budget` bytes of slices in memory at a time.
 
     With a SparkContext, its tasks share the boxes, and the budget is that of each task; without, `threads` threads run one box
     after the other. Beyond the budget, a thread takes a byte an id for every set that is restricted further, and the answer
@@ -137,7 +138,7 @@ class Shelf:
         variable order is chosen; by default all tries fit."""
         tries = Tries.of(relations) if isinstance(relations, Mapping) else relations
         copying = partial(_cost_of_copies, query, tries, budget) if budget else (lambda order: 0.0)
-        order = checked_order(query, tries, beside=copying)
+        order = query.order or choose_order(query, tries, beside=copying)
         keys = dict.fromkeys(Shape(query, order).tries)
         return cls(
             query, order, tries.domain, {key: tries.stored(key, store, str(number), sc) for number, key in enumerate(keys)}
@@ -169,10 +170,7 @@ class Shelf:
 
     def boxes(self, budget: int, most: float = 1.0) -> Boxes:
         """Return the boxes of the query under a budget of bytes. most: see `Boxes`."""
-        shape = Shape(self.query, self.order)
-        ids = [self.domain.find(value) for value in shape.constants]
-        ranks = [(self.domain.rank(value), self.domain.rank(value, after=True)) for value in shape.literals]
-        return Boxes(self.query, self.order, self.open(), self.domain.size, ids, ranks, budget, most)
+        return Boxes(self.query, self.order, self.open(), self.domain.size, budget, most)
 
     def run_here(self, boxes, keep: int, threads: int | None = None, sink=None, most: int = NO_LIMIT) -> Iterator[FinishedBox]:
         """Evaluate boxes in this process, in order, with the slices of one box in memory at a time. keep: see `Generator`;
@@ -185,7 +183,7 @@ class Shelf:
             rooms = compiled.rooms([tries[key] for key in compiled.shape.tries])
             loops = compiled.over(self.domain, [slices[piece] for piece in box.slices], rooms)
             count, kept_rows = 0, [np.empty((0, keep), np.int64)]
-            for found, rows in loops.pieces(threads, np.array(box.ranges, np.int64).reshape(-1, 2), most=most):
+            for found, rows in loops.pieces(threads, np.array(box.ranges, np.int64), most=most):
                 count += found
                 if keep and sink:
                     sink(self._decoded(rows))
@@ -198,7 +196,7 @@ class Shelf:
 
     def _decoded(self, ids: np.ndarray) -> np.ndarray:
         """Return rows of ids as rows of values, columns in the order of the query's variables."""
-        return Leapfrog(self.query, Shape(self.query, self.order), Tries(self.domain, {})).decoded(ids, self.query.variables)
+        return Leapfrog(self.query, Shape(self.query, self.order), Tries(self.domain, {})).decoded(ids)
 
     def run_by_tasks(self, sc, boxes: list[Box], keep: int) -> list[FinishedBox]:
         """Divide the boxes among the tasks of one job in ranges of about equal bytes, as neighbours share slices."""
@@ -217,8 +215,6 @@ class Shelf:
         total, rows = sum(done.count for done in parts), None
         if keep:
             rows = self._decoded(np.concatenate([np.empty((0, keep), np.int64), *(done.rows for done in parts)]))
-        elif not self.order:  # no variables: one row without columns, if there is an answer
-            rows = np.empty((min(total, 1), 0), np.int64)
         if sink and rows is not None and rows.size:  # rows that tasks have returned
             sink(rows)
         return Boxed(total, None if sink else rows, self._trace(budget, parts, seconds) | {"result": {"tuples": total}})

@@ -7,7 +7,7 @@ once in a byte map and the other is scanned, which is three times as fast (see `
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
@@ -38,18 +38,10 @@ def leapfrog_join(query: ConjunctiveQuery, relations: Mapping | Tries, *, count:
 
     The bindings are an (n, k) int64 array in the order of `query.variables`. `relations`: {name: columns}, or a `Tries` that
     keeps its tries for the next query. `threads`: default one a core. Needs the tries in memory (see `Tries`), a byte an id and
-    thread for each refined set, and the answer unless it is counted. Raises QueryError for a query that cannot be evaluated.
+    thread for each refined set, and the answer unless it is counted.
     """
     join = Leapfrog.of(query, relations)
     return join.count(threads) if count else join.list(threads)
-
-
-def count_extensions(
-    query: ConjunctiveQuery, relations: Mapping | Tries, variables: Sequence[str], *, threads: int | None = None
-):
-    """Return the bindings of some of the variables that can be extended to all, as an (n, k) array, and the number of
-    extensions of each (n,). The other variables are counted, not listed."""
-    return Leapfrog.of(query, relations, first=tuple(variables)).grouped(variables, threads)
 
 
 @dataclass(frozen=True)
@@ -61,10 +53,10 @@ class Leapfrog:
     tries: Tries
 
     @classmethod
-    def of(cls, query: ConjunctiveQuery, relations: Mapping | Tries, first: tuple[str, ...] = ()) -> "Leapfrog":
-        """Check a query and choose its variable order, beginning with `first` if given."""
+    def of(cls, query: ConjunctiveQuery, relations: Mapping | Tries) -> "Leapfrog":
+        """Choose the variable order of a query, unless it is given."""
         tries = Tries.of(relations)
-        return cls(query, Shape(query, checked_order(query, tries, first)), tries)
+        return cls(query, Shape(query, query.order or orders.choose_order(query, tries)), tries)
 
     @cached_property
     def arrays(self) -> list[TrieArray]:
@@ -78,45 +70,20 @@ class Leapfrog:
         return sum(found for found, _ in self.loops(0).pieces(threads))
 
     def list(self, threads: int | None = None) -> np.ndarray:
-        return self.grouped(self.query.variables, threads)[0]
+        return self.concatenated(self.loops(len(self.query.variables)).pieces(threads))
 
-    def grouped(self, names: Sequence[str], threads: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return (bindings of the first variables of the order, columns in the order of `names`; extensions of each)."""
-        loops = self.loops(len(names))
-        return self.combined(names, loops.nest.width, list(loops.pieces(threads)))
+    def concatenated(self, parts: Iterable[tuple[int, np.ndarray]]) -> np.ndarray:
+        """Return the rows of the results of `Loops.pieces`, decoded."""
+        return self.decoded(np.concatenate([np.empty((0, len(self.query.variables)), np.int64), *(rows for _, rows in parts)]))
 
-    def combined(self, names: Sequence[str], width: int, parts: list) -> tuple[np.ndarray, np.ndarray]:
-        """Return (bindings (n, len(names)) of the listed variables, columns in the order of `names`; the number of extensions
-        of each to all variables (n,)). parts: the results of `Loops.pieces`, (number of answers, rows (m, width)): ids of the
-        listed variables and, if other variables are counted, the number of extensions."""
-        keep, answers = len(names), sum(found for found, _ in parts)
-        if not keep:  # the only binding is the empty one, which all answers extend
-            return np.empty((min(answers, 1), 0), np.int64), np.array([answers] if answers else [], np.int64)
-        rows, others_are_counted = np.concatenate([np.empty((0, width), np.int64), *(rows for _, rows in parts)]), width > keep
-        counts = rows[:, -1].copy() if others_are_counted else np.ones(len(rows), np.int64)
-        return self.decoded(rows, names), counts
-
-    def decoded(self, rows: np.ndarray, names: Sequence[str]) -> np.ndarray:
-        """Return rows of ids as rows of values, columns in the order of `names`. Assigned variables are values already."""
-        out = np.empty((len(rows), len(names)), np.int64)
-        for column, name in enumerate(names):
-            ids = rows[:, self.shape.depth[name]]
-            out[:, column] = self.tries.domain.decode(ids) if name in self.query.joined else ids
-        return out
-
-
-def checked_order(query: ConjunctiveQuery, tries, first: tuple[str, ...] = (), **choice) -> tuple[str, ...]:
-    """Return the variable order of a query over `Tries`, or another object with their statistics; it begins with `first`.
-    choice: see `choose_order`. Raises QueryError for a query that cannot be evaluated."""
-    query.check(tries.arities)
-    order = query.order or orders.choose_order(query, tries, first, **choice)
-    orders.check_first(order, first)
-    return tuple(order)
+    def decoded(self, rows: np.ndarray) -> np.ndarray:
+        """Return rows of ids as rows of values, columns in the order of the query's variables."""
+        return self.tries.domain.decode(rows[:, [self.shape.depth[name] for name in self.query.variables]])
 
 
 def domain_for_tasks(shape: Shape, domain: Domain) -> Domain:
-    """Return the domain of a query for its tasks, without the values unless the kernel reads them."""
-    return domain if shape.constants or shape.query.comparisons else replace(domain, names=NOTHING)
+    """Return the domain of a query for its tasks, without the values unless literals are to be found among them."""
+    return domain if shape.literals else replace(domain, names=NOTHING)
 
 
 def bind_loops(query: ConjunctiveQuery, order: tuple[str, ...], keep: int, domain: Domain, arrays: list[TrieArray]) -> "Loops":
@@ -144,13 +111,12 @@ def nest(
     too."""
     shape = Shape(query, order, levels)
     sliced = [member.path[level - 1] for member, level in zip(shape.members, levels, strict=True)] if levels else []
-    bounded = frozenset(depth for depth in sliced if depth >= 0)  # by a variable, not by a constant
+    bounded = frozenset(sliced)
     if divisible and len(order) > 1:
         bounded |= {1}
     generator = Generator(shape, keep, bounded, lambda slots: min(slots, key=roots.index))
     kernel = compile_kernel(generator.kernel())
-    depths = sorted(bounded | {0}) if order else []
-    marks = len(generator.names.marked)
+    marks, depths = len(generator.names.marked), sorted(bounded | {0})
     return Nest(shape, kernel, generator.width, generator.divisible_slots, generator.buffers, marks, depths)
 
 
@@ -180,19 +146,18 @@ class Nest:
 
     def over(self, domain: Domain, tries: list[TrieArray], rooms: np.ndarray | None = None) -> "Loops":
         """Bind the kernel's arguments to a domain and tries. rooms: the buffer sizes, by default those for these tries."""
-        ids = np.array([domain.find(value) for value in self.shape.constants], np.int64)
-        literals = np.array(self.shape.literals, np.int64)
+        ranks = [domain.rank(value, after) for value in self.shape.literals for after in (False, True)]
         rooms = self.rooms(tries) if rooms is None else rooms
         trie_arguments = [number for trie in tries for number in (trie.base, *trie.arrays())]
-        return Loops(self, domain, tries, [ids, literals, domain.names, domain.low, domain.size, rooms, *trie_arguments])
+        return Loops(self, domain.size, tries, [np.array(ranks, np.int64), domain.size, rooms, *trie_arguments])
 
 
 @dataclass(frozen=True)
 class Loops:
-    """Compiled loops bound to given tries, or to slices of them."""
+    """Compiled loops bound to given tries, or to slices of them. size: of the domain."""
 
     nest: Nest
-    domain: Domain
+    size: int
     tries: list[TrieArray]
     arguments: list
 
@@ -241,7 +206,7 @@ class Loops:
         ranges = self._balanced_ranges(box, max(parts or threads, count), count > 1)[number::count][first:]
         boxes = [box.copy() for _ in ranges]
         for each, ends in zip(boxes, ranges, strict=True):
-            each[:1] = ends  # the row of the first variable, if there is one
+            each[0] = ends
         if threads == 1 or len(boxes) < 2:
             return (result for box in boxes for result in self.results_of(box, self.run(box, most), most))
         return self._threaded(boxes, threads, most)
@@ -264,7 +229,7 @@ class Loops:
     def whole_box(self) -> np.ndarray:
         """Return the box of all values (variables, 2)."""
         box = np.zeros((len(self.nest.shape.order), 2), np.int64)
-        box[:, 1] = self.domain.size
+        box[:, 1] = self.size
         return box
 
     def _balanced_ranges(self, box: np.ndarray, threads: int, shared: bool = False) -> list[tuple[int, int]]:
@@ -272,26 +237,17 @@ class Loops:
         many children. shared: tasks share the ranges, which may then be smaller, so that each task gets one."""
         fine = shared or limits.are_set()
         if self.nest.first is None or threads == 1 and not fine:
-            return [tuple(box[0])] if len(box) else [(0, 0)]
+            return [tuple(box[0])]
         low, high = map(int, box[0])
-        if low >= high:
+        trie = max((self.tries[slot] for slot in self.nest.first), key=len)
+        begin, end = np.searchsorted(trie.values[0], np.array([low, high], np.int32)).tolist()
+        if begin >= end:
             return []
-        ids, ends = self._child_ends(low, high)
+        ids, ends = trie.values[0][begin:end], trie.index[0][begin : end + 1] if trie.index else np.arange(begin, end + 1)
         pieces = min(threads * PIECES, 1 + int(ends[-1] - ends[0]) // (LEAST_FINE_PIECE if fine else LEAST_PIECE))
         cuts = np.searchsorted(ends, np.linspace(ends[0], ends[-1], pieces + 1)[1:-1].astype(ends.dtype))
         bounds = distinct(np.concatenate([[low], ids[np.minimum(cuts, len(ids) - 1)], [high]])).tolist()
         return list(zip(bounds[:-1], bounds[1:], strict=True))
-
-    def _child_ends(self, low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return ids of the first variable in [low, high), and the bounds of their children's positions (ids + 1,)."""
-        trie = max((self.tries[slot] for slot in self.nest.first), key=len, default=None)
-        if trie is not None:
-            begin, end = np.searchsorted(trie.values[0], np.array([low, high], np.int32)).tolist()
-            if begin < end:
-                ends = trie.index[0][begin : end + 1] if trie.index else np.arange(begin, end + 1)
-                return trie.values[0][begin:end], ends
-        ids = np.arange(low, high, LEAST_FINE_PIECE)  # the tries begin with a constant: the children are not known
-        return ids, LEAST_FINE_PIECE * np.arange(len(ids) + 1)
 
 
 @cache

@@ -4,7 +4,7 @@ array alive. The instructions exist only in machine code.
 
 from semi_naive.host import jit
 from semi_naive.host.jit import njit
-from semi_naive.ra.bits import Instruction
+from semi_naive.ra.bits import Instruction, generate_prefetch
 from semi_naive.ra.words import JIT
 
 address = jit.types.int64  # of an array, where a kernel takes one
@@ -56,16 +56,10 @@ def _pointer(builder, kind: str, args):
 
 def _fetch(typingctx, address, place):
     """Generate the prefetch of a position of an array of 64-bit numbers."""
-    from llvmlite import ir
     from numba import types
 
     def codegen(context, builder, signature, args):
-        byte, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
-        prefetch = builder.module.declare_intrinsic(
-            "llvm.prefetch", [byte], ir.FunctionType(ir.VoidType(), [byte, int32, int32, int32])
-        )
-        read, closest, data_cache = (ir.Constant(int32, number) for number in (0, 3, 1))
-        builder.call(prefetch, [builder.bitcast(_pointer(builder, "int64", args), byte), read, closest, data_cache])
+        generate_prefetch(builder, _pointer(builder, "int64", args))
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64), codegen

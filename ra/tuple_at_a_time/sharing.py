@@ -59,6 +59,19 @@ class Cursors:
         return sum(bindings.nbytes + slots.nbytes for bindings, slots in self.bindings.values())
 
 
+def run_to_stop(interpreter: Any, registers, cursors: Cursors, relations, versions, state) -> int:
+    """Run the machine until it stops for a reason other than a full set of bindings, and return the reason. interpreter: the
+    `stratum.Interpreter` whose other arrays it reads."""
+    while True:
+        reason = run_machine(
+            *map(address_of, (interpreter.code, registers, cursors.words, relations, interpreter.index_words)),
+            *map(address_of, (interpreter.block_words, versions, state)),
+        )
+        if reason != at.GROW or state[at.GROWING] >= 0:
+            return reason
+        cursors.grow(-1 - int(state[at.GROWING]))  # a set of bindings: see `layout`
+
+
 @dataclass
 class ThreadState:
     """The machine's state for one thread, which evaluates part `number` of `count` of an iteration. interpreter: the
@@ -92,19 +105,12 @@ class ThreadState:
         """Run a number of instructions. Return PAUSED if more remain, SHARING if this part is finished, else the failure."""
         self.state[at.SLICE] = instructions
         while True:
-            shared = self.interpreter
-            reason = run_machine(
-                *map(address_of, (shared.code, self.registers, self.cursors.words, self.relations, shared.index_words)),
-                *map(address_of, (shared.block_words, self.versions, self.state)),
-            )
+            reason = run_to_stop(self.interpreter, self.registers, self.cursors, self.relations, self.versions, self.state)
             if reason != at.GROW:
                 return reason
-            if self.state[at.GROWING] < 0:  # a set of bindings: see `layout`
-                self.cursors.grow(-1 - int(self.state[at.GROWING]))
-            else:
-                count = len(self.heads)  # the buffer is full
-                self.heads = np.concatenate([self.heads, np.empty_like(self.heads)])
-                self._set_buffer(count)
+            count = len(self.heads)  # the buffer is full
+            self.heads = np.concatenate([self.heads, np.empty_like(self.heads)])
+            self._set_buffer(count)
 
     @property
     def made(self) -> int:

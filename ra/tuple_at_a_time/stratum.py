@@ -11,9 +11,17 @@ import numpy as np
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.assembled import Dated, Searched, Versions, assembled
 from semi_naive.ra.tuple_at_a_time.described import BlockLists, ListEntries
-from semi_naive.ra.tuple_at_a_time.machine import forget_new, index_rows, insert_proposed, insert_rows, run_machine
+from semi_naive.ra.tuple_at_a_time.machine import forget_new, index_rows, insert_proposed, insert_rows
 from semi_naive.ra.tuple_at_a_time.rows import INITIAL_ROWS, NewRows
-from semi_naive.ra.tuple_at_a_time.sharing import MIN_SHARED_DELTA_TUPLES, NEVER, Cursors, InThreads, Shares, address_of
+from semi_naive.ra.tuple_at_a_time.sharing import (
+    MIN_SHARED_DELTA_TUPLES,
+    NEVER,
+    Cursors,
+    InThreads,
+    Shares,
+    address_of,
+    run_to_stop,
+)
 
 SLICE_INSTRUCTIONS = 1_000_000  # between two checks of limits and interrupts: some 20 ms
 
@@ -129,12 +137,13 @@ class Interpreter:
         self.state[[at.SMALL, at.MOST, at.BUDGET, at.ITERATIONS]] = bounds.small, bounds.most, bounds.made, iterations
         self.state[[at.MOST_WORK, at.SLICE]] = bounds.work, bounds.slice
         while True:
-            reason = self._run_in_threads(bounds.slice, pause) if self._begins_shared_iteration() else self._run_machine()
+            if self._begins_shared_iteration():
+                reason = self._run_in_threads(bounds.slice, pause)
+            else:
+                reason = run_to_stop(self, self.registers, self.cursors, self.relation_table, self.versions, self.state)
             if reason == at.SHARING:
                 continue
-            if reason == at.GROW and self.state[at.GROWING] < 0:  # a set of bindings: see `layout`
-                self.cursors.grow(-1 - int(self.state[at.GROWING]))
-            elif reason == at.GROW:
+            if reason == at.GROW:
                 self._grow()
             elif reason == at.COMPACT:
                 self._compact()
@@ -147,13 +156,6 @@ class Interpreter:
                 if reason in (at.FAULT, at.TOO_MANY):
                     self._roll_back()
                 return reason
-
-    def _run_machine(self) -> int:
-        """Run the machine until it stops, and return the reason."""
-        return run_machine(
-            *map(address_of, (self.code, self.registers, self.cursors.words, self.relation_table, self.index_words)),
-            *map(address_of, (self.block_words, self.versions, self.state)),
-        )
 
     def _begins_shared_iteration(self) -> bool:
         """True if the machine is at the beginning of an iteration that several threads are to share."""

@@ -140,8 +140,6 @@ class StoredGraph:
 
     # the relations of a query, as `Tries` has them
 
-    arities = {"up": 2, "down": 2, "edge": 2}
-
     @property
     def domain(self) -> Domain:
         return Domain(0, self.numbered.size, NOTHING)
@@ -156,10 +154,6 @@ class StoredGraph:
     def distinct(self, relation: str, column: int) -> int:
         """Return the number of distinct values of a column."""
         return sum(int(np.count_nonzero(some)) for some in self._degree(relation, column).pieces(self.columns.piece))
-
-    def degree_of(self, relation: str, column: int, id: int) -> int:
-        """Return the number of tuples with an id in a column."""
-        return int(self._degree(relation, column).mapped()[id])
 
     def products(self, one: tuple[str, int], other: tuple[str, int]) -> float:
         """Return the sum over all ids of the product of their numbers of tuples in two (relation, column)."""

@@ -7,8 +7,8 @@ import pytest
 from bench.fuzz.oracle import answer
 from bench.fuzz.random_queries import random_query
 from bench.fuzz.rounds import random_cases
-from semi_naive.ra.multiway.agm import agm_bound, log_bound
-from semi_naive.ra.multiway.query import ConjunctiveQuery, QueryAtom, QueryError
+from semi_naive.ra.multiway.agm import agm_bound
+from semi_naive.ra.multiway.query import ConjunctiveQuery, QueryAtom
 
 SIZES = {"r": 10, "s": 1000, "t": 50}
 
@@ -46,12 +46,7 @@ def test_a_triangle_of_equal_sizes_is_the_root_of_their_product():
 def test_nothing_and_too_much():
     assert agm_bound(query(r="xy", s="yz"), {"r": 0, "s": 5}) == 0
     many = ConjunctiveQuery(tuple(QueryAtom("e", (f"x{i}", f"y{i}")) for i in range(60)))
-    assert agm_bound(many, {"e": 10**9}) == math.inf and log_bound(many, {"e": 10**9}) == pytest.approx(60 * math.log(10**9))
-
-
-def test_a_size_that_is_missing():
-    with pytest.raises(QueryError, match="the size of r is missing"):
-        agm_bound(query(r="x"), {"s": 1})
+    assert agm_bound(many, {"e": 10**9}) == math.inf
 
 
 @random_cases(200, random_query)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from multiway_cases import arrays, interpreted, rows_of
+from multiway_cases import arrays, interpreted, rows_of, tuples_of
 
 from bench.fuzz.oracle import answer
 from bench.fuzz.random_queries import FACTORS, random_query, random_relations, scaled
@@ -16,10 +16,11 @@ from bench.fuzz.rounds import random_cases
 from semi_naive.graphs import generators
 from semi_naive.ra.multiway import leapfrog
 from semi_naive.ra.multiway.loops.codegen import Generator, compile_kernel
-from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant, QueryAtom, QueryError
+from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant, QueryAtom
 from semi_naive.ra.multiway.tries import local, orders, seeks
+from semi_naive.ra.multiway.tries.arrays import ArrayFile
 from semi_naive.ra.multiway.tries.shape import Shape
-from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
+from semi_naive.ra.multiway.tries.trie import TrieArray, Tries
 
 
 def edges(*pairs, relation="e", **options):
@@ -59,36 +60,37 @@ def test_any_query_equals_the_oracle(case, random, uncompiled):
     agree(case.query, case.facts)
 
 
+def prefixes(query, relations, first: int) -> tuple[np.ndarray, np.ndarray]:
+    """The bindings of the first variables of the order that can be extended to all, and the number of extensions of each."""
+    join = leapfrog.Leapfrog.of(query, relations)
+    loops = join.loops(first)
+    rows = np.concatenate([rows for _, rows in loops.pieces()] or [np.empty((0, loops.nest.width), np.int64)])
+    counts = rows[:, -1] if loops.nest.width > first else np.ones(len(rows), np.int64)
+    return join.tries.domain.decode(rows[:, :first]), counts
+
+
 @random_cases(150, random_query)
 def test_any_prefix_of_the_order_is_listed_with_the_count_of_the_rest(case, random, uncompiled):
     query, relations = case.query, case.facts
     if query.order is None:
         return
-    first = query.order[: random.randint(0, len(query.order))]
+    first = query.order[: random.randint(1, len(query.order))]
     places = [query.variables.index(name) for name in first]
     expected = Counter(tuple(row[place] for place in places) for row in answer(query, relations))
-    rows, counts = leapfrog.count_extensions(query, arrays(relations), first)
+    rows, counts = prefixes(query, arrays(relations), len(first))
     assert dict(zip(map(tuple, rows.tolist()), counts.tolist(), strict=True)) == expected
 
 
 COMPILED = [
     edges("xy", "yz", "xz", relation="b"),
     ConjunctiveQuery(
-        (
-            QueryAtom("d", ("x", "y", "z")),
-            QueryAtom("b", ("x", "y")),
-            QueryAtom("c", ("y", Constant(2))),
-            QueryAtom("a", ("z",), True),
-        )
+        (QueryAtom("d", ("x", "y", "z")), QueryAtom("b", ("x", "y")), QueryAtom("c", ("y", "x")), QueryAtom("a", ("z",), True)),
+        (Comparison("!=", "y", Constant(2)),),
     ),
     ConjunctiveQuery(
         (QueryAtom("b", ("x", "y")), QueryAtom("c", ("y", "z")), QueryAtom("b", ("x", "z"), True)),
-        (
-            Comparison("<", "x", "z"),
-            Comparison("=", "w", ("+", "x", ("*", "y", Constant(3)))),
-            Comparison("!=", "w", Constant(4)),
-        ),
-        ("x", "y", "z", "w"),
+        (Comparison("<", "x", "z"), Comparison(">=", Constant(3), "y")),
+        ("x", "y", "z"),
     ),
 ]
 
@@ -140,10 +142,10 @@ def test_runs_of_variables_are_joined_by_bits(oriented, monkeypatch):
             counts.add(leapfrog.leapfrog_join(query, {"e": oriented}, count=True))
         monkeypatch.undo()
         leapfrog.nest.cache_clear()
-        for first in ("vw", "vwx", "vwxyz"):
-            found, ways = leapfrog.count_extensions(query, {"e": oriented}, tuple(first))
+        for first in (2, 3, 5):
+            found, ways = prefixes(query, {"e": oriented}, first)
             rows.append(
-                Counter(dict(zip(map(tuple, found[:, :2].tolist()), ways.tolist(), strict=True))) if first == "vw" else found
+                Counter(dict(zip(map(tuple, found[:, :2].tolist()), ways.tolist(), strict=True))) if first == 2 else found
             )
             counts.add(int(ways.sum()))
         assert len(counts) == 1 and min(counts) > 1000
@@ -171,11 +173,8 @@ def test_variables_that_nothing_connects_are_counted_apart(oriented):
 def test_names_and_values_do_not_change_the_kernel():
     renamed = edges("qr", "rs", "qs", relation="knows")
     sources = {Generator(Shape(query, query.variables), 0).kernel() for query in (TRIANGLE, renamed)}
-    constants = (
-        ConjunctiveQuery((QueryAtom("e", (Constant(value), "x")),), (Comparison("<", "x", Constant(value)),))
-        for value in (1, 9)
-    )
-    assert len(sources) == 1 == len({Generator(Shape(query, ("x",)), 1).kernel() for query in constants})
+    constants = [edges("xy", comparisons=(Comparison("<", "x", Constant(value)),)) for value in (1, 9)]
+    assert len(sources) == 1 == len({Generator(Shape(query, query.variables), 1).kernel() for query in constants})
 
 
 def test_machine_code_is_kept_for_other_processes(oriented):
@@ -200,19 +199,16 @@ def test_tries_in_files_are_the_same(tmp_path):
     for arity in (1, 2, 3, 5):  # 5 columns of 17 bits are two words a tuple
         columns = [rng.integers(0, 70_000, 500) % 7 * 9_999 for _ in range(arity)]
         trie = TrieArray.build(columns, 70_000)
-        read = TrieFile.write(trie, tmp_path / f"{arity}.trie").open()
+        read = TrieArray.mapped(ArrayFile.write(trie.arrays(), tmp_path / f"{arity}.trie"))
         tuples = sorted(set(zip(*(column.tolist() for column in columns), strict=True)))
-        assert list(zip(*(column.tolist() for column in read.columns()), strict=True)) == tuples
+        assert tuples_of(read) == tuples
         assert len(read) == len(tuples) and read.bytes == trie.bytes
 
 
-def test_relations_without_tuples_and_queries_without_variables():
+def test_relations_without_tuples():
     nothing = np.empty((0, 2), np.int64)
     assert leapfrog.leapfrog_join(TRIANGLE, {"e": nothing}).shape == (0, 3)
     assert leapfrog.leapfrog_join(TRIANGLE, {"e": nothing}, count=True) == 0
-    ground = ConjunctiveQuery((QueryAtom("e", (Constant(1), Constant(2))),))
-    assert leapfrog.leapfrog_join(ground, {"e": [[1], [2]]}).shape == (1, 0)
-    assert leapfrog.leapfrog_join(ground, {"e": [[2], [1]]}).shape == (0, 0)
 
 
 LARGEST = (1 << 63) - 1
@@ -224,40 +220,3 @@ def test_the_ends_of_64_bits():
     )
     rows = leapfrog.leapfrog_join(query, {"e": [[LARGEST, -LARGEST - 1, 0], [0, LARGEST, -LARGEST - 1]]})
     assert rows_of(rows) == [(-LARGEST - 1, LARGEST), (LARGEST, 0)]
-
-
-WRONG = [
-    (edges("xy", relation="f"), "no relation is called f; there are e"),
-    (edges("xyz"), r"e\(x, y, z\) has 3 terms, and the relation e has 2 columns"),
-    (edges("xy", comparisons=(Comparison("<", "x", "u"),)), "variable u is not bound"),
-    (ConjunctiveQuery((QueryAtom("e", ("x", "y")), QueryAtom("e", ("x", "u"), True))), "variable u is not bound"),
-    (edges("xy", comparisons=(Comparison("~", "x", "y"),)), "'~' is not a comparison"),
-    (edges("xy", comparisons=(Comparison("=", "x", ("/", "y", "x")),)), "is not arithmetic"),
-    (edges("xy", comparisons=(Comparison("=", "x", 3),)), "expected the name of a variable or Constant"),
-    (edges("xy", order=("x",)), "the variable order x misses y"),
-    (edges("xy", order=("x", "y", "q")), "the variable order has q"),
-    (edges("xy", order=("x", "y", "x")), "has a variable twice"),
-    (edges("xy", comparisons=(Comparison("=", "u", ("+", "x", "y")),), order=("x", "u", "y")), "has u before the variables"),
-    (ConjunctiveQuery((QueryAtom("e", (Constant(1 << 64), "x")),)), "does not fit in 64 bits"),
-]
-
-
-@pytest.mark.parametrize("query, message", WRONG)
-def test_what_cannot_be_evaluated_is_said(query, message):
-    with pytest.raises(QueryError, match=message):
-        leapfrog.leapfrog_join(query, {"e": np.array([[1, 2]])})
-
-
-@pytest.mark.parametrize("relation", [np.array([1, 2]), [[1, 2], [3]], [[1.5], [2.5]]])
-def test_relations_that_are_none(relation):
-    with pytest.raises(QueryError):
-        leapfrog.leapfrog_join(edges("xy"), {"e": relation})
-
-
-def test_variables_asked_for_first_that_cannot_be():
-    given_order = edges("xy", "yz", order=("x", "y", "z"))
-    with pytest.raises(QueryError, match="z are to be bound first"):
-        leapfrog.count_extensions(given_order, {"e": np.array([[1, 2]])}, ["z"])
-    equation = edges("xy", comparisons=(Comparison("=", "u", ("+", "x", "y")),))
-    with pytest.raises(QueryError, match="no variable order begins with u"):
-        leapfrog.count_extensions(equation, {"e": np.array([[1, 2]])}, ["u"])

@@ -56,7 +56,6 @@ CASES = {
     words.among: lambda rng: (ascending(rng), ascending(rng)),
     words.places: lambda rng: (ascending(rng), ascending(rng)),
     words._drop: lambda rng: (ascending(rng), ascending(rng)),
-    lanes._unique_rows: lambda rng: (lanes._sort_rows(rng.integers(0, 3, (2, int(rng.integers(0, 9)))).astype(U64)),),
     lanes._merge_rows: lambda rng: (tuples(rng), tuples(rng)),
     kernels.field: lambda rng: (rng.integers(0, 1 << 62, 9).astype(U64), int(rng.integers(0, 60)), U64(7), U64(2**64 - 3)),
     kernels.field_at: lambda rng: (rng.integers(0, 1 << 62, 9).astype(U64), rng.integers(0, 9, 5), 3, U64(255), U64(4)),

@@ -49,7 +49,7 @@ class BitLoops:
         with self.loops.block(f"for k{depth} in range(words):"):
             self.loops.write(f"w{depth} = {source}[{row} + k{depth}]")
             with self.loops.block(f"while w{depth} != 0:"):
-                self.loops.write(f"i{depth} = (k{depth} << 6) + first_bit(w{depth})")
+                self.loops.write(f"i{depth} = (k{depth} << 6) + np.int64(lowest_bit(w{depth}))")
                 self.loops.write(f"w{depth} &= w{depth} - np.uint64(1)")
                 self._bound_by_bits(depth, rest, total)
 

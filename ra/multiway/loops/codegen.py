@@ -25,6 +25,8 @@ from semi_naive.ra.multiway.loops.conditions import Conditions
 from semi_naive.ra.multiway.tries.local import set_variables
 from semi_naive.ra.multiway.tries.shape import TOP, Member, Shape, TrieNode, Values, fixed
 
+IMPORTS_FOR_BITS = ["from semi_naive.ra.bits import lowest_bit", "from semi_naive.ra.multiway.tries.local import *"]
+
 
 class Generator:
     """Writes the source of one kernel.
@@ -51,7 +53,7 @@ class Generator:
 
     def _find_shared_sets(self) -> None:
         """Determine the sets that are stored, marked or restricted further, before any line is written."""
-        for depth in sorted(self.shape.joined):
+        for depth in self.depths:
             chain = self.shape.chain(depth)
             for earlier, later in pairwise(chain):
                 self.names.marked[earlier], self.marked_before[later] = None, earlier
@@ -63,8 +65,7 @@ class Generator:
 
     def _is_searched_often(self, member: Member) -> bool:
         """True if a variable is bound between the last two of a negated atom, which then searches a range many times."""
-        last, depth_before = member.path[-1], max(TOP, *member.path[:-1])
-        return last >= 0 and last > depth_before + 1
+        return member.path[-1] > member.path[-2] + 1
 
     def write(self, line: str) -> None:
         """Add a line of the kernel's body at the current indentation."""
@@ -90,11 +91,12 @@ class Generator:
     # the nest of loops
 
     def kernel(self) -> str:
-        """Return the source of `kernel(box, ids, literals, names, base, size, rooms, base0, dir0, v0_0, …) -> count, rows`.
+        """Return the source of `kernel(box, ranks, size, rooms, base0, dir0, v0_0, …) -> count, rows`.
 
         box: the bounds of the ids of each variable, then the numbers that the rows may have, and those that they have room for
-        at first. ids: of the constants of atoms; literals: of comparisons. names, base, size: the parts of a `Domain`. rooms:
-        the sizes of the buffers. For each slot: the parts of a `TrieArray`. count: -1 if the rows would have too many numbers.
+        at first. ranks: for each literal of comparisons, the number of values of the domain below it, and not above it. size:
+        of the domain. rooms: the sizes of the buffers. For each slot: the parts of a `TrieArray`. count: -1 if the rows would
+        have too many numbers.
         """
         self.write("count, made = 0, 0")
         width = self.width
@@ -116,16 +118,13 @@ class Generator:
     @property
     def divisible_slots(self) -> list[int] | None:
         """The slots of the tries that begin with the first variable; None if its values cannot be divided among tasks."""
-        if not self.depths or 0 not in self.shape.joined or (not self.keep and len(self.shape.components(self.depths)) > 1):
+        if not self.keep and len(self.shape.components(self.depths)) > 1:
             return None
         return sorted({member.slot for member in self.shape.roots(0) if not member.negated})
 
     def _header(self) -> list[str]:
         """Return the lines before the kernel's body: the imports and the signature."""
-        arguments, kinds = (
-            ["box", "ids", "literals", "names", "base", "size", "rooms"],
-            ["i64"] * 4 + ["types.int64"] * 2 + ["i64"],
-        )
+        arguments, kinds = ["box", "ranks", "size", "rooms"], ["i64", "i64", "types.int64", "i64"]
         for slot, key in enumerate(self.shape.tries):
             arguments += [f"base{slot}", f"dir{slot}"]
             kinds += ["types.int64", "i32"]
@@ -139,7 +138,7 @@ class Generator:
             "import numpy as np",
             "from semi_naive.host.jit import njit, types",
             "from semi_naive.ra.words import JOIN",
-            *(["from semi_naive.ra.multiway.tries.local import *"] if self.matrices else []),
+            *(IMPORTS_FOR_BITS if self.matrices else []),
             "from semi_naive.ra.multiway.tries.seeks import *",
             "",
             "",
@@ -150,7 +149,7 @@ class Generator:
     def _write_body(self, depth: int, deeper: list[int], total: str) -> None:
         """Write the code below the binding of a variable: filters, the ranges and sets that it determines, then the deeper
         variables. total: the name of the counter, as source."""
-        conditions = self.names.filters(depth) + (self._tests_of_atoms(depth) if depth != TOP else [])
+        conditions = [] if depth == TOP else self._conditions(depth)
         with self.guarded(conditions), self._known_ranges(depth), self._stored_intersections(depth):
             marks = [values for values in self.names.marked if fixed(values) == depth]
             for values in marks:
@@ -159,44 +158,36 @@ class Generator:
             for values in marks:
                 self.write(f"set_marks({self.names.mark(values)}, {', '.join(self.names.place(values))}, 0)")
 
-    def _tests_of_atoms(self, depth: int) -> list[str]:
-        """Return the conditions that test whether atoms hold, once all of their variables are bound: negated atoms, and unary
-        atoms that the variable does not loop over. At the TOP, atoms of constants."""
+    def _conditions(self, depth: int) -> list[str]:
+        """Return the conditions on a variable that its loop does not ensure: comparisons, unary atoms that it does not loop
+        over, and negated atoms. An atom of several terms holds if the loop over its last one finds a value."""
+        unary = [member for member in self.shape.roots(depth) if len(member.path) == 1]
+        tested = [member for member in unary if self._loops_over(depth) != member.node(0)]
         denied = [f"not {self.names.present(member)}" for member in self.shape.negations(depth)]
-        complete = [member for member in self.shape.members if not member.negated and max((TOP, *member.path)) == depth]
-        if depth != TOP:  # an atom of several terms holds if the loop over its last one finds a value
-            complete = [member for member in complete if len(member.path) == 1 and self._loops_over(depth) != member.node(0)]
-        return [self.names.present(member) for member in complete] + denied
+        return self.names.filters(depth) + [self.names.present(member) for member in tested] + denied
 
     @contextmanager
     def _known_ranges(self, depth: int):
         """Write the sibling ranges that become known with a variable; those of positive atoms must not be empty."""
-        needed = []
-        for node in (node for node in self.shape.nodes() if node.fixed == depth):
+        known = [node for node in self.shape.nodes() if node.fixed == depth]
+        for node in known:
             self._write_range(node)
-            if self.shape.positive(node):
-                needed.append(f"{self.names.low(node)} < {self.names.high(node)}")
-        if depth == TOP:
-            needed += self._tests_of_atoms(TOP)
+        needed = [f"{self.names.low(node)} < {self.names.high(node)}" for node in known if self.shape.positive(node)]
         with self.guarded(needed):
             yield
 
     def _write_range(self, node: TrieNode) -> None:
         """Write the range of a node, found in its parent's range: by a loop's position, the directory, or a search."""
-        parent, term, low, high = node.parent, node.path[-1], self.names.low(node), self.names.high(node)
-        index = f"i{node.slot}_{parent.level}"
-        if term >= 0 and self._loops_over(term) == parent:
-            self.write(f"{low}, {high} = {index}[j{term}], {index}[j{term} + 1]")
+        parent, depth, low, high = node.parent, node.path[-1], self.names.low(node), self.names.high(node)
+        index, values, end = f"i{node.slot}_{parent.level}", self.names.levels(parent), self.names.high(parent)
+        if self._loops_over(depth) == parent:
+            self.write(f"{low}, {high} = {index}[j{depth}], {index}[j{depth} + 1]")
         elif parent.level == 0:
-            self.write(f"{low}, {high} = below(dir{node.slot}, {self.names.id(term)} - base{node.slot})")
-        else:
-            ascending = term in self.shape.joined  # the searched ids ascend in a loop: continue from the last position
-            begin, search = (self._cursor(node), "seek") if ascending else (self.names.low(parent), "bisect")
-            self.write(f"p = {search}({self.names.levels(parent)}, {begin}, {self.names.high(parent)}, {self.names.id(term)})")
-            if ascending:
-                self.write(f"{begin} = p")
-            found = f"p < {self.names.high(parent)} and {self.names.levels(parent)}[p] == {self.names.id(term)}"
-            self.write(f"{low}, {high} = ({index}[p], {index}[p + 1]) if {found} else (0, 0)")
+            self.write(f"{low}, {high} = below(dir{node.slot}, x{depth} - base{node.slot})")
+        else:  # the searched ids ascend in a loop: continue from the last position
+            position = self._cursor(node)
+            self.write(f"{position} = p = seek({values}, {position}, {end}, x{depth})")
+            self.write(f"{low}, {high} = ({index}[p], {index}[p + 1]) if p < {end} and {values}[p] == x{depth} else (0, 0)")
 
     def _cursor(self, node: TrieNode) -> str:
         """Return the name of the position at which the last search for a node ended."""
@@ -223,7 +214,7 @@ class Generator:
     def only_counts(self, depth: int) -> bool:
         """True if only the number of a variable's values is needed."""
         is_last = depth >= self.keep and not self.deeper_counts[depth]
-        return is_last and not self.names.filters(depth) and not self._tests_of_atoms(depth)
+        return is_last and not self._conditions(depth)
 
     def _write_intersection(self, values: Values) -> None:
         """Write the code that stores the intersection of a set's ranges in its buffer: of the ranges that become known
@@ -265,8 +256,7 @@ class Generator:
                     self.write("return -1, out[:0].copy()")
                 self.write("out = longer_array(out, 64)")
             for column in range(self.keep):
-                name = f"x{column}" if column in self.shape.joined else f"r{column}"
-                self.write(f"out[made + {column}] = {name}")
+                self.write(f"out[made + {column}] = x{column}")
             if counted:
                 self.write(f"out[made + {self.keep}] = {counted}")
             self.write(f"made += {self.width}")
@@ -292,11 +282,9 @@ class Generator:
         self.matrices[line] = None
 
     def write_variable(self, group: list[int], total: str) -> None:
-        """Write the first variable of a connected group, and those below: assigned, as bits of a matrix, or looped over. group:
-        the depths; total: the name of the counter, as source."""
+        """Write the first variable of a connected group, and those below: as bits of a matrix, or looped over. group: the
+        depths; total: the name of the counter, as source."""
         depth, *rest = group
-        if depth not in self.shape.joined:
-            return self._write_assignment(depth, rest, total)
         if self.bits.variables:
             return self.bits.loop(depth, rest, total)
         variables = set_variables(self.shape, group, self.bounded)
@@ -316,16 +304,7 @@ class Generator:
                 self.write(f"{self._cursor(node)} = {self.names.low(node.parent)}")
         with self.block(f"for j{depth} in range({low}, {high}):"):
             self.write(f"x{depth} = np.int64({array}[j{depth}])")
-            if self.names.needs_raw(depth):
-                self.write(f"r{depth} = names[x{depth}] if names.size else x{depth} + base")
             self._write_body(depth, deeper, total)
-
-    def _write_assignment(self, depth: int, deeper: list[int], total: str) -> None:
-        """Write the binding of a variable that an equation assigns, and the variables below it. total: the counter's name."""
-        self.write(f"r{depth} = {self.names.raw(self.shape.assigned[depth])}")
-        if any(depth in member.path for member in self.shape.members):
-            self.write(f"x{depth} = id_of(names, base, size, r{depth})")
-        self._write_body(depth, deeper, total)
 
     def _domain(self, depth: int) -> tuple[str, str, str]:
         """Return the source of (array, low, high), the values that the variable at a depth loops over."""
@@ -340,8 +319,6 @@ class Generator:
         values = self.shape.values(depth)
         if values:
             return next(iter(values)) if len(values) == 1 else None
-        if depth not in self.shape.joined:
-            return None
         return TrieNode(self.smallest(member.slot for member in self.shape.roots(depth)), ())
 
     def _write_bounds(self, depth: int, array: str, low: str, high: str) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """Boxes: divide the variables' values into ranges, so that the slices of the tries that a box needs fit a memory budget.
 
-After Zinn, "General-Purpose Join Algorithms for Listing Triangles in Large Graphs" (2015), §3, for any query:
+After Zinn, "General-Purpose Join Algorithms for Listing Triangles in Large Graphs" (2015), §3, for any query of positive atoms:
 
 1. A variable is a *dimension* if tries begin with it. Its range is the longest whose sub-tries fit the dimension's share of the
    budget, found by probing the tries. Atoms over one relation share slices.
@@ -8,18 +8,18 @@ After Zinn, "General-Purpose Join Algorithms for Listing Triangles in Large Grap
    The slices of the last are copied most often, so the ranges of the others should be few; but small slices make many boxes.
 3. If the sub-trie of a single value is too large, it *spills*: the range is that one value, and the atom is sliced by its next
    variable, which becomes a dimension.
-4. A box is skipped as soon as a comparison, or the values that the slices have for a later variable, make it empty.
+4. A box is skipped as soon as a comparison x < y, or the values that the slices have for a later variable, make it empty.
 5. If all tries fit, they are one box.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from semi_naive.host.numbers import quantity
 from semi_naive.ra.multiway.query import ConjunctiveQuery
 from semi_naive.ra.multiway.tries.paged import PagedTrie
-from semi_naive.ra.multiway.tries.shape import Member, Shape, TrieKey
+from semi_naive.ra.multiway.tries.shape import Shape, TrieKey
 from semi_naive.ra.multiway.tries.slices import Siblings, bytes_of, least_bytes, siblings, span
 
 RATIOS = (1, 2, 4, 8, 16, 32)  # of the bytes that a dimension may use to those of the last dimension
@@ -56,10 +56,11 @@ class Box:
 
 
 class Group(NamedTuple):
-    """Atoms that share a slice: they have the same trie, and the same terms up to the variable by which it is sliced."""
+    """Atoms that share a slice: they have the same trie, and the same variables up to that by which it is sliced. path: the
+    depths of these variables."""
 
     trie: TrieKey
-    terms: tuple[int, ...]
+    path: tuple[int, ...]
     atoms: tuple[int, ...]
 
 
@@ -102,8 +103,6 @@ def cost(state: PartialBox, group: Group, sibling_range: Siblings, low: int, hig
 class Boxes:
     """An iterable of the boxes of a query over tries in files; probing reads a few pages of them.
 
-    ids: the id of each constant of atoms, -1 if it is not in the domain.
-    ranks: for each literal of comparisons, the number of domain values below it, and not above it.
     most: the fraction of the first dimension's bytes that a box may have, so that there are boxes for many tasks.
     """
 
@@ -111,8 +110,6 @@ class Boxes:
     order: tuple[str, ...]
     tries: dict[TrieKey, PagedTrie]
     size: int  # the size of the domain
-    ids: list[int]
-    ranks: list[tuple[int, int]]
     budget: int
     most: float = 1.0
 
@@ -132,11 +129,8 @@ class Boxes:
                 f"a budget of {quantity(self.budget, 'byte')} does not hold one tuple of each atom; "
                 f"the least that works is {least:,}"
             )
-        # An assigned value may have no id, also if the domain is empty: its range must not be.
-        ends = (self.size if depth in self.shape.joined else max(self.size, 1) for depth in range(len(self.order)))
-        whole = PartialBox(tuple((0, end) for end in ends), levels_of(self.shape.members), self.budget)
-        start = self._with_constant_slices(whole)
-        start = start and self.narrowed(start)
+        levels = (1,) * len(self.keys)  # unless it spills, an atom is sliced by its first variable
+        start = self.narrowed(PartialBox(((0, self.size),) * len(self.order), levels, self.budget))
         if start and self.most == 1 and (box := self._whole_tries_box(start)).bytes <= self.budget:
             return iter([box])
         return self._boxes_within(start, 0) if start else iter(())
@@ -147,30 +141,18 @@ class Boxes:
         sizes = (bytes_of(siblings(self.tries[trie], ()), 0, self.size) for trie in self.shape.tries)
         return Box(state.ranges, None, pieces, sum(sizes))
 
-    def _with_constant_slices(self, state: PartialBox) -> PartialBox | None:
-        """Choose the slices of atoms that have constants only. Return None if a positive one has no tuple."""
-        for group in self._groups_to_slice(state, lambda term: term < 0):
-            below = self._siblings(group, state)
-            id = self.ids[~group.terms[-1]]
-            found = id >= 0 and below.position(id) < min(below.end, below.position(id + 1))
-            if not found and self._positive(group):
-                return None
-            low, high = (id, id + 1) if found else (0, 0)
-            state = state.with_slice(group, *cost(state, group, below, low, high))
-        return state
-
     def _boxes_within(self, state: PartialBox, depth: int) -> Iterator[Box]:
         """Yield the boxes within a partial box in which the variables before `depth` have their ranges."""
         if depth == len(self.order):
             yield self._box(state)
             return
-        groups = self._groups_to_slice(state, lambda term: term == depth)
+        groups = self._groups_to_slice(state, depth)
         if not groups:
             yield from self._boxes_within(state, depth + 1)
             return
         below = {group: self._siblings(group, state) for group in groups}
         low, last = state.ranges[depth]
-        while (low := self._next_common_id(below, low)) < last:
+        while (low := self._next_common_id(below.values(), low)) < last:
             high, inner = self._longest_range(state, below, depth, low, last)
             inner = self.narrowed(inner.with_range(depth, low, high))
             if inner:
@@ -217,7 +199,7 @@ class Boxes:
         done = {atom for group in state.slices for atom in group.atoms}
         reserved = sum(least_bytes(len(key.order)) for atom, key in enumerate(self.keys) if atom not in done)
         for group, piece, size in sorted(pieces, key=lambda piece: piece[2]):
-            deeper = len(group.terms) < len(group.trie.order)
+            deeper = len(group.path) < len(group.trie.order)
             reserved -= len(group.atoms) * least_bytes(len(group.trie.order))
             if deeper and (size > room or state.bytes_left - size < reserved):
                 state = state.with_deeper_level(group)
@@ -227,31 +209,25 @@ class Boxes:
             room -= size
         return state
 
-    def _groups_to_slice(self, state: PartialBox, is_due: Callable[[int], bool]) -> list[Group]:
-        """Return the groups of atoms without a slice, if `is_due` holds for the term by which they are sliced."""
+    def _groups_to_slice(self, state: PartialBox, depth: int) -> list[Group]:
+        """Return the groups of atoms without a slice that are sliced by a variable."""
         done = {atom for group in state.slices for atom in group.atoms}
         found: dict[tuple, list[int]] = {}
         for atom, (member, level) in enumerate(zip(self.shape.members, state.levels, strict=True)):
-            if atom not in done and is_due(member.path[level - 1]):
+            if atom not in done and member.path[level - 1] == depth:
                 found.setdefault((self.keys[atom], member.path[:level]), []).append(atom)
-        return [Group(trie, terms, tuple(atoms)) for (trie, terms), atoms in found.items()]
+        return [Group(trie, path, tuple(atoms)) for (trie, path), atoms in found.items()]
 
     def _siblings(self, group: Group, state: PartialBox) -> Siblings:
-        """Return the range of its trie that a group slices. Its path has constants and spilled variables, of one value each."""
-        path = [self.ids[~term] if term < 0 else state.ranges[term][0] for term in group.terms[:-1]]
-        return siblings(self.tries[group.trie], path)
+        """Return the range of its trie that a group slices. Its path has spilled variables, of one value each."""
+        return siblings(self.tries[group.trie], [state.ranges[depth][0] for depth in group.path[:-1]])
 
-    def _positive(self, group: Group) -> bool:
-        """True if a group has a positive atom."""
-        return any(not self.shape.members[atom].negated for atom in group.atoms)
-
-    def _next_common_id(self, below: dict[Group, Siblings], low: int) -> int:
-        """Return the first id from `low` on that all positive atoms have; the domain's size if there is none. below: the groups
-        of atoms that are sliced by the variable, with their ranges in the tries."""
-        positive, candidate = [within for group, within in below.items() if self._positive(group)], -1
+    def _next_common_id(self, ranges: Collection[Siblings], low: int) -> int:
+        """Return the first id from `low` on that all ranges have; the domain's size if there is none."""
+        candidate = -1
         while candidate < low:
             candidate = low
-            for within in positive:
+            for within in ranges:
                 position = within.position(low)
                 if position >= within.end:
                     return self.size
@@ -259,19 +235,19 @@ class Boxes:
         return low
 
     def narrowed(self, state: PartialBox) -> PartialBox | None:
-        """Narrow the ranges of a box by comparisons and by the children of its slices. Return None if a range is empty."""
+        """Narrow the ranges of a box by comparisons x < y and by the children of its slices. Return None if a range is empty.
+        Kernels test all comparisons."""
         ranges = list(state.ranges)
         for group, piece in state.slices.items():
-            if len(group.terms) < len(group.trie.order) and self._positive(group) and piece.low < piece.high:
-                low, high = self._span(piece)
-                for member in (self.shape.members[atom] for atom in group.atoms if not self.shape.members[atom].negated):
-                    _narrow_range(ranges, member.path[len(group.terms)], low, high)
-        for _ in range(2):  # again, as a comparison may narrow a range that an earlier one has read
-            for comparison in self.shape.comparisons:
-                self._narrow_by_comparison(ranges, comparison.op, comparison.left, comparison.right)
-        if any(ranges[depth][0] >= ranges[depth][1] for depth in self.shape.joined):
-            return None
-        return replace(state, ranges=tuple(ranges))
+            if len(group.path) < len(group.trie.order):
+                for atom in group.atoms:
+                    _narrow_range(ranges, self.shape.members[atom].path[len(group.path)], *self._span(piece))
+        less = [comparison for comparison in self.shape.comparisons if comparison.op == "<" and len(comparison.depths) == 2]
+        for _, below, above in less * 2:  # again, as a comparison may narrow a range that an earlier one has read
+            least, end = ranges[below][0] + 1, ranges[above][1] - 1
+            _narrow_range(ranges, below, 0, end)
+            _narrow_range(ranges, above, least, self.size)
+        return replace(state, ranges=tuple(ranges)) if all(low < high for low, high in ranges) else None
 
     def _span(self, piece: Slice) -> tuple[int, int]:
         """Return the bounds of the children of a slice's first level; cached for the boxes that share the slice."""
@@ -281,45 +257,11 @@ class Boxes:
             self.spans[piece] = span(siblings(self.tries[piece.trie], piece.path), piece.low, piece.high)
         return self.spans[piece]
 
-    def _narrow_by_comparison(self, ranges: list, op: str, left, right) -> None:
-        """Narrow both sides of a comparison of two variables, or of a variable and a literal."""
-        if op in (">", ">="):
-            op, left, right = {">": "<", ">=": "<="}[op], right, left
-        if op == "!=" or not all(self._has_ids(side) for side in (left, right)):
-            return
-        strict, pairs = op == "<", [(left, right)]
-        if op == "=":  # each side bounds the other from both directions
-            pairs.append((right, left))
-        for below, above in pairs:
-            least, most = self._first_allowed(ranges, below, strict), self._end_allowed(ranges, above, strict)
-            if isinstance(below, int):
-                _narrow_range(ranges, below, 0, most)
-            if isinstance(above, int):
-                _narrow_range(ranges, above, least, self.size)
-
-    def _has_ids(self, side) -> bool:
-        """True if a side of a comparison is a joined variable or a literal, whose position among the ids is known."""
-        return side in self.shape.joined if isinstance(side, int) else side[0] == "literal"
-
-    def _first_allowed(self, ranges: list, side, strict: bool) -> int:
-        """Return the least id that is not below a side or, if strict, above it."""
-        if isinstance(side, int):
-            return ranges[side][0] + strict
-        below, not_above = self.ranks[side[1]]
-        return not_above if strict else below
-
-    def _end_allowed(self, ranges: list, side, strict: bool) -> int:
-        """Return the first id that is above a side or, if strict, not below it."""
-        if isinstance(side, int):
-            return ranges[side][1] - strict
-        below, not_above = self.ranks[side[1]]
-        return below if strict else not_above
-
     def _box(self, state: PartialBox) -> Box:
         """Return the finished box, with its slices in the order of the slots."""
         if state.levels not in self.slots:
             self.slots[state.levels] = tuple(Shape(self.query, self.order, state.levels).slots)
-        by_slot = {(group.trie, group.terms): piece for group, piece in state.slices.items()}
+        by_slot = {(group.trie, group.path): piece for group, piece in state.slices.items()}
         pieces = tuple(by_slot[slot] for slot in self.slots[state.levels])
         return Box(state.ranges, state.levels, pieces, self.budget - state.bytes_left)
 
@@ -327,9 +269,9 @@ class Boxes:
 def dimensions_of(shape: Shape) -> list[set[TrieKey]]:
     """Return the tries that are sliced by each dimension, in the order of the variables."""
     found: dict[int, set[TrieKey]] = {}
-    for member, level in zip(shape.members, levels_of(shape.members), strict=True):
-        found.setdefault(member.path[level - 1], set()).add(shape.tries[member.slot])
-    return [found[depth] for depth in sorted(found) if depth >= 0]
+    for member in shape.members:
+        found.setdefault(member.path[0], set()).add(shape.tries[member.slot])
+    return [found[depth] for depth in sorted(found)]
 
 
 def longest_end(size: Callable[[int], int], allowed: int, fits: int, last: int) -> int:
@@ -370,12 +312,6 @@ def boxing_cost(sizes: list[int], budget: int, ratio: int) -> float:
     return copied + boxes * BOX_BYTES
 
 
-def _narrow_range(ranges: list, term: int, low: int, high: int) -> None:
-    """Narrow the range of a variable; constants have none."""
-    if term >= 0:
-        ranges[term] = (max(ranges[term][0], low), min(ranges[term][1], high))
-
-
-def levels_of(members: list[Member]) -> tuple[int, ...]:
-    """Return for each atom the level at which it is sliced unless it spills: that of its first variable."""
-    return tuple(1 + sum(term < 0 for term in member.path[:-1]) for member in members)
+def _narrow_range(ranges: list, depth: int, low: int, high: int) -> None:
+    """Narrow the range of a variable."""
+    ranges[depth] = (max(ranges[depth][0], low), min(ranges[depth][1], high))

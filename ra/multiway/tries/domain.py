@@ -51,7 +51,7 @@ class Domain:
         return self.names[ids] if self.names.size else ids + np.int64(self.low)
 
     def rank(self, value: int, after: bool = False) -> int:
-        """Return the number of values below `value`, or with `after` not above it.
+        """Return the number of ids whose values are below `value`, or with `after` not above it.
 
         >>> Domain.of([np.array([10, 12, 13])]).rank(13), Domain.of([np.array([1, 1 << 60])]).rank(5)
         (3, 1)
@@ -59,11 +59,6 @@ class Domain:
         if self.names.size:
             return int(np.searchsorted(self.names, value, side="right" if after else "left"))
         return min(max(int(value) - self.low + after, 0), self.size)
-
-    def find(self, value: int) -> int:
-        """Return the id of a value, or -1."""
-        found = self.rank(value)
-        return found if found < self.rank(value, after=True) else -1
 
 
 def is_dense(low: int, high: int, count: int) -> bool:

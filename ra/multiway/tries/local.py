@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from semi_naive.host.jit import njit, types
-from semi_naive.ra.bits import count_bits, lowest_bit
+from semi_naive.ra.bits import count_bits
 from semi_naive.ra.multiway.tries.seeks import below, i32, size
-from semi_naive.ra.multiway.tries.shape import Member, Shape, Values, depths_in
+from semi_naive.ra.multiway.tries.shape import Member, Shape, Values
 from semi_naive.ra.words import JIT, u64
 
 LIMIT = 2048  # values of the set, at most: the matrix then takes half a megabyte and fits in the cache
@@ -35,12 +35,11 @@ class SetVariables(NamedTuple):
 def set_variables(shape: Shape, group: list[int], bounded: frozenset[int]) -> SetVariables | None:
     """Return a group over one set if one of its variables is refined twice and no other condition reads it; else None."""
     values = shape.values(group[0])
-    if not values or bounded & set(group) or not shape.joined.issuperset(group):
+    compared = set().union(*(comparison.depths for comparison in shape.comparisons))
+    if not values or (bounded | compared) & set(group):
         return None
-    read_elsewhere = {depth for c in shape.comparisons for side in (c.left, c.right) for depth in depths_in(side)}
-    read_elsewhere |= {depth for expression in shape.assigned.values() for depth in depths_in(expression)}
     members = [member for member in shape.members if set(member.path) & set(group)]
-    if read_elsewhere & set(group) or not all(_is_within_group(member, values, group) for member in members):
+    if not all(_is_within_group(member, values, group) for member in members):
         return None
     refined = {depth: _restricting_slots(shape, depth, values) for depth in group}
     if any(by is None for by in refined.values()) or max(map(len, refined.values())) < 2:
@@ -108,8 +107,3 @@ def count_row(a, row, words):
     for k in range(words):
         found += count_bits(a[row + k])
     return np.int64(found)
-
-
-@njit(size(types.uint64), **JIT)
-def first_bit(word):
-    return np.int64(lowest_bit(word))

@@ -187,7 +187,7 @@ class _Writer:
         ]
         self.directory, self.values, self.index = self.sections[0], self.sections[1::2], self.sections[2::2]
         self.fences: list[list[np.ndarray]] = [[] for _ in range(arity)]
-        self.ends = [_EndsOfBlocks() for _ in range(arity - 1)]
+        self.ends = [(_Extremes(np.minimum), _Extremes(np.maximum)) for _ in range(arity - 1)]
         self.widths = [0] * arity
         self.last: list[int] | None = None  # the last tuple
         self.range_begins = [0] * (arity - 1)  # the begin of the last sibling range of each level but the first
@@ -228,10 +228,12 @@ class _Writer:
         entries = self.values[level + 1].size + np.searchsorted(below, starts)
         sizes = np.diff(np.concatenate([[self.range_begins[level]], entries]))
         self.widths[level + 1] = max(self.widths[level + 1], int(sizes.max(initial=0)))
-        last_children = child[starts - 1]  # of the positions before
+        last_children = child[(starts[1:] if self.last is None else starts) - 1]  # of the positions before
         if self.last is not None and starts.size and starts[0] == 0:
             last_children[0] = self.last[level + 1]
-        self.ends[level].add(child[starts], last_children)
+        least, greatest = self.ends[level]
+        least.add(child[starts])
+        greatest.add(last_children)
         self.range_begins[level] = int(entries[-1]) if entries.size else self.range_begins[level]
         self.index[level].append(entries)
         return entries
@@ -268,54 +270,30 @@ class _Writer:
             below = self.values[level + 1].size
             if index.size:
                 self.widths[level + 1] = max(self.widths[level + 1], below - self.range_begins[level])
-                self.ends[level].finish(self.last[level + 1])
+                self.ends[level][1].add(np.array([self.last[level + 1]], np.int32))
             index.append(np.array([below]))
         self.widths[0] = self.values[0].size
         arrays = ArrayFile.assemble(self.sections, self.store, f"{self.name}.trie", sc)
         fences = tuple(np.concatenate([np.empty(0, np.int32), *own]) for own in self.fences)
-        return StoredTrie(arrays, fences, tuple(ends.array() for ends in self.ends), tuple(self.widths))
+        return StoredTrie(
+            arrays, fences, tuple(np.stack([each.all() for each in ends]) for ends in self.ends), tuple(self.widths)
+        )
 
 
-class _EndsOfBlocks:
-    """Computes the least and the greatest child of each block of positions. rest: the (first, last) children of the positions
-    in the incomplete block; first: the first child of the last position, whose last child is not known yet.
-    """
+class _Extremes:
+    """The least or the greatest (`ufunc`) of each block of ENDS_BLOCK numbers, which are added in order. found: the results for
+    complete blocks, in pieces; rest: the numbers of the incomplete one."""
 
-    def __init__(self):
-        self.least: list[np.ndarray] = []
-        self.greatest: list[np.ndarray] = []
-        self.rest = np.empty((2, 0), np.int32)
-        self.first = np.empty(0, np.int32)
+    def __init__(self, ufunc: np.ufunc):
+        self.ufunc, self.found, self.rest = ufunc, [np.empty(0, np.int32)], np.empty(0, np.int32)
 
-    def add(self, firsts: np.ndarray, lasts: np.ndarray) -> None:
-        """Add the first children of some positions, and the last children of the positions before each of them."""
-        if not firsts.size:
-            return
-        all_firsts = np.concatenate([self.first, firsts])
-        lasts = lasts if self.first.size else lasts[1:]  # no position is before the very first one
-        self._add_pairs(np.stack([all_firsts[:-1], lasts]))
-        self.first = all_firsts[-1:]
+    def add(self, numbers: np.ndarray) -> None:
+        """Add some numbers."""
+        numbers = np.concatenate([self.rest, numbers])
+        whole = numbers.size // ENDS_BLOCK * ENDS_BLOCK
+        self.found.append(self.ufunc.reduce(numbers[:whole].reshape(-1, ENDS_BLOCK), axis=1))
+        self.rest = numbers[whole:]
 
-    def finish(self, last: int) -> None:
-        """Add the last child of the last position."""
-        self._add_pairs(np.stack([self.first, np.array([last], np.int32)]))
-        if self.rest.size:
-            self._add_blocks(self.rest[:, None, :])
-
-    def _add_pairs(self, pairs: np.ndarray) -> None:
-        """Add the (first, last) children (2, n) of further positions; complete blocks are computed."""
-        pairs = np.concatenate([self.rest, pairs], axis=1)
-        whole = pairs.shape[1] // ENDS_BLOCK * ENDS_BLOCK
-        self._add_blocks(pairs[:, :whole].reshape(2, -1, ENDS_BLOCK))
-        self.rest = pairs[:, whole:]
-
-    def _add_blocks(self, blocks: np.ndarray) -> None:
-        """Compute the ends of blocks, (2, blocks, positions of a block)."""
-        if blocks.shape[1]:
-            self.least.append(blocks[0].min(axis=1))
-            self.greatest.append(blocks[1].max(axis=1))
-
-    def array(self) -> np.ndarray:
-        """Return (2, blocks): the least and the greatest child of each block."""
-        nothing = np.empty(0, np.int32)
-        return np.stack([np.concatenate([nothing, *self.least]), np.concatenate([nothing, *self.greatest])])
+    def all(self) -> np.ndarray:
+        """Return the results for all blocks, that of the last, incomplete one included."""
+        return np.concatenate([*self.found, [self.ufunc.reduce(self.rest)] if self.rest.size else []]).astype(np.int32)

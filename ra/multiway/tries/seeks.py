@@ -165,25 +165,6 @@ def keep_common(a, a_low, a_high, b, b_low, b_high, out):
     return made
 
 
-@njit(size(i64, size, size, size, types.boolean), **JIT)
-def rank(names, low, count, value, after):
-    """Return the number of values of the domain (see `Domain`) that are below `value`, or with `after` not above it."""
-    if names.size:
-        return np.searchsorted(names, value, side="right") if after else np.searchsorted(names, value)
-    if value < low:
-        return 0
-    if value > low + count - 1:
-        return count
-    return value - low + after
-
-
-@njit(size(i64, size, size, size), **JIT)
-def id_of(names, low, count, value):
-    """Return the id of a value, or -1."""
-    at = rank(names, low, count, value, False)
-    return at if at < rank(names, low, count, value, True) else -1
-
-
 @njit(i64(i64, size), **JIT)
 def longer_array(out, least):
     """Return an array of at least `least` elements, twice as long as `out`, which begins with its elements."""

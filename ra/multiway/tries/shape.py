@@ -1,18 +1,16 @@
 """The shape of a query: the part of it that determines the machine code. Names and values do not matter, only how atoms share
 variables.
 
-Under a variable order every atom has a *path*: its constants, then the depths of its variables, ascending. That is the column
-order of its trie. A *node* (a trie and a beginning of a path) is one sibling range, known once that beginning is bound; atoms
-over one relation with the same beginning share it. A variable's values are in the intersection of the ranges of several nodes,
-its *set*.
+Under a variable order every atom has a *path*: the depths of its variables, ascending. That is the column order of its trie. A
+*node* (a trie and a beginning of a path) is one sibling range, known once that beginning is bound; atoms over one relation with
+the same beginning share it. A variable's values are in the intersection of the ranges of several nodes, its *set*.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
-from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant, Expression, QueryAtom
+from semi_naive.ra.multiway.query import ConjunctiveQuery, Constant, QueryAtom
 
 TOP = -1  # the depth before any variable is bound
 
@@ -28,7 +26,7 @@ class TrieKey(NamedTuple):
 
 
 class TrieNode(NamedTuple):
-    """A sibling range of a trie: the slot of the trie, and the path to it: depths of variables, or ~k for the k-th constant."""
+    """A sibling range of a trie: the slot of the trie, and the path to it: depths of variables."""
 
     slot: int
     path: tuple[int, ...]
@@ -67,31 +65,37 @@ class Member(NamedTuple):
         return TrieNode(self.slot, self.path[:level])
 
 
+class Compared(NamedTuple):
+    """A comparison. left, right: the depth of a variable, or ~k for the k-th literal."""
+
+    op: str
+    left: int
+    right: int
+
+    @property
+    def depths(self) -> set[int]:
+        """The depths of its variables."""
+        return {side for side in (self.left, self.right) if side >= 0}
+
+
 @dataclass
 class Shape:
-    """A query under a variable order. `constants` are those of atoms, `literals` those of comparisons.
+    """A query under a variable order. `literals` are the constants of comparisons.
 
-    Atoms with the same trie share a slot. levels: for each atom the number of leading terms that atoms with a shared slot must
-    have in common, because a box has slices of a trie, each below one beginning.
+    Atoms with the same trie share a slot. levels: for each atom the number of leading variables that atoms with a shared slot
+    must have in common, because a box has slices of a trie, each below one beginning.
     """
 
     query: ConjunctiveQuery
     order: tuple[str, ...]
     levels: tuple[int, ...] | None = None
     slots: dict[tuple[TrieKey, tuple[int, ...]], int] = field(default_factory=dict)
-    constants: list[int] = field(default_factory=list)
     literals: list[int] = field(default_factory=list)
 
     def __post_init__(self):
         self.depth = {name: depth for depth, name in enumerate(self.order)}
         self.members = [self._member(atom, number) for number, atom in enumerate(self.query.atoms)]
-        unjoined = [(name, depth) for name, depth in self.depth.items() if name not in self.query.joined]
-        assigned = {name: self.query.assigned(name, self.order[:depth]) for name, depth in unjoined}
-        self.assigned = {self.depth[name]: self._expression(expression) for name, expression in assigned.items()}
-        self.comparisons = [
-            comparison._replace(left=self._expression(comparison.left), right=self._expression(comparison.right))
-            for comparison in self._without_assignments(assigned)
-        ]
+        self.comparisons = [Compared(c.op, self._side(c.left), self._side(c.right)) for c in self.query.comparisons]
 
     @property
     def tries(self) -> list[TrieKey]:
@@ -100,49 +104,25 @@ class Shape:
 
     def _member(self, atom: QueryAtom, number: int) -> Member:
         """Return an atom's path and the slot of its trie, which atoms with the same trie and beginning share."""
-        constant_columns = [column for column, term in enumerate(atom.terms) if isinstance(term, Constant)]
         column_of: dict[str, int] = {}  # the first column of each variable
         equal = []  # (first column, further column) of a variable that occurs several times
-        for column, term in enumerate(atom.terms):
-            if isinstance(term, str) and column_of.setdefault(term, column) != column:
-                equal.append((column_of[term], column))
+        for column, name in enumerate(atom.terms):
+            if column_of.setdefault(name, column) != column:
+                equal.append((column_of[name], column))
         names = sorted(column_of, key=self.depth.__getitem__)
-        variable_columns = [column_of[name] for name in names]
-        constants = (self._constant(atom.terms[column].value) for column in constant_columns)
-        path = (*constants, *(self.depth[name] for name in names))
-        key = TrieKey(atom.relation, (*constant_columns, *variable_columns), tuple(equal))
+        path = tuple(self.depth[name] for name in names)
+        key = TrieKey(atom.relation, tuple(column_of[name] for name in names), tuple(equal))
         beginning = path[: self.levels[number]] if self.levels else ()
         slot = self.slots.setdefault((key, beginning), len(self.slots))
         return Member(slot, path, atom.negated)
 
-    def _constant(self, value: int) -> int:
-        """Return ~k for the k-th constant, which is added if it is new."""
-        if value not in self.constants:
-            self.constants.append(value)
-        return ~self.constants.index(value)
-
-    def _expression(self, expression: Expression):
-        """Return an expression with depths for variables and ("literal", k) for the k-th literal."""
-        if isinstance(expression, str):
-            return self.depth[expression]
-        if isinstance(expression, Constant):
-            if expression.value not in self.literals:
-                self.literals.append(int(expression.value))
-            return ("literal", self.literals.index(expression.value))
-        op, left, right = expression
-        return (op, self._expression(left), self._expression(right))
-
-    def _without_assignments(self, assigned: dict[str, Expression]) -> Iterable[Comparison]:
-        """Yield the comparisons without the equations that assign variables their expressions."""
-        for comparison in self.query.comparisons:
-            sides = (comparison.left, comparison.right)
-            if comparison.op != "=" or not any(isinstance(a, str) and assigned.get(a) == b for a, b in (sides, sides[::-1])):
-                yield comparison
-
-    @cached_property
-    def joined(self) -> frozenset[int]:
-        """The depths of the variables in positive atoms. They are joined as ids; the others are values."""
-        return frozenset(self.depth[name] for name in self.query.joined)
+    def _side(self, side: str | Constant) -> int:
+        """Return a side of a comparison as in `Compared`."""
+        if isinstance(side, str):
+            return self.depth[side]
+        if side.value not in self.literals:
+            self.literals.append(side.value)
+        return ~self.literals.index(side.value)
 
     def roots(self, depth: int) -> list[Member]:
         """Return the positive atoms whose trie begins with a variable."""
@@ -155,8 +135,8 @@ class Shape:
         return frozenset(member.node(member.path.index(depth)) for member in containing)
 
     def negations(self, depth: int) -> list[Member]:
-        """Return the negated atoms that can be tested once a variable is bound (TOP: before any is bound)."""
-        return [m for m in self.members if m.negated and max((TOP, *m.path)) == depth]
+        """Return the negated atoms that can be tested once a variable is bound."""
+        return [m for m in self.members if m.negated and m.path[-1] == depth]
 
     def chain(self, depth: int) -> list[Values]:
         """Return the restrictions of a variable's set: for each depth at which nodes become known, all known nodes."""
@@ -176,19 +156,9 @@ class Shape:
     def components(self, depths: Sequence[int]) -> list[list[int]]:
         """Group variables such that no atom or comparison connects two groups once all other variables are bound."""
         links = [set(member.path) for member in self.members]
-        links += [{*depths_in(comparison.left), *depths_in(comparison.right)} for comparison in self.comparisons]
-        links += [{depth, *depths_in(expression)} for depth, expression in self.assigned.items()]
+        links += [comparison.depths for comparison in self.comparisons]
         groups: list[list[int]] = []
         for depth in depths:
             connected = [group for group in groups if any(depth in link and link & set(group) for link in links)]
             groups = [group for group in groups if group not in connected] + [sorted(sum(connected, [depth]))]
         return sorted(groups)
-
-
-def depths_in(expression) -> Iterable[int]:
-    """Yield the depths of the variables in an expression of `Shape.comparisons`."""
-    if isinstance(expression, int):
-        yield expression
-    elif expression[0] != "literal":
-        for side in expression[1:]:
-            yield from depths_in(side)

@@ -15,7 +15,7 @@ from semi_naive.host.exclusive import exclusive
 from semi_naive.host.private import digest
 from semi_naive.ra.multiway.tries.arrays import ArrayFile
 from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
-from semi_naive.ra.multiway.tries.trie import TrieArray, TrieFile, Tries
+from semi_naive.ra.multiway.tries.trie import TrieArray, Tries
 from semi_naive.ra.storage.missing import RunMissing
 
 log = logging.getLogger("semi_naive")
@@ -82,7 +82,7 @@ class SharedTries(Tries):
         key = (relation, order, equal)
         if relation in self.shared and key not in self.built:
             path, build = os.path.join(self.folder, digest(*key)), super().trie
-            self.built[key] = make_once(path, lambda: TrieFile.write(build(*key), f"{path}.trie"), TrieFile.open)
+            self.built[key] = make_once(path, lambda: ArrayFile.write(build(*key).arrays(), f"{path}.trie"), TrieArray.mapped)
         return super().trie(*key)
 
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from semi_naive.ra.lanes import sort_unique
-from semi_naive.ra.multiway.query import relation_columns
-from semi_naive.ra.multiway.tries.arrays import ArrayFile, Sections
+from semi_naive.ra.multiway.tries.arrays import ArrayFile
 from semi_naive.ra.multiway.tries.domain import Domain, check_tuples
 from semi_naive.ra.multiway.tries.paged import StoredTrie, write_trie
 
@@ -47,17 +46,8 @@ class TrieArray:
         return cls(tuple(values), tuple(index), 0, directory_of(values[0], children, size))
 
     @property
-    def arity(self) -> int:
-        return len(self.values)
-
-    @property
     def bytes(self) -> int:
         return sum(array.nbytes for array in self.arrays())
-
-    @property
-    def end(self) -> int:
-        """The first id that the directory does not cover."""
-        return self.base + len(self.directory) - 1
 
     def __len__(self) -> int:
         return len(self.values[-1])
@@ -68,25 +58,16 @@ class TrieArray:
         return (self.directory, *levels, self.values[-1])
 
     @classmethod
-    def from_arrays(cls, base: int, arrays: Iterable[np.ndarray]) -> "TrieArray":
-        directory, *levels = arrays
-        return cls(tuple(levels[::2]), tuple(levels[1::2]), base, directory)
+    def mapped(cls, file: ArrayFile) -> "TrieArray":
+        """Map a whole trie, of which a file has the `arrays`, into memory."""
+        directory, *levels = file.open()
+        return cls(tuple(levels[::2]), tuple(levels[1::2]), 0, directory)
 
     def widest(self, level: int) -> int:
         """Return the size of the largest sibling range of a level."""
         if level == 0:
             return len(self.values[0])
         return int(np.diff(self.index[level - 1]).max(initial=0))
-
-    def columns(self) -> tuple[np.ndarray, ...]:
-        """Return the tuples as columns (n,): each value is repeated for each leaf below it."""
-        columns = [self.values[-1]]
-        for level in range(self.arity - 2, -1, -1):
-            offsets = self.index[level]
-            for below in self.index[level + 1 :]:
-                offsets = below[offsets]  # after the last level: the position of the first leaf below each value
-            columns.insert(0, np.repeat(self.values[level], np.diff(offsets)))
-        return tuple(columns)
 
 
 def directory_of(values: np.ndarray, children: np.ndarray | int, size: int) -> np.ndarray:
@@ -115,30 +96,6 @@ def _sorted_columns(columns: list[np.ndarray], bits: int) -> list[np.ndarray]:
     ]
 
 
-@dataclass(frozen=True)
-class TrieFile:
-    """A handle of a trie array in a file. Picklable."""
-
-    arrays: ArrayFile
-    base: int
-
-    @classmethod
-    def write(cls, trie: TrieArray, path: str) -> "TrieFile":
-        return cls(ArrayFile.write(trie.arrays(), path), trie.base)
-
-    @classmethod
-    def share(cls, trie: TrieArray, sc, store, name: str) -> "TrieFile":
-        """Write a trie to a file on every host of a cluster."""
-        return cls(ArrayFile.share(trie.arrays(), sc, store, name), trie.base)
-
-    @property
-    def sections(self) -> Sections:
-        return self.arrays.sections
-
-    def open(self) -> TrieArray:
-        return TrieArray.from_arrays(self.base, self.arrays.open())
-
-
 @dataclass
 class Tries:
     """Relations over one domain of ids. Tries are built when a query first needs them, and cached.
@@ -155,10 +112,11 @@ class Tries:
 
     @classmethod
     def of(cls, relations: "Mapping | Tries") -> "Tries":
-        """Encode relations, given as {name: columns}, over a common domain."""
+        """Encode relations, given as {name: columns, or an array (n, columns)}, over a common domain."""
         if isinstance(relations, Tries):
             return relations
-        columns = {name: relation_columns(relation) for name, relation in relations.items()}
+        given = {name: each.T if isinstance(each, np.ndarray) else each for name, each in relations.items()}
+        columns = {name: [np.asarray(column, np.int64) for column in each] for name, each in given.items()}
         domain = Domain.of(column for relation in columns.values() for column in relation)
         encoded = {name: tuple(map(domain.encode, relation)) for name, relation in columns.items()}
         return cls(domain, encoded)
@@ -186,20 +144,12 @@ class Tries:
         sorted_columns = _sorted_columns([columns[column] for column in order], max(int(size - 1).bit_length(), 1))
         return write_trie([sorted_columns], len(order), size, store, name, sc)
 
-    @property
-    def arities(self) -> dict[str, int]:
-        return {name: len(columns) for name, columns in self.relations.items()}
-
     def tuples(self, relation: str) -> int:
         return len(self.relations[relation][0])
 
     def distinct(self, relation: str, column: int) -> int:
         """Return the number of distinct values of a column."""
         return int(np.count_nonzero(self.degree(relation, column)))
-
-    def degree_of(self, relation: str, column: int, id: int) -> int:
-        """Return the number of tuples with an id in a column."""
-        return int(self.degree(relation, column)[id])
 
     def products(self, one: tuple[str, int], other: tuple[str, int]) -> float:
         """Return the sum over all ids of the product of their numbers of tuples in two (relation, column): the size of the join
