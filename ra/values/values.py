@@ -12,15 +12,22 @@ which are equal if the content is equal. Ids are assigned in three phases:
    snapshot brings it to all workers.
 """
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from semi_naive.host import private
 from semi_naive.host.account import part
 from semi_naive.ra.text.arrow_arrays import numpy_of, strings_of
 from semi_naive.ra.text.strings import Hashed, Interning
 from semi_naive.ra.text.symbols import SymbolTable, as_strings, process_symbols
 from semi_naive.ra.values.dictionary import Dictionary, Form, Rows, Saved, Segment, Strings
+
+if TYPE_CHECKING:
+    from pyspark import Broadcast
 
 FIRST_RECORD = 1  # nil is 0
 NO_ID = np.iinfo(np.int64).min  # no content has it: hashes have 62 bits
@@ -298,30 +305,39 @@ class Made:
 
 class SharedValues(Lookups):
     """A worker's symbols and records: the driver's snapshot, mapped into memory at its first use, and the content that the
-    worker adds. Only the paths of the snapshot are pickled.
+    worker adds. Only the paths of the snapshot are pickled. files: Spark's broadcasts of the files' bytes by path, for hosts
+    other than the driver's.
     """
 
-    def __init__(self, symbols: Snapshot, records: dict[int, Snapshot]):
-        self.snapshots = symbols, records
+    def __init__(self, symbols: Snapshot, records: dict[int, Snapshot], files: "Mapping[str, Broadcast] | None" = None):
+        self.symbols, self.records, self.files = symbols, records, files or {}
         self._opened: dict[object, Dictionary] = {}  # by `Strings`, or the arity of records
 
     def __reduce__(self):
-        return SharedValues, self.snapshots
+        return SharedValues, (self.symbols, self.records, self.files)
+
+    def sent(self, files: "Mapping[str, Broadcast]") -> "SharedValues":
+        """Return the snapshot for hosts that get its files by broadcasts."""
+        return SharedValues(self.symbols, self.records, dict(files))
 
     @property
     def _symbols(self) -> Dictionary:
         """The dictionary of symbols."""
-        if Strings not in self._opened:
-            symbols, _ = self.snapshots
-            self._opened[Strings] = symbols.open(Strings)
-        return self._opened[Strings]
+        return self._open(Strings, self.symbols)
 
     def _lexicon(self, arity: int) -> Dictionary:
         """Return the dictionary of records of an arity."""
-        if arity not in self._opened:
-            _, records = self.snapshots
-            self._opened[arity] = records.get(arity, Snapshot(FIRST_RECORD)).open(Rows)
-        return self._opened[arity]
+        return self._open(arity, self.records.get(arity, Snapshot(FIRST_RECORD)))
+
+    def _open(self, key: object, snapshot: Snapshot) -> Dictionary:
+        """Return a dictionary of the snapshot. Files that this host lacks are written first, each completely or not at all."""
+        if key not in self._opened:
+            for path, broadcast in self.files.items():
+                if not os.path.exists(path):
+                    with private.open_replacing(path) as file:
+                        file.write(broadcast.value)
+            self._opened[key] = snapshot.open(Strings if key is Strings else Rows)
+        return self._opened[key]
 
     def autoinc(self, size: int) -> np.ndarray:
         raise RuntimeError("autoinc() counts in the driver alone; a worker cannot give out numbers that nobody else has")

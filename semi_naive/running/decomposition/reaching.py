@@ -89,7 +89,7 @@ class Reaching:
             order = (self.column, 1 - self.column)
             database.place(self.name, relation_of_pieces(self.name, Home(2, order, 1), self.map, finished), self.cluster)
             for replica in self.shared:
-                replica.close()
+                replica.run.remove()
         return trace.finish(tuples=tuples, iterations=steps, disk_bytes=self.cluster.store.bytes())
 
     # -- what tasks read
