@@ -5,6 +5,7 @@ The width of the fields is chosen once for a relation, with room to grow. So lat
 and are merged and compared as words. Only a value that does not fit requires a wider packing.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 
@@ -93,12 +94,27 @@ def pack_columns(columns: Columns, packing: Packing, size: int) -> np.ndarray:
     """Return the words (lanes, size) of tuples given as columns: all columns of the packing, or the first ones, as a search
     key; the other fields are 0."""
     words = np.zeros((packing.lanes, size), np.uint64)
-    if (together := as_one_array(columns, size)) is not None:
-        kernels.pack_fields(words, together, packing.layout)
-        return words
-    for number, column in enumerate(columns[: packing.arity]):
-        kernels.pack_fields(words, kernel_ready(column)[None], packing.layout[number : number + 1])
+    for some, layout in _for_kernels(columns, packing, size):
+        kernels.pack_fields(words, some, layout)
     return words
+
+
+def mark_within_bounds(columns: Columns, packing: Packing, size: int) -> np.ndarray:
+    """Return a mask (size,) of the tuples, given as columns, that are within the bounds of a packing's first columns."""
+    within = np.ones(size, np.bool_)
+    for some, layout in _for_kernels(columns, packing, size):
+        within &= kernels.mark_within_bounds(some, layout)
+    return within
+
+
+def _for_kernels(columns: Columns, packing: Packing, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield (columns (k, n), their rows of the packing's layout): all columns at once if copying them into one array takes less
+    time than a call of a kernel for each."""
+    if (together := as_one_array(columns, size)) is not None:
+        yield together, packing.layout
+        return
+    for number, column in enumerate(columns[: packing.arity]):
+        yield kernel_ready(column)[None], packing.layout[number : number + 1]
 
 
 def bounds_of(columns: Columns) -> Bounds:
@@ -148,7 +164,7 @@ class Block:
     @cached
     def rows(self) -> tuple[Directory, int]:
         """(The directory of the chunks by the first column, `cells`), for joins of pairs in words first << 32 | second."""
-        return _directory(self.chunks[0], ROW), self.cells
+        return directory_of(self.chunks[0], ROW), self.cells
 
     @cached
     def cells(self) -> int:
@@ -192,7 +208,9 @@ class Block:
         if not layout_field.bits:
             return np.full(size, layout_field.low, np.int64)
         if positions is None:
-            return kernels.field(self.words[layout_field.lane], *layout_field.extraction)
+            column = np.empty(size, np.int64)
+            kernels.unpack_field(self.words[layout_field.lane], *layout_field.extraction, column)
+            return column
         return kernels.field_at(self.words[layout_field.lane], positions, *layout_field.extraction)
 
     def columns(self) -> list[np.ndarray]:
@@ -244,7 +262,7 @@ class Block:
             return np.zeros(size, np.int64), np.full(size, self.size, np.int64)
         if not self.size:
             return np.zeros(size, np.int64), np.zeros(size, np.int64)
-        within, prefix = _within_bounds(keys, self.packing, size), pack_columns(keys, self.packing, size)
+        within, prefix = mark_within_bounds(keys, self.packing, size), pack_columns(keys, self.packing, size)
         last = self.packing.fields[len(keys) - 1]
         if last.lane == 0:  # also if there are more lanes: the first one is in ascending order
             rest = last.shift  # the bits of a word that are not of the key; 64 if the key columns have no bits
@@ -285,7 +303,7 @@ class Block:
         """Return the directory of the words by all but the lowest `rest` bits. Computed on first use; takes 16 bytes a tuple at
         most."""
         if rest not in self._directories:
-            self._directories[rest] = _directory(self.words[0], rest)
+            self._directories[rest] = directory_of(self.words[0], rest)
         return self._directories[rest]
 
     @cached
@@ -299,24 +317,9 @@ class Block:
         cells = ((greatest - least) >> within) + 1
         return kernels.presence_bits(column, least, within, cells), least, within, cells
 
-    def by_first(self) -> tuple[Directory, int]:
-        """Return (the directory by the first column, the greatest value of the second column), for pairs in words first << 32 |
-        second."""
-        return self.directory(32), self._greatest_second
-
     @cached
-    def _greatest_second(self) -> int:
+    def greatest_second(self) -> int:
         return int((self.words[0] & np.uint64((1 << 32) - 1)).max(initial=0))
-
-
-def _within_bounds(keys: Columns, packing: Packing, size: int) -> np.ndarray:
-    """Return a mask (size,) of the keys that are within the bounds of a packing's first columns."""
-    if (together := as_one_array(keys, size)) is not None:
-        return kernels.mark_within_bounds(together, packing.layout)
-    within = np.ones(size, np.bool_)
-    for number, column in enumerate(keys):
-        within &= kernels.mark_within_bounds(kernel_ready(column)[None], packing.layout[number : number + 1])
-    return within
 
 
 class Chunked(Block):
@@ -342,33 +345,32 @@ class Chunked(Block):
         if not layout_field.bits or self.has_words:
             return super().column(number, positions)
         if positions is not None:
-            if not self._is_sparse(positions):
+            # as in a sample: only the words at these positions are computed
+            is_sparse = positions.size * SPARSE_READ <= self.size and (positions[1:] >= positions[:-1]).all()
+            if not is_sparse:
                 return super().column(number, positions)
             words = words_at(*self.chunks, kernel_ready(positions))
             return Block(self.packing, words[None]).column(number)
         return field_of(*self.chunks, self.size, *layout_field.extraction)
-
-    def _is_sparse(self, positions: np.ndarray) -> bool:
-        """True if the positions are ascending and few, as in a sample. Then only their words are computed."""
-        return positions.size * SPARSE_READ <= self.size and bool((positions[1:] >= positions[:-1]).all())
 
     def compact(self) -> Block:
         """Return the block as words if these take less memory than the chunks."""
         return self if self.size >= MIN_TUPLES_PER_CHUNK * self.chunks[0].size else Block(self.packing, self.words_once())
 
 
-def _directory_layout(words: np.ndarray, rest: int) -> tuple[int, int, int]:
+def _directory_layout(words: np.ndarray, rest: int, most: int = 0) -> tuple[int, int, int]:
     """Return (base, coarse, number of entries) of a directory of sorted words by all but the lowest `rest` bits: see
-    `kernels.directory`."""
+    `kernels.directory`. most: about the number of entries, by default two a word."""
     base = int(words[0]) >> rest
     span = (int(words[-1]) >> rest) - base
-    coarse = max(0, span.bit_length() - (2 * words.size + 64).bit_length())  # about two entries a word at most
+    coarse = max(0, span.bit_length() - (most or 2 * words.size + 64).bit_length())
     return base, coarse, (span >> coarse) + 1
 
 
-def _directory(words: np.ndarray, rest: int) -> Directory:
-    """Return the directory of sorted words. rest: the number of low bits of a word that are not part of the key."""
-    base, coarse, entries = _directory_layout(words, rest)
+def directory_of(words: np.ndarray, rest: int, most: int = 0) -> Directory:
+    """Return the directory of sorted words. rest: the number of low bits of a word that are not part of the key; most: about
+    the number of entries, by default two a word."""
+    base, coarse, entries = _directory_layout(words, rest, most)
     return np.uint64(base), coarse, kernels.directory(words, rest, np.uint64(base), coarse, entries)
 
 
@@ -389,15 +391,19 @@ def merge_blocks(blocks: list[Block], packing: Packing) -> Block:
     return Block(packing, merge_all([block.words_once() for block in blocks], packing.lanes))
 
 
-def packing_of(blocks: list[Block], arity: int) -> Packing:
-    """Return a packing whose bounds include those of all blocks' packings: one of these if possible, else a roomy one."""
-    bounds = reduce(widen, [block.packing.bounds for block in blocks]) if blocks else ((0, 0),) * arity
-    return next((block.packing for block in blocks if block.packing.bounds == bounds), None) or roomy(bounds)
+def common_packing(blocks: list[Block], arity: int) -> Packing:
+    """Return a packing that holds the values of all blocks: one of theirs if possible, else a roomy one. If one includes all
+    others, no block is read."""
+    packings = dict.fromkeys(block.packing for block in blocks if block.size)
+    bounds = reduce(widen, [packing.bounds for packing in packings], ((0, 0),) * arity)
+    if packings and bounds not in [packing.bounds for packing in packings]:
+        bounds = reduce(widen, [bounds_of(block.columns()) for block in blocks if block.size])
+    return next((packing for packing in packings if fits(bounds, packing)), None) or roomy(bounds)
 
 
-def merged_as(blocks: list[Block], arity: int) -> Block:
-    """Return the union of blocks with any packings."""
-    return merge_blocks(blocks, packing_of(blocks, arity))
+def union_of_blocks(blocks: list[Block], arity: int) -> Block:
+    """Return the union of blocks of any packings as one block."""
+    return merge_blocks(blocks, common_packing(blocks, arity))
 
 
 def stacked(blocks: list[Block], block: Block, max_blocks: int = 6) -> list[Block]:

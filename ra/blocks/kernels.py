@@ -149,14 +149,16 @@ def bounds(columns):
     return out
 
 
-@njit(i64(u64, types.int64, types.uint64, types.uint64), uncompiled=field_uncompiled, **JIT)
-def field(words, shift, mask, low):
-    """Return the column (n,) stored in one field of a lane of words (n,)."""
+def _unpack_field_uncompiled(words, shift, mask, low, out):
+    out[:] = field_uncompiled(words, shift, mask, low)
+
+
+@njit(types.void(u64, types.int64, types.uint64, types.uint64, i64), uncompiled=_unpack_field_uncompiled, **JIT)
+def unpack_field(words, shift, mask, low, out):
+    """Unpack the column stored in one field of a lane of words (n,) into `out` (n,)."""
     bits = np.uint64(shift)
-    out = np.empty(words.size, np.int64)
     for i in range(words.size):
         out[i] = np.int64(((words[i] >> bits) & mask) + low)
-    return out
 
 
 @njit(

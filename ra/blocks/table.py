@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from semi_naive.ra.blocks.block import Block, bounds_of, fits, merge_blocks, packing_of, snug, stacked
+from semi_naive.ra.blocks.block import Block, bounds_of, common_packing, fits, merge_blocks, snug, stacked
 from semi_naive.ra.ir import Order
 from semi_naive.ra.packing import Bounds, Packing, widen
 
@@ -68,7 +68,7 @@ class Table:
     def of(cls, arity: int, home: Order, full: dict[Order, list[Block]], delta: list[Block], **more) -> Self:
         """Make a table of the blocks of full, by column order, and of the delta, in home order. more: further attributes."""
         table = cls(arity, home, **more)
-        packing = packing_of(full[home] + delta, arity)
+        packing = common_packing(full[home] + delta, arity)
         table.packing = packing.ordered(tuple(home.index(i) for i in range(arity)))
         for order, blocks in full.items():
             ordered = table.packing.ordered(order)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.ra.blocks.block import Block, group_begins, merged_as
+from semi_naive.ra.blocks.block import Block, group_begins, union_of_blocks
 from semi_naive.ra.blocks.stored import StoredBlock, store
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.expressions.arithmetic import EvaluationError
@@ -221,7 +221,7 @@ class RunGroups:
             blocks = [block for block in state.tables[name].blocks("full", home.order) if block.size]
             if not blocks:
                 continue
-            block = merged_as(blocks, home.arity)
+            block = union_of_blocks(blocks, home.arity)
             path = os.path.join(self.root, str(report.partition), f"{name}-{label}")
             report.blocks.setdefault(name, []).extend(store(path, block))
             begins = group_begins(block, home.keys)

@@ -4,7 +4,7 @@ import os
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
-from semi_naive.ra.blocks.block import Block, merged_as
+from semi_naive.ra.blocks.block import Block, union_of_blocks
 from semi_naive.ra.blocks.stored import StoredBlock, store
 from semi_naive.ra.ir import Order
 from semi_naive.ra.partitions import parcels
@@ -117,4 +117,4 @@ class WriteReordered:
         if not blocks:
             return [[]]
         path = os.path.join(self.root, str(partition), f"{self.relation.name}-{self.label}")
-        return [store(path, merged_as(blocks, len(self.order)))]  # older blocks may have narrower packings
+        return [store(path, union_of_blocks(blocks, len(self.order)))]  # older blocks may have narrower packings

@@ -11,7 +11,7 @@ import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import bucket_of, subbucket_of
-from semi_naive.ra.blocks.block import Block, bounds_of, has_half_words, merge_blocks, merged_as, snug
+from semi_naive.ra.blocks.block import Block, bounds_of, has_half_words, merge_blocks, snug, union_of_blocks
 from semi_naive.ra.lanes import combined
 from semi_naive.ra.packing import Bounds, Packing, widen
 from semi_naive.ra.storage import codec
@@ -160,7 +160,7 @@ def received_block(records: Iterable, tag: str, tight: bool = False) -> Block | 
     if not blocks:
         return None
     if not tight or len({block.packing for block in blocks}) == 1:
-        return merged_as(blocks, blocks[0].arity)
+        return union_of_blocks(blocks, blocks[0].arity)
     return merge_blocks(blocks, snug(reduce(widen, [bounds_of(block.columns()) for block in blocks])))
 
 

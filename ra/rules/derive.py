@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from semi_naive.ra.blocks.block import Block, Chunked, merged_as
+from semi_naive.ra.blocks.block import Block, Chunked, union_of_blocks
 from semi_naive.ra.blocks.table import NO_LOCK
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Autoinc, Call, Const, Kind, Order, Pack, Range, Term, Test, Var
@@ -102,7 +102,7 @@ class Sink:
     def _insert_blocks(self) -> None:
         """Insert the union of the buffered blocks: a tuple in several of them is compared once with the known ones."""
         if self.buffered_blocks:
-            block = merged_as(self.buffered_blocks, self.buffered_blocks[0].arity)
+            block = union_of_blocks(self.buffered_blocks, self.buffered_blocks[0].arity)
             if self.fresh is not None:
                 self.fresh.append(self.table.fresh_block(block, self.lock))
             else:

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.ra.blocks.block import Block, bounds_of, merged_as, roomy, snug
+from semi_naive.ra.blocks.block import Block, bounds_of, roomy, snug, union_of_blocks
 from semi_naive.ra.blocks.stored import StoredBlock, store
 from semi_naive.ra.by_variable import listed
 from semi_naive.ra.by_variable.bigjoin import OFFER, Intersect
@@ -415,7 +415,7 @@ class Outbox:
     def flush(self):
         """Yield the buffered tuples as blocks: one, unless a rule's batches are partly blocks."""
         if self.blocks:
-            yield self.blocks[0] if len(self.blocks) == 1 else merged_as(self.blocks, self.blocks[0].arity)
+            yield self.blocks[0] if len(self.blocks) == 1 else union_of_blocks(self.blocks, self.blocks[0].arity)
         if self.waiting:
             whole = concatenate_batches(self.waiting)
             columns, size = list(whole.columns.values()), whole.size

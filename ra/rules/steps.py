@@ -123,7 +123,7 @@ class Join:
         keys = None  # evaluated when they are needed: a join of pairs needs none
         if not self.binds and not self.every:
             if resume_at == START:
-                made = batch.where(matched(self, batch, context), self.keep)
+                made = batch.where(match_counts(self, batch, context) > 0, self.keep)
                 made.resume_at, made.joined = (1, 0, 0), made.size  # any position but START: there is no other batch
                 yield made
         elif not self.keys and batch.size == 1:  # a scan: the columns of a block are passed on without gathering rows
@@ -210,11 +210,11 @@ class Join:
             return False
         (key, carried, new), (number, cursor, _) = self.composed, resume_at
         if batch.names == (carried, key):  # sorted by the carried column
-            directory, greatest = block.by_first()
+            greatest = block.greatest_second
             if greatest >= MAX_DENSE_IDS:
                 return False
             inner = np.ascontiguousarray(block.words[0])
-            heads = local_join_by_row.compose(batch.block.words[0], inner, directory, greatest, cursor, batch_size)
+            heads = local_join_by_row.compose(batch.block.words[0], inner, block.directory(32), greatest, cursor, batch_size)
             for words, joined, cursor in heads:
                 yield Batch(words.size, pair=(carried, new, words), resume_at=(number, cursor, 0), joined=joined)
             return True
@@ -232,25 +232,14 @@ class Join:
         return True
 
 
-def matched(step: "Join | AntiJoin", batch: Batch, context: Context) -> np.ndarray:
-    """Return a mask (n,) of the bindings for which a step's relation has a tuple that begins, in the step's order, with the
-    step's keys."""
-    found, keys = np.zeros(batch.size, np.bool_), None
+def match_counts(step: "Join | AntiJoin", batch: Batch, context: Context) -> np.ndarray:
+    """Return for each binding (n,) the number of tuples of a step's relation that begin, in the step's order, with its keys."""
+    counts, keys = np.zeros(batch.size, np.int64), None
     for block in context.blocks(step.relation, step.part, step.order):
         if block.size:
             keys = keys or [evaluate(term, batch.columns, batch.size, context.values) for term in step.keys]
             lows, highs = block.ranges(keys, batch.size)
-            found |= highs > lows
-    return found
-
-
-def match_counts(step: Join, batch: Batch, context: Context) -> np.ndarray:
-    """Return for each binding (n,) the number of tuples of a step's relation that begin, in the step's order, with its keys."""
-    keys = [evaluate(term, batch.columns, batch.size, context.values) for term in step.keys]
-    counts = np.zeros(batch.size, np.int64)
-    for block in context.blocks(step.relation, step.part, step.order):
-        lows, highs = block.ranges(keys, batch.size)
-        counts += highs - lows
+            counts += highs - lows
     return counts
 
 
@@ -363,7 +352,7 @@ class AntiJoin:
         return {(self.relation, self.order)}
 
     def __call__(self, batch: Batch, context: Context):
-        yield batch.where(~matched(self, batch, context))
+        yield batch.where(match_counts(self, batch, context) == 0)
 
 
 @dataclass

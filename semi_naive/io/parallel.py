@@ -6,7 +6,7 @@ Java trace. Line numbers are counted from the start of a range; only after an er
 """
 
 import pickle
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,6 @@ from semi_naive.io.formats.arrow import columns_of_table
 from semi_naive.io.formats.matrix_market import check_entries
 from semi_naive.io.unread import Source, SparkFrame, schema_of
 from semi_naive.ra.spark.spark_context import map_in_arrow
-from semi_naive.ra.text.strings import Interning
 from semi_naive.ra.text.symbols import SymbolTable
 from semi_naive.ra.values.values import Values
 
@@ -46,24 +45,6 @@ class SourcePart(NamedTuple):
 
 
 @dataclass
-class GatheredSymbols(Interning):
-    """A substitute for a run's values while a task reads: symbols are numbered in order of first occurrence."""
-
-    table: SymbolTable = field(default_factory=SymbolTable)
-
-    def intern(self, strings) -> np.ndarray:
-        return self.table.intern(strings)
-
-    def clear(self) -> None:
-        """Forget the gathered strings."""
-        self.table = SymbolTable()
-
-    def array(self):
-        """Return all gathered strings as a pyarrow array, None if there are none."""
-        return self.table.array() if len(self.table) else None
-
-
-@dataclass
 class ReadSpan:
     """A task's function that reads a span of a file, see `File.spans`, and yields `SourcePart`s. An error is in the last one,
     so that the driver can report the first error of all tasks.
@@ -73,10 +54,10 @@ class ReadSpan:
 
     def __call__(self, span):
         try:
-            gathered = GatheredSymbols()
+            gathered = SymbolTable()
             for columns, rows in self.source.read(span, gathered):
                 yield SourcePart(self.source.needed(columns), gathered.array(), rows)
-                gathered.clear()  # `read` goes on with the same object
+                gathered.back_to(0)  # `read` goes on with the same object
         except BadInput as fault:
             yield SourcePart(None, None, 0, (span, fault))
 
@@ -84,7 +65,7 @@ class ReadSpan:
 def frame_parts(source: SparkFrame):
     """Return an RDD of the `SourcePart`s of a DataFrame. Starts no job."""
     empty, name = schema_of(source.frame).empty_table(), source.relation.name
-    columns_of_table(empty, source.relation, source.types, GatheredSymbols(), name)  # raises errors of names and width
+    columns_of_table(empty, source.relation, source.types, SymbolTable(), name)  # raises errors of names and width
     packed = map_in_arrow(source.needed_frame(), ReadBatches(replace(source, frame=None)), "part binary")
     return packed.rdd.map(lambda row: pickle.loads(row[0]))
 
@@ -99,7 +80,7 @@ class ReadBatches:
         import pyarrow as pa
 
         for table in _tables(batches):
-            gathered = GatheredSymbols()
+            gathered = SymbolTable()
             try:
                 columns = self.source.columns_of(table, gathered, self.source.relation.name, None)
                 part = SourcePart(self.source.needed(columns), gathered.array(), table.num_rows)

@@ -12,7 +12,8 @@ from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.reduce.best import Best
 from semi_naive.ra.reduce.classes import Classes
-from semi_naive.ra.reduce.representatives import Representatives, places_in
+from semi_naive.ra.reduce.representatives import Representatives
+from semi_naive.ra.reduce.union_find import places_in
 from semi_naive.ra.reduce.upper_bounds import UpperBounds
 from semi_naive.ra.storage.codec import decode_all, encode_split
 from semi_naive.ra.values.kinds import as_bits, numbers
