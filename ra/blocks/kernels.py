@@ -13,7 +13,6 @@ import numpy as np
 
 from semi_naive.balance.hashing import mix
 from semi_naive.host.jit import njit, types
-from semi_naive.ra.bits import count_bits
 from semi_naive.ra.lanes import u64_rows
 from semi_naive.ra.packing import HIGHEST
 from semi_naive.ra.words import JIT, i64, u64
@@ -379,29 +378,6 @@ def sampled_hashes(columns: Columns, size: int, share: float) -> np.ndarray:
     return hashes[hashes <= np.uint64(min(1.0, share) * GREATEST_HASH)]
 
 
-def _bits_set_uncompiled(column, low, bits, size):
-    places = column.view(np.uint64) - np.int64(low).view(np.uint64)
-    cells = np.zeros(size, np.bool_)
-    cells[mix(places) >> np.uint64(64 - bits) if bits else places] = True
-    return np.count_nonzero(cells)
-
-
-@njit(types.int64(i64, types.int64, types.int64, types.int64), uncompiled=_bits_set_uncompiled, **JIT)
-def bits_set(column, low, bits, size):
-    """Return the number of bits that the values of a column set in a bitmap of `size` bits, to estimate the distinct values. If
-    `bits` is 0, a value sets the bit of its distance from `low`, else the bit of a hash of that many bits."""
-    cells = np.zeros((size + 63) >> 6, np.uint64)
-    shift, count = np.uint64(64 - bits), 0
-    for value in column:
-        place = np.uint64(value) - np.uint64(low)
-        if bits:
-            place = _mix(place) >> shift
-        cells[place >> np.uint64(6)] |= np.uint64(1) << (place & np.uint64(63))
-    for cell in cells:
-        count += count_bits(cell)
-    return np.int64(count)
-
-
 def _presence_bits_uncompiled(column, least, within, size):
     cells = np.zeros((size + 63) >> 6 << 6, np.bool_)
     cells[(column.view(np.uint64) - np.int64(least).view(np.uint64)) >> np.uint64(within)] = True
@@ -410,7 +386,8 @@ def _presence_bits_uncompiled(column, least, within, size):
 
 @njit(u64(i64, types.int64, types.int64, types.int64), uncompiled=_presence_bits_uncompiled, **JIT)
 def presence_bits(column, least, within, size):
-    """Return a bitmap of `size` bits, as words: bit (value - least) >> within is set for each value of the column."""
+    """Return a bitmap of `size` bits, as words: bit (value - least) >> within is set for each value of the column. The distance
+    is unsigned, so hashes may be given as int64."""
     cells, shift = np.zeros((size + 63) >> 6, np.uint64), np.uint64(within)
     for value in column:
         place = (np.uint64(value) - np.uint64(least)) >> shift

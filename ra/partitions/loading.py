@@ -40,29 +40,12 @@ def blocks_of(source: PartitionedRelation, partition: int, order: Order, skipped
 
 
 @dataclass
-class DealHome:
-    """A task that sends a partition's tuples of some relations, or its share of blocks that every host has, to their home
-    partitions. It yields (partition, parcel). blocks: the tuples of each relation; partitions: the number of partitions.
-    """
-
-    relations: dict[str, PartitionedRelation]
-    blocks: Mapping[str, PartitionedRelation | Shared]
-    partitions: int
-
-    def __call__(self, partition, records):
-        for name, source in self.blocks.items():
-            home, streams = self.relations[name].home, parcels.Streams(partition)
-            for block in tuples_of(source, partition, self.partitions, home.order):
-                yield from parcels.to_home(block, home.keys, home.map, name, streams)
-
-
-@dataclass
 class SendToIndexes:
-    """A task that sends a partition's tuples of some relations to the buckets of new indexes, sorted for each index. It yields
-    (partition, parcel).
+    """A task that sends a partition's tuples of some relations, or its share of blocks that every host has, to the buckets of
+    indexes, sorted for each index. It yields (partition, parcel). partitions: the number of partitions.
     """
 
-    sources: dict[str, PartitionedRelation | Shared]
+    sources: Mapping[str, PartitionedRelation | Shared]
     indexes: dict[str, list[PartitionedIndex]]
     partitions: int
 

@@ -85,9 +85,10 @@ class Insert:
     def _insert(self, relation: PartitionedRelation, partition: int, records) -> tuple[Born, dict[str, Block | None]]:
         """Insert the tuples that arrived for one relation. Return the result, and the new tuples for the other indexes, by the
         suffix of their parcels' tag."""
-        arrived = parcels.received_block(records, relation.name)
+        tag = f"{relation.name}/0"
+        arrived = parcels.received_block(records, tag)
         path = os.path.join(self.root, str(partition), f"{relation.name}-0-{self.label}")
-        report = Report("insert", partition, parcels.arrived_count(records, relation.name))
+        report = Report("insert", partition, parcels.arrived_count(records, tag))
         if relation.reduction:
             return self._insert_reduced(relation, partition, arrived, path, report)
         home = relation.home

@@ -81,7 +81,7 @@ def parcels(block: Block, destination: np.ndarray, parts: int, tag: str, place=(
         return
     if block.packing.lanes == 1:
         words = np.ascontiguousarray(block.words[0])
-        for part, count, data in codec.encode_split(words, destination, np.arange(parts), parts):
+        for part, count, data in codec.encode_split(words, destination, parts):
             yield part, Parcel(tag, block.packing.bounds, *place, count, data)
         return
     for part in np.unique(destination).tolist():
@@ -91,16 +91,10 @@ def parcels(block: Block, destination: np.ndarray, parts: int, tag: str, place=(
 
 def to_home(block: Block, keys: int, placement: BucketMap, tag: str, streams: Streams):
     """Yield the parcels that send each tuple to the partition of its subbucket."""
-    if not block.size:
-        return
-    _, homes = placement.tables()
-    slot, place = slots_of_block(block, keys, placement), streams.place(block)
-    if block.packing.lanes > 1:
-        yield from parcels(block, homes[slot], placement.partitions, tag, place)
-        return
-    words = np.ascontiguousarray(block.words[0])
-    for part, count, data in codec.encode_split(words, slot, homes, placement.partitions):
-        yield part, Parcel(tag, block.packing.bounds, *place, count, data)
+    if block.size:
+        _, homes = placement.tables()
+        destination = homes[slots_of_block(block, keys, placement)]
+        yield from parcels(block, destination, placement.partitions, tag, streams.place(block))
 
 
 def to_bucket(block: Block, key: Iterable[int], placement: BucketMap, tag: str, streams: Streams, here: Here = ()):

@@ -367,7 +367,7 @@ class Evaluate:
             return version.derivation.heads_of(batch, self.context, home.order)
 
         def ship(block: Block):
-            return parcels.to_home(block, home.keys, home.map, relation.name, self.streams)
+            return parcels.to_home(block, home.keys, home.map, f"{relation.name}/0", self.streams)
 
         thinned = relation.reduction.thinned if relation.reduction else None
         return Outbox(tuples_of, ship, self.context.batch_size, thinned=thinned)

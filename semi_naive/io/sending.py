@@ -71,7 +71,7 @@ class SendParts:
             if part.columns is not None:
                 columns = part.numbered(self.symbols, self.values)
                 block = Block.of([columns[i] for i in home.order], columns.shape[1])
-                yield from parcels.to_home(block, home.keys, home.map, self.relation.name, streams)
+                yield from parcels.to_home(block, home.keys, home.map, f"{self.relation.name}/0", streams)
         new_symbols = self.values.made() if self.symbols else None
         if new_symbols:  # a nondeterministic source: its rows differed between the two passes
             yield 0, Report("values", 0, facts={"made": new_symbols})

@@ -120,7 +120,7 @@ def test_codec_round_trip(values, gap, parts):
     slot = np.arange(given.size, dtype=np.int64) % 7
     home = np.arange(7, dtype=np.int64) % parts
     found = {
-        part: codec.decode_all([(data, count)]).tolist() for part, count, data in codec.encode_split(given, slot, home, parts)
+        part: codec.decode_all([(data, count)]).tolist() for part, count, data in codec.encode_split(given, home[slot], parts)
     }
     expected = {}
     for place, word in zip(slot.tolist(), given.tolist(), strict=True):
@@ -175,7 +175,7 @@ def test_chunks_of_a_join_are_one_ascending_sequence(outer, inner):
 @given(relation, relation.filter(len))
 def test_join_row_by_row(outer, inner):
     block = Block.of([np.array(column, np.int64) for column in zip(*inner, strict=True)], len(inner))
-    directory, greatest = block.by_first()
+    directory, greatest = block.directory(32), block.greatest_second
     made = [
         chunk.tolist() for chunk, _, _ in compose(array([x << 32 | y for x, y in outer]), block.words[0], directory, greatest)
     ]

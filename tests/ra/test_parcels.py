@@ -6,7 +6,7 @@ from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.stored import store
 from semi_naive.ra.packing import Packing
-from semi_naive.ra.partitions.loading import DealHome, WriteReordered
+from semi_naive.ra.partitions.loading import SendToIndexes, WriteReordered
 from semi_naive.ra.partitions.parcels import Streams, received_block, to_home
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
 
@@ -39,8 +39,8 @@ def spread(*stored) -> PartitionedRelation:
 def test_several_blocks_dealt_by_one_partition(tmp_path):
     first, second = [(1, 2, 3), (8, 0, 0)], [(0, 9, 9), (4, 4, 4)]
     stored = store(str(tmp_path / "a"), block_of(NARROW, first)) + store(str(tmp_path / "b"), block_of(NARROW, second))
-    sent = [parcel for _, parcel in DealHome({"r": spread()}, {"r": (stored, (0, 1, 2))}, 1)(0, [])]
-    assert rows(received_block(sent, "r")) == sorted(first + second)
+    sent = [parcel for _, parcel in SendToIndexes({"r": (stored, (0, 1, 2))}, {"r": [spread().home]}, 1)(0, [])]
+    assert rows(received_block(sent, "r/0")) == sorted(first + second)
 
 
 def test_blocks_packed_when_values_were_smaller_are_relocated_together(tmp_path):

@@ -70,7 +70,6 @@ CASES = {
     kernels.ranges: searched,
     kernels.expand_some: expanded,
     kernels.mix_in: lambda rng: (rng.integers(0, 1 << 62, 9).astype(U64), column(rng, 9)),
-    kernels.bits_set: lambda rng: (column(rng), -50, *([0, 100] if rng.random() < 0.5 else [7, 128])),
     kernels.presence_bits: lambda rng: (column(rng), -50, *([0, 100] if rng.random() < 0.5 else [3, 13])),
     kernels.equal_pairs: lambda rng: (np.sort(column(rng) + 50).astype(U64), np.sort(column(rng) + 50).astype(U64)),
     rows.put_rows: written,

@@ -45,9 +45,11 @@ def distinct_among(values: np.ndarray) -> int:
         return words.sort_unique(values.view(np.uint64)).size
     low, span = int(values.min()), int(values.max()) - int(values.min())
     if span < 8 * values.size:
-        return kernels.bits_set(values, low, 0, span + 1)
+        return int(np.bitwise_count(kernels.presence_bits(values, low, 0, span + 1)).sum())
     bits = (2 * values.size).bit_length()
-    unset = (1 << bits) - kernels.bits_set(values, low, bits, 1 << bits)
+    hashes = np.zeros(values.size, np.uint64)
+    kernels.mix_in(hashes, values)
+    unset = (1 << bits) - int(np.bitwise_count(kernels.presence_bits(hashes.view(np.int64), 0, 64 - bits, 1 << bits)).sum())
     return round(-math.log(unset / (1 << bits)) * (1 << bits))
 
 
