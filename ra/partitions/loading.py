@@ -52,9 +52,8 @@ class SendToIndexes:
     def __call__(self, partition, records):
         for name, source in self.sources.items():
             for number, index in enumerate(self.indexes[name]):
-                streams = parcels.Streams(partition)
                 for block in tuples_of(source, partition, self.partitions, index.order):
-                    yield from parcels.to_home(block, index.keys, index.map, f"{name}/{number}", streams)
+                    yield from parcels.to_home(block, index.keys, index.map, f"{name}/{number}")
 
 
 @dataclass

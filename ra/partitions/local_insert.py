@@ -136,8 +136,7 @@ def forwarded(relation: PartitionedRelation, block: Block | None, partition: int
         return
     for number, index in enumerate(relation.indexes[1:], 1):
         order = tuple(relation.home.order.index(i) for i in index.order)
-        streams = parcels.Streams(partition)
-        yield from parcels.to_home(block.reordered(order), index.keys, index.map, f"{relation.name}/{number}{suffix}", streams)
+        yield from parcels.to_home(block.reordered(order), index.keys, index.map, f"{relation.name}/{number}{suffix}")
 
 
 @dataclass

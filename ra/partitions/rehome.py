@@ -58,8 +58,7 @@ class Leave:
                 path = os.path.join(self.root, str(partition), f"{self.label}-{part}-{number}")
                 staying[part] += store(path, Block(block.packing, np.ascontiguousarray(block.words[:, ~leaves])))
                 leaving = Block(block.packing, np.ascontiguousarray(block.words[:, leaves]))
-                place = (partition, number), 0
-                yield from parcels.parcels(leaving, target[leaves], self.index.map.partitions, part, place)
+                yield from parcels.parcels(leaving, target[leaves], self.index.map.partitions, part)
         yield partition, staying
 
 
@@ -96,9 +95,8 @@ class CopyBuckets:
     receivers: BucketMap
 
     def __call__(self, partition, records):
-        for number, stored in enumerate(self.index.full[partition]):
-            streams = parcels.Streams(partition, number)
-            yield from parcels.to_bucket(stored.open(), range(self.index.keys), self.receivers, "copy", streams)
+        for stored in self.index.full[partition]:
+            yield from parcels.to_bucket(stored.open(), range(self.index.keys), self.receivers, "copy")
 
 
 @dataclass

@@ -84,9 +84,8 @@ class StepsAhead:
             report.facts["steps"] += 1
             for name, block in made.items():
                 seen[name] = stacked(seen[name], block)
-                streams, home = parcels.Streams(partition), relations[name].home
-                tag = tag_of(name, report.facts["steps"])
-                for destination, parcel in parcels.to_home(block, home.keys, home.map, tag, streams):
+                home, tag = relations[name].home, tag_of(name, report.facts["steps"])
+                for destination, parcel in parcels.to_home(block, home.keys, home.map, tag):
                     report.count(parcel)
                     yield destination, parcel
             context.deltas = made

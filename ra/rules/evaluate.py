@@ -172,7 +172,7 @@ class Evaluate:
         batch_size = MAX_BATCH_BINDINGS if self.threshold is None else min(MAX_BATCH_BINDINGS, self.threshold + 1)
         exact = any(version.answer for version in self.versions)
         self.context = TaskContext(self.world, partition, self.partitions, batch_size, exact)
-        self.streams, self.made, self.numbers = parcels.Streams(partition, self.stage), 0, itertools.count()
+        self.made, self.numbers = 0, itertools.count()
         yield from ((partition, report) for report in reports(records, partition))
         # bindings that wait for a later stage stay on this partition
         later = {v.waiting_tag(segment) for v in self.versions for segment in v.gathers if segment + v.first > self.stage}
@@ -319,13 +319,13 @@ class Evaluate:
                 chosen = batch.with_lists(batch.lists.chosen(selected == number))
                 yield from self._lists_moved(chosen, selected_move, tag) if chosen.size else ()
             return
-        names, place = tuple(name for name in move.names if name != batch.name), self.streams.next()
+        names = tuple(name for name in move.names if name != batch.name)
         if isinstance(move.to, BucketMap):
             key, rest = [move.names[i] for i in move.key], [move.names[i] for i in move.rest]
-            yield from listed.lists_to_bucket(batch, key, rest, move.to, names, tag, place, self._copies_here(move))
+            yield from listed.lists_to_bucket(batch, key, rest, move.to, names, tag, self._copies_here(move))
         else:
             for part in range(self.partitions) if move.to == "every" else [self.context.partition]:
-                yield part, listed.ListParcel.of(batch, names, tag, place)
+                yield part, listed.ListParcel.of(batch, names, tag)
 
     def _copies_here(self, move: Move) -> tuple:
         """Return (this partition, the buckets of which it has a complete copy), or () if there are none: their bindings are not
@@ -338,14 +338,14 @@ class Evaluate:
         if isinstance(move.to, tuple):
             return self._moved_by_offer(block, move, tag)
         if move.one and not move.copies:
-            return parcels.to_home(block, len(move.key), move.to, tag, self.streams)
+            return parcels.to_home(block, len(move.key), move.to, tag)
         if move.one or isinstance(move.to, BucketMap) and move.rest:
             rest = range(len(move.key), block.arity) if move.one else move.rest
-            return parcels.to_subbucket(block, move.key, rest, move.to, tag, self.streams, self._copies_here(move))
+            return parcels.to_subbucket(block, move.key, rest, move.to, tag, self._copies_here(move))
         if isinstance(move.to, BucketMap):
-            return parcels.to_bucket(block, move.key, move.to, tag, self.streams, self._copies_here(move))
+            return parcels.to_bucket(block, move.key, move.to, tag, self._copies_here(move))
         parts = range(self.partitions) if move.to == "every" else [self.context.partition]
-        return parcels.to_each(block, parts, tag, self.streams)
+        return parcels.to_each(block, parts, tag)
 
     def _moved_by_offer(self, block: Block, move: Move, tag: str):
         """Yield the parcels of bindings, each sent by the move that its variable OFFER plus `turn` selects."""
@@ -367,7 +367,7 @@ class Evaluate:
             return version.derivation.heads_of(batch, self.context, home.order)
 
         def ship(block: Block):
-            return parcels.to_home(block, home.keys, home.map, f"{relation.name}/0", self.streams)
+            return parcels.to_home(block, home.keys, home.map, f"{relation.name}/0")
 
         thinned = relation.reduction.thinned if relation.reduction else None
         return Outbox(tuples_of, ship, self.context.batch_size, thinned=thinned)

@@ -106,7 +106,7 @@ def _decode(buffer, out):
 def encode_split(words: np.ndarray, destination: np.ndarray, parts: int) -> list[tuple[int, int, bytes]]:
     """Encode sorted words as (destination, count, bytes) for each destination that gets any: word i goes to destination[i].
 
-    >>> [(part, decode_all([(data, n)]).tolist()) for part, n, data in encode_split(
+    >>> [(part, decode(data, n).tolist()) for part, n, data in encode_split(
     ...     np.array([5, 6, 300], "u8"), np.array([2, 0, 2]), 3)]
     [(0, [6]), (2, [5, 300])]
     """
@@ -118,13 +118,10 @@ def encode_split(words: np.ndarray, destination: np.ndarray, parts: int) -> list
     return [(int(destinations[p]), int(counts[p]), buffer[starts[p] : ends[p]].tobytes()) for p in places]
 
 
-def decode_all(pieces: list[tuple[bytes, int]]) -> np.ndarray:
-    """Decode several (data, number of words), and return all words in one array."""
-    out = np.empty(sum(count for _, count in pieces), np.uint64)
-    end = 0
-    for data, count in pieces:
-        _decode(np.frombuffer(data, np.uint8), out[end : end + count])
-        end += count
+def decode(data: bytes, count: int) -> np.ndarray:
+    """Decode the `count` words in `data`."""
+    out = np.empty(count, np.uint64)
+    _decode(np.frombuffer(data, np.uint8), out)
     return out
 
 

@@ -119,9 +119,7 @@ def test_codec_round_trip(values, gap, parts):
     given = array({value >> gap << gap | value & 1 for value in values})
     slot = np.arange(given.size, dtype=np.int64) % 7
     home = np.arange(7, dtype=np.int64) % parts
-    found = {
-        part: codec.decode_all([(data, count)]).tolist() for part, count, data in codec.encode_split(given, home[slot], parts)
-    }
+    found = {part: codec.decode(data, count).tolist() for part, count, data in codec.encode_split(given, home[slot], parts)}
     expected = {}
     for place, word in zip(slot.tolist(), given.tolist(), strict=True):
         expected.setdefault(home[place], []).append(word)

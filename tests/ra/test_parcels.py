@@ -7,7 +7,7 @@ from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.stored import store
 from semi_naive.ra.packing import Packing
 from semi_naive.ra.partitions.loading import SendToIndexes, WriteReordered
-from semi_naive.ra.partitions.parcels import Streams, received_block, to_home
+from semi_naive.ra.partitions.parcels import received_block, to_home
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
 
 NARROW, SIGNED = Packing(((0, 2**21 - 1),) * 3), Packing(((-(2**20), 2**20 - 1),) * 3)
@@ -18,10 +18,10 @@ def rows(block: Block) -> list[tuple]:
 
 
 def test_blocks_of_several_packings_in_turn():
-    streams, placement, sent = Streams(0), BucketMap.deal(1, 1), []
+    placement, sent = BucketMap.deal(1, 1), []
     parts = [(NARROW, [(1, 1, 1), (5, 5, 5)]), (SIGNED, [(-7, 0, 0), (3, 0, 0)]), (NARROW, [(2, 2, 2), (9, 9, 9)])]
     for packing, tuples in parts:
-        sent += [parcel for _, parcel in to_home(block_of(packing, tuples), 1, placement, "r", streams)]
+        sent += [parcel for _, parcel in to_home(block_of(packing, tuples), 1, placement, "r")]
     arrived = received_block(sent, "r")
     assert rows(arrived) == sorted(row for _, tuples in parts for row in tuples)
 
