@@ -9,16 +9,8 @@ from functools import lru_cache, reduce
 
 import numpy as np
 
-from semi_naive.ra.blocks.block import (
-    Block,
-    bounds_of,
-    common_packing,
-    fits,
-    mark_within_bounds,
-    merge_blocks,
-    pack_columns,
-    union_of_blocks,
-)
+from semi_naive.ra.blocks.block import Block, common_packing, merge_blocks, union_of_blocks
+from semi_naive.ra.blocks.packings import bounds_of, fits, mark_within_bounds, pack_columns
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.blocks.thinned import Thinned, whole_and_dropped, without_positions
 from semi_naive.ra.lanes import among

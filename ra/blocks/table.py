@@ -14,7 +14,8 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from semi_naive.ra.blocks.block import Block, bounds_of, common_packing, fits, merge_blocks, snug, stacked
+from semi_naive.ra.blocks.block import Block, common_packing, merge_blocks, stacked
+from semi_naive.ra.blocks.packings import bounds_of, fits, snug
 from semi_naive.ra.ir import Order
 from semi_naive.ra.packing import Bounds, Packing, widen
 

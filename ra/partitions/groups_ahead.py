@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.host.jit import njit, types
-from semi_naive.ra.blocks.block import HALVES, Block
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.packings import HALVES
 from semi_naive.ra.blocks.stored import StoredBlock, store
 from semi_naive.ra.closures.bitset_bfs import LANES, advance, harvest
 from semi_naive.ra.partitions.local_insert import Born, merge_small_blocks

@@ -11,7 +11,8 @@ import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import bucket_of, subbucket_of
-from semi_naive.ra.blocks.block import Block, bounds_of, has_half_words, merge_blocks, snug, union_of_blocks
+from semi_naive.ra.blocks.block import Block, merge_blocks, union_of_blocks
+from semi_naive.ra.blocks.packings import bounds_of, has_half_words, snug
 from semi_naive.ra.lanes import combined
 from semi_naive.ra.packing import Bounds, Packing, widen
 from semi_naive.ra.storage import codec

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.ra.blocks.block import Block, pack_columns
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.packings import pack_columns
 from semi_naive.ra.blocks.stored import store
 from semi_naive.ra.closures.bitset_bfs import LANES, concatenate_slices, harvest, reach
 from semi_naive.ra.packing import Packing

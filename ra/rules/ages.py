@@ -14,17 +14,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from semi_naive.ra.blocks import kernels
-from semi_naive.ra.blocks.block import (
-    Block,
-    Directory,
-    bounds_of,
-    common_packing,
-    directory_of,
-    mark_within_bounds,
-    pack_columns,
-    roomy,
-)
+from semi_naive.ra.blocks.block import Block, Directory, common_packing, directory_of
 from semi_naive.ra.blocks.changes import membership, own_order, positions_of, selected_tuples
+from semi_naive.ra.blocks.packings import bounds_of, mark_within_bounds, pack_columns, roomy
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.cached import cached
 from semi_naive.ra.expressions.terms import evaluate

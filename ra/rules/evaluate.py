@@ -10,31 +10,29 @@ job, which returns them to the driver.
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.ra.blocks.block import Block, bounds_of, roomy, snug, union_of_blocks
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.packings import snug
 from semi_naive.ra.blocks.stored import StoredBlock, store
 from semi_naive.ra.by_variable import listed
 from semi_naive.ra.by_variable.bigjoin import OFFER, Intersect
 from semi_naive.ra.by_variable.listed import ArrivedLists, Listed, StoredLists
 from semi_naive.ra.expressions.arithmetic import EvaluationError
-from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Rule
-from semi_naive.ra.packing import Bounds, Packing
 from semi_naive.ra.partitions import parcels
-from semi_naive.ra.rules.batch import Batch, concatenate_batches
+from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.context import TaskContext, World
-from semi_naive.ra.rules.derive import MAX_BUFFERED_TUPLES, Derivation
+from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.gathering import Gather
+from semi_naive.ra.rules.outbox import Answers, Outbox
 from semi_naive.ra.rules.rollover import Arrived, BatchIterator, restored
 from semi_naive.ra.rules.steps import MAX_BATCH_BINDINGS
 from semi_naive.ra.spark.reports import Report, reports
-from semi_naive.ra.storage import codec
 from semi_naive.ra.storage.runs import Run
 
 
@@ -275,7 +273,7 @@ class Evaluate:
         elif remaining is not None and isinstance(arrived, Listed):
             remaining.arrived = StoredLists.store(path + "-arrived", arrived)
 
-    def _sent(self, batches: BatchIterator, outbox: "Outbox | Answers", divisible: bool):
+    def _sent(self, batches: BatchIterator, outbox: Outbox | Answers, divisible: bool):
         """Yield the parcels of the batches: of all, or until the threshold is exceeded if the work is `divisible`."""
         while batches.more() and (self._is_below_threshold() or not divisible):
             for block in outbox.take(batches.take()):
@@ -286,14 +284,14 @@ class Evaluate:
         for block in outbox.flush():
             yield from self._shipped(block, outbox)
 
-    def _shipped(self, block: Block | Batch, outbox: "Outbox | Answers"):
+    def _shipped(self, block: Block | Batch, outbox: Outbox | Answers):
         """Yield the parcels of a block, and count its tuples towards the threshold."""
         self.made += block.size if outbox.takes_memory else 0
         yield from outbox.ship(block)
 
     # -- destinations
 
-    def _binding_outbox(self, version: Version, segment: int) -> "Outbox":
+    def _binding_outbox(self, version: Version, segment: int) -> Outbox:
         """Return the outbox that sends a segment's bindings to the next segment; for a join this is the intra-bucket
         shuffle."""
         move, tag = version.moves[segment], version.tag(segment + 1)
@@ -355,11 +353,11 @@ class Evaluate:
             if chosen.size:
                 yield from self._moved(chosen, selected_move, tag)
 
-    def _head_outbox(self, version: Version) -> "Outbox | Answers":
+    def _head_outbox(self, version: Version) -> Outbox | Answers:
         """Return the outbox of the last segment: it sends answers to the driver, or heads to the subbuckets of their relation's
         home, which is the all-to-all."""
         if version.answer:
-            return Answers(version, self.context)
+            return Answers(version.derivation, version.answer == "rows", self.context)
         relation = self.world.relations[version.derivation.relation]
         home = relation.home
 
@@ -371,99 +369,6 @@ class Evaluate:
 
         thinned = relation.reduction.thinned if relation.reduction else None
         return Outbox(tuples_of, ship, self.context.batch_size, thinned=thinned)
-
-
-@dataclass
-class Outbox:
-    """A buffer of outgoing tuples, so that many are deduplicated and sent at once, also those made of many small runs.
-
-    tuples_of: function of a batch → lists, which are sent immediately, or a block or (columns, size), which are buffered, in
-    the order of the destination's index.
-    ship: function of a block or lists → iterator of (destination, parcel) pairs.
-    batch_size: the tuples of blocks that are buffered at most, before one more block.
-    packing: chooses the packing of a block from its bounds.
-    thinned: drops tuples of a buffer, columns and size, that need not be sent (see `Reduction`).
-    rows: the number of buffered tuples, in `blocks` or in `waiting`.
-    takes_memory: True if the tuples sent take memory until the stage ends, and so count towards the threshold.
-    """
-
-    tuples_of: Callable[[Batch], Block | Listed | tuple[list[np.ndarray], int]]
-    ship: Callable[[Block | Listed], Iterator[tuple[int, parcels.Parcel | listed.ListParcel]]]
-    batch_size: int
-    packing: Callable[[Bounds], Packing] = roomy
-    thinned: Callable | None = None
-    blocks: list[Block] = field(default_factory=list)
-    waiting: list[Batch] = field(default_factory=list)
-    rows: int = 0
-    takes_memory = True
-
-    def take(self, batch: Batch):
-        """Yield the batch's tuples if they are lists; else buffer them, and yield the buffer once it is full."""
-        tuples = self.tuples_of(batch)
-        if isinstance(tuples, Listed):
-            yield tuples
-            return
-        if isinstance(tuples, Block):
-            self.blocks.append(tuples)
-        else:
-            columns, size = tuples
-            self.waiting.append(Batch(size, dict(enumerate(columns))))
-        self.rows += batch.size
-        if self.rows >= (self.batch_size if self.blocks else MAX_BUFFERED_TUPLES):
-            yield from self.flush()
-
-    def flush(self):
-        """Yield the buffered tuples as blocks: one, unless a rule's batches are partly blocks."""
-        if self.blocks:
-            yield self.blocks[0] if len(self.blocks) == 1 else union_of_blocks(self.blocks, self.blocks[0].arity)
-        if self.waiting:
-            whole = concatenate_batches(self.waiting)
-            columns, size = list(whole.columns.values()), whole.size
-            if self.thinned:
-                columns, size = self.thinned(columns, size)
-            yield Block.of(columns, size, self.packing(bounds_of(columns)))
-        self.blocks, self.waiting, self.rows = [], [], 0
-
-
-class HeadColumns(NamedTuple):
-    """Head tuples sent to the driver. data: the columns, encoded one after the other; empty if only the count is asked for."""
-
-    count: int
-    data: bytes
-
-    def columns(self, arity: int) -> np.ndarray:
-        """Return the columns, int64 (arity, count)."""
-        return codec.decode_any(self.data, arity * self.count).reshape(arity, self.count)
-
-
-@dataclass
-class Answers:
-    """An outbox that sends head tuples to the driver. They need no deduplication, as the head has all variables of the body."""
-
-    version: Version
-    context: TaskContext
-    rows = 0  # nothing is buffered
-
-    @property
-    def takes_memory(self) -> bool:
-        return self.version.answer == "rows"
-
-    def take(self, batch: Batch):
-        """Yield the batch immediately."""
-        yield batch
-
-    def flush(self):
-        """Return the buffered batches: none."""
-        return ()
-
-    def ship(self, batch: Batch):
-        """Yield (partition, HeadColumns) of a batch."""
-        data = b""
-        if self.version.answer == "rows":
-            terms = self.version.derivation.head
-            columns = [evaluate(term, batch.columns, batch.size, self.context.values) for term in terms]
-            data = codec.encode_any(np.concatenate(columns))
-        yield self.context.partition, HeadColumns(batch.size, data)
 
 
 def _batch(block: Block, names: tuple[str, ...]) -> Batch:

@@ -13,7 +13,8 @@ import numpy as np
 from semi_naive.host import limits
 from semi_naive.ra import ir
 from semi_naive.ra.blocks import kernels
-from semi_naive.ra.blocks.block import HALVES, Block, Chunked, has_half_words
+from semi_naive.ra.blocks.block import Block, Chunked
+from semi_naive.ra.blocks.packings import HALVES, has_half_words
 from semi_naive.ra.blocks.thinned import is_searched
 from semi_naive.ra.expressions.ranges import range_counts, range_values
 from semi_naive.ra.expressions.terms import evaluate

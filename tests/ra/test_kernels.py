@@ -13,9 +13,10 @@ from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import subbucket_of
 from semi_naive.host import jit
 from semi_naive.ra import chunks, lanes, words
-from semi_naive.ra.blocks import kernels
+from semi_naive.ra.blocks import kernels, sampling_kernels
 from semi_naive.ra.blocks import table as tables
-from semi_naive.ra.blocks.block import HALVES, Block, Chunked, bounds_of, fits, group_begins, merge_blocks, roomy, snug
+from semi_naive.ra.blocks.block import Block, Chunked, group_begins, merge_blocks
+from semi_naive.ra.blocks.packings import HALVES, bounds_of, fits, roomy, snug
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.closures.graph import intern, relabel
 from semi_naive.ra.joins import local_join, unions
@@ -284,7 +285,7 @@ def test_one_word_wherever_one_will_do(rows):
 @given(anywords, anywords)
 def test_equal_pairs(left, right):
     pairs = sum(left.count(word) * right.count(word) for word in set(left))
-    assert kernels.equal_pairs(*(np.array(sorted(side), np.uint64) for side in (left, right))) == pairs
+    assert sampling_kernels.equal_pairs(*(np.array(sorted(side), np.uint64) for side in (left, right))) == pairs
 
 
 @pytest.mark.parametrize("spread", [1, 1 << 20, -(1 << 40)])

@@ -20,7 +20,7 @@ import numpy as np
 
 from semi_naive.balance.trace import phase, phases_of
 from semi_naive.planning.detect_walk import LinearWalk
-from semi_naive.ra.blocks.block import HALVES
+from semi_naive.ra.blocks.packings import HALVES
 from semi_naive.ra.closures.graph import Dense, adjacency
 from semi_naive.ra.ir import Atom
 from semi_naive.ra.partitions.groups_ahead import GroupsAhead

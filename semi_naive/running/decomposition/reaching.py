@@ -17,7 +17,8 @@ from semi_naive.balance.trace import Trace
 from semi_naive.config import Config
 from semi_naive.host.account import part
 from semi_naive.planning.detect_closure import ReachabilityShape
-from semi_naive.ra.blocks.block import Block, bounds_of, pack_columns, roomy
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.packings import bounds_of, pack_columns, roomy
 from semi_naive.ra.closures.bitset_bfs import LANES
 from semi_naive.ra.closures.graph import Dense, adjacency, intern, relabel
 from semi_naive.ra.partitions import parcels
