@@ -101,11 +101,6 @@ class Table:
         return tuple(bounds[self.home.index(i)] for i in range(self.arity))
 
     @property
-    def takes_blocks(self) -> bool:
-        """True if heads that are blocks are to be inserted as blocks."""
-        return self.reduction is None
-
-    @property
     def target(self):
         """The object into which one rule's heads of an iteration are inserted: the table, or a buffer of its reduction."""
         return self.reduction.target(self) if self.reduction else self

@@ -274,7 +274,7 @@ class SymbolTable:
             return pa.LargeStringArray.from_buffers(self.own_size, pa.py_buffer(self._ends), pa.py_buffer(self._content))
 
     def content_from(self, position: int):
-        """Return the strings from an id on as a pyarrow array."""
+        """Return the strings from an id on as a pyarrow array, in the order of their ids."""
         return self.arrow(np.arange(position, len(self)))
 
     def parts(self) -> Iterator[tuple]:
@@ -289,13 +289,6 @@ class SymbolTable:
                 end = max(begin + 1, int(np.searchsorted(ends[: count + 1], ends[begin] + MAX_ARROW_BYTES, "right")) - 1)
                 yield strings.slice(begin, end - begin).cast(pa.string()), table._hashes[begin:end].copy()
                 begin = end
-
-    def array(self):
-        """Return all strings as one pyarrow array; the position is the id."""
-        import pyarrow as pa
-
-        parts = [strings for strings, _ in self.parts()]
-        return pa.concat_arrays(parts) if parts else strings_of([])
 
 
 def _places(strings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -56,10 +56,15 @@ class ReadSpan:
         try:
             gathered = SymbolTable()
             for columns, rows in self.source.read(span, gathered):
-                yield SourcePart(self.source.needed(columns), gathered.array(), rows)
+                yield SourcePart(self.source.needed(columns), _all_strings(gathered), rows)
                 gathered.back_to(0)  # `read` goes on with the same object
         except BadInput as fault:
             yield SourcePart(None, None, 0, (span, fault))
+
+
+def _all_strings(symbols: SymbolTable):
+    """Return the strings of a table as a pyarrow array; None if there are none, as pyarrow need not be loaded then."""
+    return symbols.content_from(0) if len(symbols) else None
 
 
 def frame_parts(source: SparkFrame):
@@ -83,7 +88,7 @@ class ReadBatches:
             gathered = SymbolTable()
             try:
                 columns = self.source.columns_of(table, gathered, self.source.relation.name, None)
-                part = SourcePart(self.source.needed(columns), gathered.array(), table.num_rows)
+                part = SourcePart(self.source.needed(columns), _all_strings(gathered), table.num_rows)
             except BadInput as fault:
                 part = SourcePart(None, None, 0, (None, fault))
             yield pa.record_batch([pa.array([pickle.dumps(part, protocol=5)], pa.binary())], names=["part"])

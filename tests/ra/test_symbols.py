@@ -23,8 +23,8 @@ def test_symbols_are_dense_and_stay():
     assert table.intern(["ü", "new"]).tolist() == [2, 3]
     assert table.arrow(np.array([3, 1, 0])).to_pylist() == ["new", "", "b"]
     assert table.intern([]).size == 0 and len(table) == 4
-    assert table.array().to_pylist() == ["b", "", "ü", "new"]
-    assert SymbolTable().array().to_pylist() == []
+    assert table.content_from(0).to_pylist() == ["b", "", "ü", "new"]
+    assert SymbolTable().content_from(0).to_pylist() == []
 
 
 WORDS = st.sampled_from(["", "a", "b", "ab", "12345678", "12345678\0", "123456789", "é" * 40]) | st.text(max_size=20)
@@ -41,7 +41,7 @@ def test_a_table_is_a_dictionary_that_counts(below, batches, later):
         assert ids.tolist() == [known.setdefault(name, len(known)) for name in batch]
         assert table.arrow(ids).to_pylist() == table.strings(ids) == batch
         assert table.lengths(ids).tolist() == [len(name.encode()) for name in batch]
-    assert table.array().to_pylist() == list(known) and len(table) == len(known)
+    assert table.content_from(0).to_pylist() == list(known) and len(table) == len(known)
     for strings, hashes in table.parts():
         assert (hash_strings(strings) == hashes).all()
 
@@ -53,7 +53,7 @@ def test_a_table_grows_by_many_and_by_one_and_by_long_ones():
         table.intern([name])
     before = table.arrow(np.arange(600))
     assert table.intern(pa.array(names)).tolist() == [expected[name] for name in names]
-    assert before.to_pylist() == list(expected)[:600] and table.array().to_pylist() == list(expected)
+    assert before.to_pylist() == list(expected)[:600] and table.content_from(0).to_pylist() == list(expected)
     assert table.intern(["x" * 5_000_000]).tolist() == [len(expected)]
     table.intern(pa.array(names))  # compiled
     assert python_calls(lambda: table.intern(pa.array([f"other {i}" for i in range(100_000)]))) < 1000
