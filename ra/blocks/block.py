@@ -133,6 +133,11 @@ class Block:
         packing = packing or self.packing.ordered(order)
         return Block(packing, sort_unique(self._words_as(packing, self.packing.layout[list(order)]), over=True))
 
+    def picked(self, rows: np.ndarray | slice) -> "Block":
+        """Return the tuples in a slice, which may share memory, or a copy of those at ascending positions (k,) or of those that
+        a mask (n,) selects."""
+        return Block(self.packing, np.ascontiguousarray(self.words[:, rows]))
+
     def without(self, other: "Block") -> "Block":
         """Return this block without the tuples of a block of the same packing."""
         return other.taken_from(self) if self.size and other.size else self
@@ -149,7 +154,7 @@ class Block:
         if self.packing.lanes == 1:
             rest = single.drop(block.words[0].copy(), self.words[0])
             return Block(self.packing, (rest.copy() if 2 * rest.size < block.size else rest)[None])  # a view keeps all of it
-        return Block(self.packing, np.ascontiguousarray(block.words[:, ~among(block.words, self.words)]))
+        return block.picked(~among(block.words, self.words))
 
     # -- searching
 

@@ -92,7 +92,7 @@ def own_order(arity: int) -> tuple[int, ...]:
 
 def selected_tuples(block: Block, mask: np.ndarray) -> Block:
     """Return the tuples of a block that a mask (n,) selects, in the block's packing."""
-    return block if mask.all() else Block(block.packing, np.ascontiguousarray(block.words[:, mask]))
+    return block if mask.all() else block.picked(mask)
 
 
 def _mark_common(left: Block, right: Block) -> np.ndarray:

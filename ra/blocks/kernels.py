@@ -7,7 +7,7 @@ bits, or several, its *lanes*: words (lanes, n). A *field* is the part of a lane
 least value `low`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -355,3 +355,13 @@ def expand_some(lows, highs, row, skip, most):
         if skip == highs[row] - lows[row]:
             row, skip = row + 1, 0
     return rows, positions, last if made < most else row, skip
+
+
+def expanded(lows, highs, begin: tuple[int, int], most: int) -> Iterator[tuple[np.ndarray, np.ndarray, tuple[int, int]]]:
+    """Yield (rows, positions, end) until there are no more pairs: see `expand_some`. begin, end: (row, skip), where the pairs
+    begin and where the next ones do."""
+    while begin[0] < lows.size:
+        rows, positions, row, skip = expand_some(lows, highs, *begin, most)
+        begin = row, skip
+        if rows.size:
+            yield rows, positions, begin

@@ -85,7 +85,7 @@ def to_bucket(block: Block, key: Iterable[int], placement: BucketMap, tag: str, 
     for part, wanted_buckets in enumerate(receiving_partitions(placement, here)):
         is_sent = wanted_buckets[bucket]
         if is_sent.any():
-            selected = Block(block.packing, np.ascontiguousarray(block.words[:, is_sent]))
+            selected = block.picked(is_sent)
             yield from parcels(selected, np.full(selected.size, part), placement.partitions, tag)
 
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import bucket_of
-from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.stored import StoredBlock, store
 from semi_naive.ra.partitions import parcels
 from semi_naive.ra.partitions.partitioned import PartitionedIndex
@@ -56,8 +55,8 @@ class Leave:
                     staying[part].append(stored)
                     continue
                 path = os.path.join(self.root, str(partition), f"{self.label}-{part}-{number}")
-                staying[part] += store(path, Block(block.packing, np.ascontiguousarray(block.words[:, ~leaves])))
-                leaving = Block(block.packing, np.ascontiguousarray(block.words[:, leaves]))
+                staying[part] += store(path, block.picked(~leaves))
+                leaving = block.picked(leaves)
                 yield from parcels.parcels(leaving, target[leaves], self.index.map.partitions, part)
         yield partition, staying
 

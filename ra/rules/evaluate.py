@@ -13,8 +13,6 @@ import time
 from dataclasses import dataclass, field
 from typing import Literal
 
-import numpy as np
-
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.packings import snug
@@ -349,7 +347,7 @@ class Evaluate:
         """Yield the parcels of bindings, each sent by the move that its variable OFFER plus `turn` selects."""
         selected = (block.column(move.names.index(OFFER)) + move.turn) % len(move.to)
         for number, selected_move in enumerate(move.to):
-            chosen = Block(block.packing, np.ascontiguousarray(block.words[:, selected == number]))
+            chosen = block.picked(selected == number)
             if chosen.size:
                 yield from self._moved(chosen, selected_move, tag)
 

@@ -161,11 +161,9 @@ class Join:
             columns = batch.columns.only(self.keep).with_rows(new, lows)
             yield Batch(batch.size, columns, resume_at=(number, batch.size, 0), joined=batch.size)
             return
-        while row < batch.size:
-            rows, positions, row, skip = kernels.expand_some(lows, highs, row, skip, batch_size)
-            if rows.size:
-                columns = batch.take(rows, self.keep).with_rows(new, positions)
-                yield Batch(rows.size, columns, resume_at=(number, row, skip), joined=rows.size)
+        for rows, positions, end in kernels.expanded(lows, highs, (row, skip), batch_size):
+            columns = batch.take(rows, self.keep).with_rows(new, positions)
+            yield Batch(rows.size, columns, resume_at=(number, *end), joined=rows.size)
 
     def by_row(self, batch: Batch) -> bool:
         """True if `ra.joins.unions` makes the heads in the order (carried, new), False for the order (new, carried)."""
@@ -255,7 +253,7 @@ def scan_blocks(blocks: list[Block], binds, binding, resume_at=START, batch_size
             yield Batch(block.size, pair=(first, second, block), resume_at=(number + 1, 0, 0))
             continue
         for start in range(row, block.size, batch_size):
-            some = Block(block.packing, np.ascontiguousarray(block.words[:, start : start + batch_size]))
+            some = block.picked(slice(start, start + batch_size))
             columns = {name: some.column(place) for place, name in binds}
             columns |= {name: np.repeat(column, some.size) for name, column in binding.items()}
             yield Batch(some.size, columns, resume_at=(number, start + some.size, 0))
@@ -372,12 +370,9 @@ class Generate:
 
         start, stop = typed(self.literal.start), typed(self.literal.stop)
         step, counts = range_counts(kind, start, stop, None if self.literal.step is None else typed(self.literal.step))
-        (_, row, skip), first = resume_at, np.zeros_like(counts)
-        while row < batch.size:
-            rows, nth, row, skip = kernels.expand_some(first, counts, row, skip, context.batch_size)
-            if rows.size:
-                columns = batch.take(rows, self.keep) | {self.literal.result.name: range_values(start, step, rows, nth)}
-                yield Batch(rows.size, columns, resume_at=(0, row, skip))
+        for rows, nth, end in kernels.expanded(np.zeros_like(counts), counts, resume_at[1:], context.batch_size):
+            columns = batch.take(rows, self.keep) | {self.literal.result.name: range_values(start, step, rows, nth)}
+            yield Batch(rows.size, columns, resume_at=(0, *end))
 
 
 GROUP = "@group"  # a variable: the number of the outer binding, in the body of an aggregate or a negation
