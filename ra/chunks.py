@@ -60,7 +60,7 @@ def words_of(keys, masks, size):
 
 @njit(i64(u64, u64, types.int64, types.int64, types.uint64, types.uint64), **JIT)
 def field_of(keys, masks, size, shift, mask, low):
-    """Return the column (size,) stored in one field of the words of chunks: see `ra.blocks.kernels.field`."""
+    """Return the column (size,) stored in one field of the words of chunks: see `ra.blocks.kernels.unpack_field`."""
     out = np.empty(size, np.int64)
     bits, made = np.uint64(shift), 0
     for i in range(keys.size):

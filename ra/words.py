@@ -5,8 +5,6 @@ A word is an unsigned 64-bit integer with the key columns in the high bits, so t
 so that only the first process compiles it.
 """
 
-from itertools import pairwise
-
 import numpy as np
 
 from semi_naive.host.jit import njit, types
@@ -267,14 +265,21 @@ def sort_unique(words: np.ndarray, over: bool = False) -> np.ndarray:
 
 def merge_all(arrays: list[np.ndarray]) -> np.ndarray:
     """Return the union of sorted arrays, sorted. They are merged in pairs, so each word is copied log2(len(arrays)) times; once
-    if their ranges follow each other.
+    if their ranges follow each other. Of more than two, those that follow each other are concatenated first: a task sends many
+    pieces of one sequence.
 
     >>> merge_all([np.array([1, 4], "u8"), np.array([2, 4], "u8"), np.array([0], "u8")]).tolist()
     [0, 1, 2, 4]
     """
     arrays = [array for array in arrays if array.size]
-    if len(arrays) > 2 and all(left[-1] < right[0] for left, right in pairwise(arrays)):
-        return np.concatenate(arrays)
+    if len(arrays) > 2:
+        sequences: list[list[np.ndarray]] = []
+        for array in sorted(arrays, key=lambda array: array[0]):
+            sequence = next((each for each in sequences if each[-1][-1] < array[0]), None)
+            if sequence is None:
+                sequences.append(sequence := [])
+            sequence.append(array)
+        arrays = [each[0] if len(each) == 1 else np.concatenate(each) for each in sequences]
     while len(arrays) > 1:
         pairs = [merge(a, b) for a, b in zip(arrays[::2], arrays[1::2], strict=False)]
         arrays = pairs + arrays[2 * len(pairs) :]

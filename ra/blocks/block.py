@@ -1,114 +1,28 @@
 """A block: distinct tuples of one relation, packed into words and sorted by its columns in some order, so that it can be
 searched by a prefix of them.
-
-The width of the fields is chosen once for a relation, with room to grow. So later blocks of the relation have the same packing,
-and are merged and compared as words. Only a value that does not fit requires a wider packing.
 """
 
 from dataclasses import dataclass, field
-from functools import lru_cache, reduce
+from functools import reduce
 
 import numpy as np
 
 from semi_naive.ra import words as single
-from semi_naive.ra.blocks import kernels
+from semi_naive.ra.blocks import kernels, sampling_kernels
 from semi_naive.ra.blocks.kernels import FEW, Columns, as_one_array, kernel_ready
+from semi_naive.ra.blocks.packings import WORD_BITS, bounds_of, fits, mark_within_bounds, pack_columns, roomy
 from semi_naive.ra.cached import ProcessLocal, cached
 from semi_naive.ra.chunks import Chunks, chunked, field_of, minus, minus_words, size_of, union, words_at, words_of
 from semi_naive.ra.joins.unions import ROW, cells_of
 from semi_naive.ra.lanes import among, merge_all, sort_unique
-from semi_naive.ra.packing import HIGHEST, LOWEST, Bounds, Packing, widen
+from semi_naive.ra.packing import Bounds, Packing, widen
 
-WORD_BITS = 64
-HALVES = Packing(((0, (1 << 32) - 1),) * 2)  # pairs in words of two halves
 SPARSE_READ = 8  # if at most one word in 8 is read, these words are computed from the chunks instead of all words
 TUPLES_PER_SEARCH = 512  # tuples indexed in a directory in the time of one search by bisection
 TUPLES_PER_ENTRY = 4  # tuples indexed in a directory in the time of one more directory entry
 MIN_TUPLES_PER_CHUNK = 2  # on average; with fewer, words take less memory than chunks
 
 Directory = tuple[np.uint64, int, np.ndarray]  # (base, coarse, starts): see `kernels.directory`
-
-
-def roomy(bounds: Bounds) -> Packing:
-    """Return a packing with room to grow: fields of equal width, in the fewest words that hold the bounds.
-
-    Two columns of ids below 2^32 make one word of two halves, whatever their values are.
-
-    >>> roomy(((0, 5), (3, 1000))).bounds == ((0, 2**32 - 1), (0, 2**32 - 1))
-    True
-    >>> roomy(((-1, 5), (0, 1))).bounds[0] == (-2**31, 2**31 - 1), roomy(((0, 1 << 40), (0, 1))).lanes
-    (True, 2)
-    """
-    arity = max(1, len(bounds))
-    for lanes in range(1, arity + 1):
-        bits = WORD_BITS // -(-arity // lanes)
-        if bits == WORD_BITS:
-            break
-        fields = tuple(_field(bits, low) for low, _ in bounds)
-        if all(low >= least and high <= most for (low, high), (least, most) in zip(bounds, fields, strict=True)):
-            return _packing(fields)
-    return _packing(((LOWEST, HIGHEST),) * len(bounds))
-
-
-def snug(bounds: Bounds) -> Packing:
-    """Return a packing like `roomy`, but of fewer words wherever the bounds fit: each field is as wide as its values need, plus
-    an equal share of the bits to spare in its word.
-
-    One word is sorted and searched 3 to 10 times faster than two.
-
-    >>> [high + 1 for _, high in snug(((0, 9_999), (0, 999), (0, 1_999), (0, 499_999))).bounds]
-    [65536, 4096, 8192, 2097152]
-    >>> snug(((0, 1 << 40), (0, 1 << 40))) == roomy(((0, 1 << 40), (0, 1 << 40)))
-    True
-    >>> snug(((0, 10), (0, 50_000), (LOWEST, HIGHEST))).lanes, roomy(((0, 10), (0, 50_000), (LOWEST, HIGHEST))).lanes
-    (2, 3)
-    """
-    packing = roomy(bounds)
-    widths = [high.bit_length() if low >= 0 else 1 + max(high, ~low).bit_length() for low, high in bounds]
-    tight = Packing(tuple(_field(width, low) for width, (low, _) in zip(widths, bounds, strict=True)))
-    if tight.lanes >= packing.lanes:
-        return packing
-    lanes = [[field.bits for field in tight.fields if field.lane == lane] for lane in range(tight.lanes)]
-    wide = [width + (WORD_BITS - sum(lane)) // len(lane) for lane in lanes for width in lane]
-    return _packing(tuple(_field(width, low) for width, (low, _) in zip(wide, bounds, strict=True)))
-
-
-@lru_cache(1 << 10)
-def _packing(bounds: Bounds) -> Packing:
-    """Return one shared packing for these bounds, so that its cached properties are computed once."""
-    return Packing(bounds)
-
-
-def _field(bits: int, least: int) -> tuple[int, int]:
-    """Return the bounds of a field of `bits` bits: signed if `least` is negative or the field is a word, else unsigned."""
-    return (0, (1 << bits) - 1) if least >= 0 and bits < WORD_BITS else (-1 << (bits - 1), (1 << (bits - 1)) - 1)
-
-
-def fits(bounds: Bounds, packing: Packing) -> bool:
-    """True if values within the bounds fit into the fields of a packing."""
-    return all(low >= least and high <= most for (low, high), (least, most) in zip(bounds, packing.bounds, strict=True))
-
-
-def pack_columns(columns: Columns, packing: Packing, size: int) -> np.ndarray:
-    """Return the words (lanes, size) of tuples given as columns: all columns of the packing, or the first ones, as a search
-    key; the other fields are 0."""
-    words = np.zeros((packing.lanes, size), np.uint64)
-    if (together := as_one_array(columns, size)) is not None:
-        kernels.pack_fields(words, together, packing.layout)
-        return words
-    for number, column in enumerate(columns[: packing.arity]):
-        kernels.pack_fields(words, kernel_ready(column)[None], packing.layout[number : number + 1])
-    return words
-
-
-def bounds_of(columns: Columns) -> Bounds:
-    """Return the least and the greatest value of each column; (0, 0) for an empty column."""
-    if not len(columns) or not columns[0].size:
-        return ((0, 0),) * len(columns)
-    together = as_one_array(columns, columns[0].size)
-    if together is not None and columns[0].size <= FEW:  # one call of a kernel for all columns
-        return tuple(map(tuple, kernels.bounds(together).tolist()))
-    return tuple((int(column.min()), int(column.max())) for column in columns)
 
 
 @dataclass
@@ -148,7 +62,7 @@ class Block:
     @cached
     def rows(self) -> tuple[Directory, int]:
         """(The directory of the chunks by the first column, `cells`), for joins of pairs in words first << 32 | second."""
-        return _directory(self.chunks[0], ROW), self.cells
+        return directory_of(self.chunks[0], ROW), self.cells
 
     @cached
     def cells(self) -> int:
@@ -192,7 +106,9 @@ class Block:
         if not layout_field.bits:
             return np.full(size, layout_field.low, np.int64)
         if positions is None:
-            return kernels.field(self.words[layout_field.lane], *layout_field.extraction)
+            column = np.empty(size, np.int64)
+            kernels.unpack_field(self.words[layout_field.lane], *layout_field.extraction, column)
+            return column
         return kernels.field_at(self.words[layout_field.lane], positions, *layout_field.extraction)
 
     def columns(self) -> list[np.ndarray]:
@@ -217,6 +133,11 @@ class Block:
         packing = packing or self.packing.ordered(order)
         return Block(packing, sort_unique(self._words_as(packing, self.packing.layout[list(order)]), over=True))
 
+    def picked(self, rows: np.ndarray | slice) -> "Block":
+        """Return the tuples in a slice, which may share memory, or a copy of those at ascending positions (k,) or of those that
+        a mask (n,) selects."""
+        return Block(self.packing, np.ascontiguousarray(self.words[:, rows]))
+
     def without(self, other: "Block") -> "Block":
         """Return this block without the tuples of a block of the same packing."""
         return other.taken_from(self) if self.size and other.size else self
@@ -233,7 +154,7 @@ class Block:
         if self.packing.lanes == 1:
             rest = single.drop(block.words[0].copy(), self.words[0])
             return Block(self.packing, (rest.copy() if 2 * rest.size < block.size else rest)[None])  # a view keeps all of it
-        return Block(self.packing, np.ascontiguousarray(block.words[:, ~among(block.words, self.words)]))
+        return block.picked(~among(block.words, self.words))
 
     # -- searching
 
@@ -244,7 +165,7 @@ class Block:
             return np.zeros(size, np.int64), np.full(size, self.size, np.int64)
         if not self.size:
             return np.zeros(size, np.int64), np.zeros(size, np.int64)
-        within, prefix = _within_bounds(keys, self.packing, size), pack_columns(keys, self.packing, size)
+        within, prefix = mark_within_bounds(keys, self.packing, size), pack_columns(keys, self.packing, size)
         last = self.packing.fields[len(keys) - 1]
         if last.lane == 0:  # also if there are more lanes: the first one is in ascending order
             rest = last.shift  # the bits of a word that are not of the key; 64 if the key columns have no bits
@@ -285,7 +206,7 @@ class Block:
         """Return the directory of the words by all but the lowest `rest` bits. Computed on first use; takes 16 bytes a tuple at
         most."""
         if rest not in self._directories:
-            self._directories[rest] = _directory(self.words[0], rest)
+            self._directories[rest] = directory_of(self.words[0], rest)
         return self._directories[rest]
 
     @cached
@@ -297,26 +218,11 @@ class Block:
         # So many values share a bit, 2 ** within, that there are at most WORD_BITS bits a tuple.
         within = max(0, (greatest - least).bit_length() - (WORD_BITS * self.size).bit_length())
         cells = ((greatest - least) >> within) + 1
-        return kernels.presence_bits(column, least, within, cells), least, within, cells
-
-    def by_first(self) -> tuple[Directory, int]:
-        """Return (the directory by the first column, the greatest value of the second column), for pairs in words first << 32 |
-        second."""
-        return self.directory(32), self._greatest_second
+        return sampling_kernels.presence_bits(column, least, within, cells), least, within, cells
 
     @cached
-    def _greatest_second(self) -> int:
+    def greatest_second(self) -> int:
         return int((self.words[0] & np.uint64((1 << 32) - 1)).max(initial=0))
-
-
-def _within_bounds(keys: Columns, packing: Packing, size: int) -> np.ndarray:
-    """Return a mask (size,) of the keys that are within the bounds of a packing's first columns."""
-    if (together := as_one_array(keys, size)) is not None:
-        return kernels.mark_within_bounds(together, packing.layout)
-    within = np.ones(size, np.bool_)
-    for number, column in enumerate(keys):
-        within &= kernels.mark_within_bounds(kernel_ready(column)[None], packing.layout[number : number + 1])
-    return within
 
 
 class Chunked(Block):
@@ -342,39 +248,33 @@ class Chunked(Block):
         if not layout_field.bits or self.has_words:
             return super().column(number, positions)
         if positions is not None:
-            if not self._is_sparse(positions):
+            # as in a sample: only the words at these positions are computed
+            is_sparse = positions.size * SPARSE_READ <= self.size and (positions[1:] >= positions[:-1]).all()
+            if not is_sparse:
                 return super().column(number, positions)
             words = words_at(*self.chunks, kernel_ready(positions))
             return Block(self.packing, words[None]).column(number)
         return field_of(*self.chunks, self.size, *layout_field.extraction)
-
-    def _is_sparse(self, positions: np.ndarray) -> bool:
-        """True if the positions are ascending and few, as in a sample. Then only their words are computed."""
-        return positions.size * SPARSE_READ <= self.size and bool((positions[1:] >= positions[:-1]).all())
 
     def compact(self) -> Block:
         """Return the block as words if these take less memory than the chunks."""
         return self if self.size >= MIN_TUPLES_PER_CHUNK * self.chunks[0].size else Block(self.packing, self.words_once())
 
 
-def _directory_layout(words: np.ndarray, rest: int) -> tuple[int, int, int]:
+def _directory_layout(words: np.ndarray, rest: int, most: int = 0) -> tuple[int, int, int]:
     """Return (base, coarse, number of entries) of a directory of sorted words by all but the lowest `rest` bits: see
-    `kernels.directory`."""
+    `kernels.directory`. most: about the number of entries, by default two a word."""
     base = int(words[0]) >> rest
     span = (int(words[-1]) >> rest) - base
-    coarse = max(0, span.bit_length() - (2 * words.size + 64).bit_length())  # about two entries a word at most
+    coarse = max(0, span.bit_length() - (most or 2 * words.size + 64).bit_length())
     return base, coarse, (span >> coarse) + 1
 
 
-def _directory(words: np.ndarray, rest: int) -> Directory:
-    """Return the directory of sorted words. rest: the number of low bits of a word that are not part of the key."""
-    base, coarse, entries = _directory_layout(words, rest)
+def directory_of(words: np.ndarray, rest: int, most: int = 0) -> Directory:
+    """Return the directory of sorted words. rest: the number of low bits of a word that are not part of the key; most: about
+    the number of entries, by default two a word."""
+    base, coarse, entries = _directory_layout(words, rest, most)
     return np.uint64(base), coarse, kernels.directory(words, rest, np.uint64(base), coarse, entries)
-
-
-def has_half_words(packing: Packing) -> bool:
-    """True if tuples are pairs in words first << 32 | second, as `ra.joins.local_join` requires."""
-    return packing.bounds == HALVES.bounds
 
 
 def merge_blocks(blocks: list[Block], packing: Packing) -> Block:
@@ -389,15 +289,19 @@ def merge_blocks(blocks: list[Block], packing: Packing) -> Block:
     return Block(packing, merge_all([block.words_once() for block in blocks], packing.lanes))
 
 
-def packing_of(blocks: list[Block], arity: int) -> Packing:
-    """Return a packing whose bounds include those of all blocks' packings: one of these if possible, else a roomy one."""
-    bounds = reduce(widen, [block.packing.bounds for block in blocks]) if blocks else ((0, 0),) * arity
-    return next((block.packing for block in blocks if block.packing.bounds == bounds), None) or roomy(bounds)
+def common_packing(blocks: list[Block], arity: int) -> Packing:
+    """Return a packing that holds the values of all blocks: one of theirs if possible, else a roomy one. If one includes all
+    others, no block is read."""
+    packings = dict.fromkeys(block.packing for block in blocks if block.size)
+    bounds = reduce(widen, [packing.bounds for packing in packings], ((0, 0),) * arity)
+    if packings and bounds not in [packing.bounds for packing in packings]:
+        bounds = reduce(widen, [bounds_of(block.columns()) for block in blocks if block.size])
+    return next((packing for packing in packings if fits(bounds, packing)), None) or roomy(bounds)
 
 
-def merged_as(blocks: list[Block], arity: int) -> Block:
-    """Return the union of blocks with any packings."""
-    return merge_blocks(blocks, packing_of(blocks, arity))
+def union_of_blocks(blocks: list[Block], arity: int) -> Block:
+    """Return the union of blocks of any packings as one block."""
+    return merge_blocks(blocks, common_packing(blocks, arity))
 
 
 def stacked(blocks: list[Block], block: Block, max_blocks: int = 6) -> list[Block]:

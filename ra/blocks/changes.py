@@ -9,11 +9,11 @@ from functools import lru_cache, reduce
 
 import numpy as np
 
-from semi_naive.ra.blocks.block import Block, bounds_of, fits, merge_blocks, pack_columns, packing_of
+from semi_naive.ra.blocks.block import Block, common_packing, merge_blocks, union_of_blocks
+from semi_naive.ra.blocks.packings import bounds_of, fits, mark_within_bounds, pack_columns
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.blocks.thinned import Thinned, whole_and_dropped, without_positions
 from semi_naive.ra.lanes import among
-from semi_naive.ra.packing import Packing
 from semi_naive.ra.words import places, search
 
 SEARCH_RATIO = 16  # if one block is so many times as large as another, the tuples of the smaller one are searched for in it
@@ -46,16 +46,7 @@ class Change:
 @lru_cache(1 << 8)
 def empty(arity: int) -> Block:
     """Return a block without tuples."""
-    packing = packing_of([], arity)
-    return Block(packing, np.empty((packing.lanes, 0), np.uint64))
-
-
-def union_of_blocks(blocks: list[Block], arity: int) -> Block:
-    """Return the union of blocks of any packings, as one block of a packing that one of them has, if possible."""
-    blocks = [block for block in blocks if block.size]
-    if len(blocks) < 2:
-        return blocks[0] if blocks else empty(arity)
-    return merge_blocks(blocks, common_packing(blocks, arity))
+    return union_of_blocks([], arity)
 
 
 def block_minus(left: Block, right: Block) -> Block:
@@ -80,13 +71,8 @@ def common_tuples(left: Block, right: Block) -> Block:
 def membership(block: Block, table: Table) -> np.ndarray:
     """Return a mask (n,) of the tuples of a block, in the relation's own order, that are in a settled table. Takes a few
     searches a tuple."""
-    return _in_any(block, table.blocks("all", own_order(table.arity))) if block.size else np.zeros(0, np.bool_)
-
-
-def _in_any(block: Block, others: list[Block]) -> np.ndarray:
-    """Return a mask (n,) of the tuples of a block that are in at least one of `others`."""
     found = np.zeros(block.size, np.bool_)
-    for other in others:
+    for other in table.blocks("all", own_order(table.arity)) if block.size else ():
         found |= _mark_common(block, other)
         if found.all():
             break
@@ -106,17 +92,7 @@ def own_order(arity: int) -> tuple[int, ...]:
 
 def selected_tuples(block: Block, mask: np.ndarray) -> Block:
     """Return the tuples of a block that a mask (n,) selects, in the block's packing."""
-    return block if mask.all() else Block(block.packing, np.ascontiguousarray(block.words[:, mask]))
-
-
-def common_packing(blocks: list[Block], arity: int) -> Packing:
-    """Return a packing that holds the values of all blocks: the packing of one of them if possible."""
-    packings = dict.fromkeys(block.packing for block in blocks)
-    if len(packings) == 1:
-        return blocks[0].packing
-    bounds = [bounds_of(block.columns()) for block in blocks if block.size]
-    sufficient = (packing for packing in packings if all(fits(value_bounds, packing) for value_bounds in bounds))
-    return next(sufficient, None) or packing_of(blocks, arity)
+    return block if mask.all() else block.picked(mask)
 
 
 def _mark_common(left: Block, right: Block) -> np.ndarray:
@@ -152,9 +128,7 @@ def positions_of(columns: list[np.ndarray], size: int, many: Block) -> np.ndarra
     if many.packing.lanes > 1:
         lows, highs = many.ranges(columns, size)
         return np.where(highs > lows, lows, -1)
-    within_bounds = np.ones(size, np.bool_)
-    for column, (low, high) in zip(columns, many.packing.bounds, strict=True):
-        within_bounds &= (column >= low) & (column <= high)
+    within_bounds = mark_within_bounds(columns, many.packing, size)
     return np.where(within_bounds, search(pack_columns(columns, many.packing, size)[0], many.words[0]), -1)
 
 
@@ -224,20 +198,10 @@ def only_home_index(table: Table) -> Table:
     return other
 
 
-def grown(table: Table, new_tuples: Block) -> Table:
-    """Return a settled table with a block of unknown tuples as its delta."""
+def grown(table: Table, delta: Block) -> Table:
+    """Return a settled table with a block as its delta: unknown tuples, or some of its own that rules are to read as delta."""
     other = snapshot(table)
-    other.set_delta(new_tuples)
-    return other
-
-
-def with_delta(table: Table, block: Block) -> Table:
-    """Return a settled table in which some of its tuples are also the delta."""
-    other = snapshot(table)
-    other.delta = {}
-    if block.size:
-        home = own_order(table.arity)
-        other.delta[home] = block.repacked(table.blocks("full", home)[0].packing)
+    other.set_delta(delta)
     return other
 
 

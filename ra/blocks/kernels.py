@@ -7,20 +7,18 @@ bits, or several, its *lanes*: words (lanes, n). A *field* is the part of a lane
 least value `low`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from semi_naive.balance.hashing import mix
 from semi_naive.host.jit import njit, types
-from semi_naive.ra.bits import count_bits
 from semi_naive.ra.lanes import u64_rows
 from semi_naive.ra.packing import HIGHEST
 from semi_naive.ra.words import JIT, i64, u64
 
 FEW = 1 << 13  # tuples of a batch, at most, whose columns are copied into one array to save calls
 INT64 = np.dtype(np.int64)
-GREATEST_HASH = (1 << 64) - (1 << 11)  # the greatest hash that a float represents exactly
 
 Columns = Sequence[np.ndarray]  # also an array (columns, n)
 
@@ -149,14 +147,16 @@ def bounds(columns):
     return out
 
 
-@njit(i64(u64, types.int64, types.uint64, types.uint64), uncompiled=field_uncompiled, **JIT)
-def field(words, shift, mask, low):
-    """Return the column (n,) stored in one field of a lane of words (n,)."""
+def _unpack_field_uncompiled(words, shift, mask, low, out):
+    out[:] = field_uncompiled(words, shift, mask, low)
+
+
+@njit(types.void(u64, types.int64, types.uint64, types.uint64, i64), uncompiled=_unpack_field_uncompiled, **JIT)
+def unpack_field(words, shift, mask, low, out):
+    """Unpack the column stored in one field of a lane of words (n,) into `out` (n,)."""
     bits = np.uint64(shift)
-    out = np.empty(words.size, np.int64)
     for i in range(words.size):
         out[i] = np.int64(((words[i] >> bits) & mask) + low)
-    return out
 
 
 @njit(
@@ -357,82 +357,11 @@ def expand_some(lows, highs, row, skip, most):
     return rows, positions, last if made < most else row, skip
 
 
-def _mix_in_uncompiled(hashes, column):
-    hashes[:] = mix(hashes ^ column.view(np.uint64))
-
-
-@njit(types.void(u64, i64), uncompiled=_mix_in_uncompiled, **JIT)
-def mix_in(hashes, column):
-    """Combine the hashes (n,) of rows with one more column (n,), in place."""
-    for i in range(hashes.size):
-        hashes[i] = _mix(hashes[i] ^ np.uint64(column[i]))
-
-
-def sampled_hashes(columns: Columns, size: int, share: float) -> np.ndarray:
-    """Return the hashes of a sample of the rows: the hashes below `share` (0 to 1) of the greatest hash. Either all of several
-    equal rows are in the sample, or none. Takes 2 ns a row and column."""
-    hashes = np.zeros(size, np.uint64)
-    for column in columns:
-        mix_in(hashes, kernel_ready(column))
-    return hashes[hashes <= np.uint64(min(1.0, share) * GREATEST_HASH)]
-
-
-def _bits_set_uncompiled(column, low, bits, size):
-    places = column.view(np.uint64) - np.int64(low).view(np.uint64)
-    cells = np.zeros(size, np.bool_)
-    cells[mix(places) >> np.uint64(64 - bits) if bits else places] = True
-    return np.count_nonzero(cells)
-
-
-@njit(types.int64(i64, types.int64, types.int64, types.int64), uncompiled=_bits_set_uncompiled, **JIT)
-def bits_set(column, low, bits, size):
-    """Return the number of bits that the values of a column set in a bitmap of `size` bits, to estimate the distinct values. If
-    `bits` is 0, a value sets the bit of its distance from `low`, else the bit of a hash of that many bits."""
-    cells = np.zeros((size + 63) >> 6, np.uint64)
-    shift, count = np.uint64(64 - bits), 0
-    for value in column:
-        place = np.uint64(value) - np.uint64(low)
-        if bits:
-            place = _mix(place) >> shift
-        cells[place >> np.uint64(6)] |= np.uint64(1) << (place & np.uint64(63))
-    for cell in cells:
-        count += count_bits(cell)
-    return np.int64(count)
-
-
-def _presence_bits_uncompiled(column, least, within, size):
-    cells = np.zeros((size + 63) >> 6 << 6, np.bool_)
-    cells[(column.view(np.uint64) - np.int64(least).view(np.uint64)) >> np.uint64(within)] = True
-    return np.packbits(cells, bitorder="little").view(np.uint64)
-
-
-@njit(u64(i64, types.int64, types.int64, types.int64), uncompiled=_presence_bits_uncompiled, **JIT)
-def presence_bits(column, least, within, size):
-    """Return a bitmap of `size` bits, as words: bit (value - least) >> within is set for each value of the column."""
-    cells, shift = np.zeros((size + 63) >> 6, np.uint64), np.uint64(within)
-    for value in column:
-        place = (np.uint64(value) - np.uint64(least)) >> shift
-        cells[place >> np.uint64(6)] |= np.uint64(1) << (place & np.uint64(63))
-    return cells
-
-
-def _equal_pairs_uncompiled(left, right):
-    return int((np.searchsorted(right, left, "right") - np.searchsorted(right, left)).sum())
-
-
-@njit(types.int64(u64, u64), uncompiled=_equal_pairs_uncompiled, **JIT)
-def equal_pairs(left, right):
-    """Count the pairs (i, j) with left[i] == right[j] of two ascending arrays."""
-    i = j = pairs = 0
-    while i < left.size and j < right.size:
-        word = left[i]
-        if right[j] < word:
-            j += 1
-            continue
-        begin = j
-        while j < right.size and right[j] == word:
-            j += 1
-        while i < left.size and left[i] == word:
-            pairs += j - begin
-            i += 1
-    return pairs
+def expanded(lows, highs, begin: tuple[int, int], most: int) -> Iterator[tuple[np.ndarray, np.ndarray, tuple[int, int]]]:
+    """Yield (rows, positions, end) until there are no more pairs: see `expand_some`. begin, end: (row, skip), where the pairs
+    begin and where the next ones do."""
+    while begin[0] < lows.size:
+        rows, positions, row, skip = expand_some(lows, highs, *begin, most)
+        begin = row, skip
+        if rows.size:
+            yield rows, positions, begin

@@ -1,9 +1,7 @@
 """Stored blocks: handles of blocks in files. A file is a run, and the handle remembers the packing of its words."""
 
 import functools
-import os
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,23 +12,18 @@ from semi_naive.ra.storage.runs import Run, write_run
 
 @dataclass(frozen=True)
 class StoredBlock:
-    """A handle of a block on disk. run: a file of words (lanes, n), lane after lane; bounds: those of its packing; broadcast: a
-    Spark broadcast of the words, for hosts without the file.
-    """
+    """A handle of a block on disk. run: a file of words (lanes, n), lane after lane; bounds: those of its packing."""
 
     run: Run
     bounds: Bounds
-    broadcast: Any = field(default=None, compare=False, repr=False)
 
     @property
     def size(self) -> int:
         return self.run.tuples
 
     def open(self) -> Block:
-        """Map the block into memory. If this host has no file, it is written from the broadcast first."""
+        """Map the block into memory."""
         packing = Packing(self.bounds)
-        if self.broadcast is not None and not os.path.exists(self.run.path):
-            write_run(self.run.path, self.broadcast.value, packing.lanes)
         return Block(packing, self.run.open().reshape(packing.lanes, -1))
 
     @functools.lru_cache(maxsize=64)  # noqa: B019

@@ -14,7 +14,8 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from semi_naive.ra.blocks.block import Block, bounds_of, fits, merge_blocks, packing_of, snug, stacked
+from semi_naive.ra.blocks.block import Block, common_packing, merge_blocks, stacked
+from semi_naive.ra.blocks.packings import bounds_of, fits, snug
 from semi_naive.ra.ir import Order
 from semi_naive.ra.packing import Bounds, Packing, widen
 
@@ -68,7 +69,7 @@ class Table:
     def of(cls, arity: int, home: Order, full: dict[Order, list[Block]], delta: list[Block], **more) -> Self:
         """Make a table of the blocks of full, by column order, and of the delta, in home order. more: further attributes."""
         table = cls(arity, home, **more)
-        packing = packing_of(full[home] + delta, arity)
+        packing = common_packing(full[home] + delta, arity)
         table.packing = packing.ordered(tuple(home.index(i) for i in range(arity)))
         for order, blocks in full.items():
             ordered = table.packing.ordered(order)
@@ -98,11 +99,6 @@ class Table:
     def _in_own_order(self, bounds: Bounds) -> Bounds:
         """Return bounds, given in home order, in the relation's own order."""
         return tuple(bounds[self.home.index(i)] for i in range(self.arity))
-
-    @property
-    def takes_blocks(self) -> bool:
-        """True if heads that are blocks are to be inserted as blocks."""
-        return self.reduction is None
 
     @property
     def target(self):

@@ -67,8 +67,7 @@ class Thinned(Block):
         if not is_searched(self, block.size):
             return super().taken_from(block)
         # The tuples that are not in the whole block, and those that are, but have been dropped from it.
-        dropped = Block(self.packing, np.ascontiguousarray(self.whole.words[:, self.dropped]))
-        not_in_whole, in_dropped = block.without(self.whole), block.without(block.without(dropped))
+        not_in_whole, in_dropped = block.without(self.whole), block.without(block.without(self.whole.picked(self.dropped)))
         return merge_blocks([not_in_whole, in_dropped], self.packing)
 
     def places(self, positions: np.ndarray) -> np.ndarray:

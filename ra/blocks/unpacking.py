@@ -6,33 +6,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.host.jit import njit, types
+from semi_naive.ra.blocks import kernels
 from semi_naive.ra.blocks.block import Block, Chunked
-from semi_naive.ra.blocks.kernels import field_uncompiled
 from semi_naive.ra.blocks.table import snapshot
 from semi_naive.ra.chunks import Chunks, size_of, words_of
 from semi_naive.ra.ir import Order
 from semi_naive.ra.packing import Packing
-from semi_naive.ra.words import JIT, i64, u64
+from semi_naive.ra.words import JIT, u64
 
 ROWS = 1 << 20  # tuples of a part, at most
 
 _rows = types.Array(types.int64, 2, "C")
 
 
-def _unpack_uncompiled(words, shift, mask, low, out):
-    out[:] = field_uncompiled(words, shift, mask, low)
-
-
-@njit(types.void(u64, types.int64, types.uint64, types.uint64, i64), uncompiled=_unpack_uncompiled, **JIT)
-def _unpack(words, shift, mask, low, out):
-    """Unpack one field of words (n,) into `out` (n,)."""
-    bits = np.uint64(shift)
-    for i in range(words.size):
-        out[i] = np.int64(((words[i] >> bits) & mask) + low)
-
-
 def _unpack_rows_uncompiled(words, shift, mask, low, rows, place):
-    _unpack_uncompiled(words, shift, mask, low, rows[:, place])
+    rows[:, place] = kernels.field_uncompiled(words, shift, mask, low)
 
 
 @njit(types.void(u64, types.int64, types.uint64, types.uint64, _rows, types.int64), uncompiled=_unpack_rows_uncompiled, **JIT)
@@ -64,7 +52,7 @@ class Part:
     def into_columns(self, columns: np.ndarray, begin: int) -> None:
         """Unpack into columns (arity, n), from position `begin` on."""
         for place, (words, *field) in self._fields():
-            _unpack(words, *field, columns[place, begin : begin + words.size])
+            kernels.unpack_field(words, *field, columns[place, begin : begin + words.size])
 
     def into_rows(self, rows: np.ndarray, begin: int) -> None:
         """Unpack into rows (n, arity), from position `begin` on."""
@@ -112,17 +100,14 @@ def disjoint_blocks(table) -> tuple[list[Block], Order]:
 
 
 def parts_of(blocks: list[Block], order: Order) -> list[Part]:
-    """Return all tuples of blocks in a column order as parts of at most `ROWS` tuples."""
-    return [part for block in blocks for part in _parts(block, order)]
-
-
-def _parts(block: Block, order: Order) -> Iterator[Part]:
-    """Yield the tuples of a block as parts of about `ROWS` tuples."""
-    if isinstance(block, Chunked) and not block.has_words:
-        keys, masks = block.chunks
-        step = max(1, ROWS * keys.size // max(1, block.size))  # chunks that have about ROWS tuples
-        for begin in range(0, keys.size, step):
-            yield Part(block.packing, (keys[begin : begin + step], masks[begin : begin + step]), order)
-        return
-    for begin in range(0, block.size, ROWS):
-        yield Part(block.packing, block.words[:, begin : begin + ROWS], order)
+    """Return all tuples of blocks in a column order as parts of about `ROWS` tuples, at most so many if they are words."""
+    parts = []
+    for block in blocks:
+        if isinstance(block, Chunked) and not block.has_words:
+            keys, masks = block.chunks
+            step = max(1, ROWS * keys.size // max(1, block.size))  # chunks that have about ROWS tuples
+            runs = [(keys[begin : begin + step], masks[begin : begin + step]) for begin in range(0, keys.size, step)]
+        else:
+            runs = [block.words[:, begin : begin + ROWS] for begin in range(0, block.size, ROWS)]
+        parts += [Part(block.packing, run, order) for run in runs]
+    return parts

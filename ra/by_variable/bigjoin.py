@@ -22,7 +22,7 @@ from semi_naive.ra.by_variable.lists import Lists, argsort_words, concatenate_li
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Const, Order, Term, Var
 from semi_naive.ra.rules.batch import Batch
-from semi_naive.ra.rules.steps import START, Context, Exchange, Join, match_counts, matched
+from semi_naive.ra.rules.steps import START, Context, Exchange, Join, match_counts
 
 OFFER = "@offer"  # a variable: the least count of a binding so far, times the number of atoms, plus the atom that has it
 BLOCKS = 1 << 32  # exceeds the number of blocks of an index on a partition
@@ -175,7 +175,7 @@ class Intersect:
         for number, step in enumerate(self.steps):
             rows = np.flatnonzero(visited == number)
             if rows.size:
-                found[rows] = matched(step, Batch(rows.size, batch.take(rows, batch.columns)), context)
+                found[rows] = match_counts(step, Batch(rows.size, batch.take(rows, batch.columns)), context) > 0
         yield batch.where(found, self.steps[0].keep)
 
     def _of_lists(self, batch: Listed, context: Context) -> Batch:
@@ -196,7 +196,7 @@ class Intersect:
         some of the batch's."""
         blocks = [block for block in context.blocks(step.relation, step.part, step.order) if block.size]
         if len(blocks) > 1 and len(step.order) > len(step.keys):  # a value may be in several blocks
-            yield lists.kept(matched(step, batch.with_lists(lists), context))
+            yield lists.kept(match_counts(step, batch.with_lists(lists), context) > 0)
             return
         others = {name: column[lists.rows] for name, column in batch.others.items()}
         keys = [evaluate(term, others, lists.rows.size, context.values) for term in step.keys[:-1]]

@@ -79,27 +79,24 @@ class Listed(Batch):
 class ListParcel(NamedTuple):
     """An encoded part of a Listed batch, sent to one partition.
 
-    stream, order: the place of the parcel among those of all tasks, so that they are read in the same order each time.
     names: the other variables, then the listed one.
     shape: (number of lists, number of values in the pool); count: the number of bindings.
     data: the other columns, one value for each list; the start of each list in the pool; its length; the pool.
     """
 
     tag: str
-    stream: tuple[int, ...]
-    order: int
     names: tuple[str, ...]
     shape: tuple[int, int]
     count: int
     data: bytes
 
     @classmethod
-    def of(cls, batch: Listed, names: tuple[str, ...], tag: str, place: tuple) -> "ListParcel":
-        """Encode a batch, with those of the other variables that are in `names`. place: (stream, order) of the parcel."""
+    def of(cls, batch: Listed, names: tuple[str, ...], tag: str) -> "ListParcel":
+        """Encode a batch, with those of the other variables that are in `names`."""
         lists = batch.lists.compacted()
         columns = [*(batch.others[name][lists.rows] for name in names), lists.starts, lists.stops - lists.starts, lists.pool]
         shape = lists.rows.size, lists.pool.size
-        return cls(tag, *place, (*names, batch.name), shape, lists.total, codec.encode_any(np.concatenate(columns)))
+        return cls(tag, (*names, batch.name), shape, lists.total, codec.encode_any(np.concatenate(columns)))
 
     def open(self) -> Listed:
         """Decode the batch."""
@@ -111,12 +108,12 @@ class ListParcel(NamedTuple):
         return Listed(Columns(dict(zip(names, columns, strict=True))), name, lists)
 
 
-def lists_to_bucket(batch: Listed, key: list[str], rest: list[str], placement: BucketMap, names, tag: str, place, here=()):
+def lists_to_bucket(batch: Listed, key: list[str], rest: list[str], placement: BucketMap, names, tag: str, here=()):
     """Yield (partition, parcel) pairs that send each binding to every partition with a subbucket of the bucket of its key (see
     `parcels.to_bucket`) or, with `rest`, to its subbucket.
 
-    key, rest: variables; names: the other variables that are sent; place: (stream, order) of the parcels; here: see
-    `parcels.Here`. Lists are sent whole, unless their values determine the destination.
+    key, rest: variables; names: the other variables that are sent; here: see `parcels.Here`. Lists are sent whole, unless their
+    values determine the destination.
     """
     if batch.name in key:
         bucket, select = _bucket([batch.columns[name] for name in key], placement), batch.lists.kept
@@ -126,12 +123,12 @@ def lists_to_bucket(batch: Listed, key: list[str], rest: list[str], placement: B
     for part, wanted in enumerate(receiving_partitions(placement, here)):
         chosen = wanted[bucket] & ~split
         if chosen.any():
-            yield part, ListParcel.of(batch.with_lists(select(chosen)), names, tag, place)
+            yield part, ListParcel.of(batch.with_lists(select(chosen)), names, tag)
     if split.any():
-        yield from _to_subbuckets(batch.with_lists(select(split)), key, rest, placement, names, tag, place)
+        yield from _to_subbuckets(batch.with_lists(select(split)), key, rest, placement, names, tag)
 
 
-def _to_subbuckets(batch: Listed, key: list[str], rest: list[str], placement: BucketMap, names, tag: str, place):
+def _to_subbuckets(batch: Listed, key: list[str], rest: list[str], placement: BucketMap, names, tag: str):
     """Yield (partition, parcel) pairs that send each binding to the subbucket that the variables `key` and `rest` determine."""
 
     def words(variables: list[str]) -> np.ndarray:
@@ -140,7 +137,7 @@ def _to_subbuckets(batch: Listed, key: list[str], rest: list[str], placement: Bu
     slot = placement.slots_of(words(key), words(rest))
     destination = placement.tables()[1][slot]
     for part in np.flatnonzero(np.bincount(destination)).tolist():
-        yield part, ListParcel.of(batch.with_lists(batch.lists.kept(destination == part)), names, tag, (place[0], 1))
+        yield part, ListParcel.of(batch.with_lists(batch.lists.kept(destination == part)), names, tag)
 
 
 def _bucket(columns: list[np.ndarray], placement: BucketMap) -> np.ndarray:
@@ -149,8 +146,9 @@ def _bucket(columns: list[np.ndarray], placement: BucketMap) -> np.ndarray:
 
 
 def received_lists(records: list, tag: str) -> Listed | None:
-    """Return all lists that arrived under a tag as one batch; None if there are none."""
-    arrived = sorted((r for r in records if isinstance(r, ListParcel) and r.tag == tag), key=lambda r: (r.stream, r.order))
+    """Return all lists that arrived under a tag as one batch; None if there are none. They are in the order of the parcels'
+    content, which is the same if the task is repeated."""
+    arrived = sorted(record for record in records if isinstance(record, ListParcel) and record.tag == tag)
     if not arrived:
         return None
     batches = [parcel.open() for parcel in arrived]

@@ -4,7 +4,7 @@ import numpy as np
 
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.bits import lowest_bit
-from semi_naive.ra.closures.bitset_bfs import LANES, advance, reach
+from semi_naive.ra.closures.bitset_bfs import LANES, Workspace, advance, reach
 from semi_naive.ra.words import JOIN, i64, sort, u64
 
 
@@ -48,16 +48,15 @@ def births(indptr: np.ndarray, targets: np.ndarray, shift: int, steps: int) -> l
     [[4, 9], [8]]
     """
     nodes = indptr.size - 1
-    seen, front, fresh = (np.zeros(nodes, np.uint64) for _ in range(3))
-    todo, later, touched = (np.empty(nodes, np.int64) for _ in range(3))
+    space = Workspace.of(nodes)
     sources, counts = np.flatnonzero(np.diff(indptr)), np.zeros(min(steps, nodes) + 1, np.int64)
     batches = [sources[begin : begin + LANES] for begin in range(0, sources.size, LANES)]
     for batch in batches:
-        known = reach(batch, indptr, targets, indptr, targets, seen, front, fresh, todo, later, touched, counts, steps)
-        seen[touched[:known]] = 0
+        known = reach(batch, indptr, targets, indptr, targets, *space, counts, steps)
+        space.seen[space.touched[:known]] = 0
     counts = np.trim_zeros(counts, "b")
     ends = np.cumsum(counts)
     filled, out = ends - counts, np.empty(int(counts.sum()), np.uint64)
     for batch in batches:
-        _emit(batch, indptr, targets, seen, front, fresh, todo, later, touched, filled, out, shift)
+        _emit(batch, indptr, targets, *space, filled, out, shift)
     return [sort(out[end - count : end]) for end, count in zip(ends, counts, strict=True)]

@@ -7,6 +7,8 @@ group a tuple is only z. 64 groups share one word for each z, a bit each, so an 
 once. The delta of semi-naive evaluation is the word `front[y]`: the groups that reached y in the last step.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from semi_naive.host.jit import njit, types
@@ -14,6 +16,22 @@ from semi_naive.ra.bits import count_bits, lowest_bit
 from semi_naive.ra.words import JIT, JOIN, i64, u64
 
 LANES = 64  # groups in one word
+
+
+class Workspace(NamedTuple):
+    """The arrays in which a search works, an element for each node: 48 bytes a node. They are arguments of the kernels, in this
+    order; see `reach`."""
+
+    seen: np.ndarray
+    front: np.ndarray
+    fresh: np.ndarray
+    todo: np.ndarray
+    later: np.ndarray
+    touched: np.ndarray
+
+    @classmethod
+    def of(cls, nodes: int) -> "Workspace":
+        return cls(*(np.zeros(nodes, np.uint64) for _ in range(3)), *(np.empty(nodes, np.int64) for _ in range(3)))
 
 
 @njit(types.int64(i64, types.int64, i64, i64, u64, u64, u64, i64), **JIT)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.ra.blocks.block import Block, group_begins, merged_as
+from semi_naive.ra.blocks.block import Block, group_begins, union_of_blocks
 from semi_naive.ra.blocks.stored import StoredBlock, store
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.expressions.arithmetic import EvaluationError
@@ -59,7 +59,7 @@ class DealtPieces:
         if begin == end:
             return []
         whole = self.stored[0].open()
-        return [Block(whole.packing, np.ascontiguousarray(whole.words[:, begin:end]))]
+        return [whole.picked(slice(begin, end))]
 
 
 @dataclass
@@ -221,12 +221,12 @@ class RunGroups:
             blocks = [block for block in state.tables[name].blocks("full", home.order) if block.size]
             if not blocks:
                 continue
-            block = merged_as(blocks, home.arity)
+            block = union_of_blocks(blocks, home.arity)
             path = os.path.join(self.root, str(report.partition), f"{name}-{label}")
             report.blocks.setdefault(name, []).extend(store(path, block))
             begins = group_begins(block, home.keys)
             group_sizes = np.diff(begins, append=block.size)
-            first_tuples = Block(block.packing, np.ascontiguousarray(block.words[:, begins]))
+            first_tuples = block.picked(begins)
             slots = parcels.slots_of_block(first_tuples, home.keys, self.map)
             sizes = np.bincount(slots, weights=group_sizes, minlength=self.map.buckets)
             report.sizes[name] = report.sizes.get(name, 0) + sizes.astype(np.int64)
@@ -278,7 +278,7 @@ def _half_table(table: Table, home: Home, key: tuple, before_key: bool) -> Table
             column = block.column(place)
             before |= is_equal & (column < value)
             is_equal &= column == value
-        return Block(block.packing, np.ascontiguousarray(block.words[:, before if before_key else ~before]))
+        return block.picked(before if before_key else ~before)
 
     full, delta = [selected(block) for block in table.full[table.home]], table.delta.get(table.home)
     return home.table(full, [] if delta is None else [selected(delta)])

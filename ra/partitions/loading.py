@@ -4,7 +4,7 @@ import os
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
-from semi_naive.ra.blocks.block import Block, merged_as
+from semi_naive.ra.blocks.block import Block, union_of_blocks
 from semi_naive.ra.blocks.stored import StoredBlock, store
 from semi_naive.ra.ir import Order
 from semi_naive.ra.partitions import parcels
@@ -40,38 +40,20 @@ def blocks_of(source: PartitionedRelation, partition: int, order: Order, skipped
 
 
 @dataclass
-class DealHome:
-    """A task that sends a partition's tuples of some relations, or its share of blocks that every host has, to their home
-    partitions. It yields (partition, parcel). blocks: the tuples of each relation; partitions: the number of partitions.
-    """
-
-    relations: dict[str, PartitionedRelation]
-    blocks: Mapping[str, PartitionedRelation | Shared]
-    partitions: int
-
-    def __call__(self, partition, records):
-        for name, source in self.blocks.items():
-            home, streams = self.relations[name].home, parcels.Streams(partition)
-            for block in tuples_of(source, partition, self.partitions, home.order):
-                yield from parcels.to_home(block, home.keys, home.map, name, streams)
-
-
-@dataclass
 class SendToIndexes:
-    """A task that sends a partition's tuples of some relations to the buckets of new indexes, sorted for each index. It yields
-    (partition, parcel).
+    """A task that sends a partition's tuples of some relations, or its share of blocks that every host has, to the buckets of
+    indexes, sorted for each index. It yields (partition, parcel). partitions: the number of partitions.
     """
 
-    sources: dict[str, PartitionedRelation | Shared]
+    sources: Mapping[str, PartitionedRelation | Shared]
     indexes: dict[str, list[PartitionedIndex]]
     partitions: int
 
     def __call__(self, partition, records):
         for name, source in self.sources.items():
             for number, index in enumerate(self.indexes[name]):
-                streams = parcels.Streams(partition)
                 for block in tuples_of(source, partition, self.partitions, index.order):
-                    yield from parcels.to_home(block, index.keys, index.map, f"{name}/{number}", streams)
+                    yield from parcels.to_home(block, index.keys, index.map, f"{name}/{number}")
 
 
 @dataclass
@@ -117,4 +99,4 @@ class WriteReordered:
         if not blocks:
             return [[]]
         path = os.path.join(self.root, str(partition), f"{self.relation.name}-{self.label}")
-        return [store(path, merged_as(blocks, len(self.order)))]  # older blocks may have narrower packings
+        return [store(path, union_of_blocks(blocks, len(self.order)))]  # older blocks may have narrower packings

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from semi_naive.ra.blocks.block import Block, merged_as, packing_of
+from semi_naive.ra.blocks.block import Block, common_packing, union_of_blocks
 from semi_naive.ra.blocks.stored import StoredBlock, store
 from semi_naive.ra.partitions import parcels
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
@@ -17,7 +17,6 @@ from semi_naive.ra.partitions.weighing import FirstJoin, FirstJoins, expected_pa
 from semi_naive.ra.rules.context import reduced_table
 from semi_naive.ra.spark.reports import Report, reports
 from semi_naive.ra.storage.runs import merge_arrays, write_run
-from semi_naive.ra.words import drop
 
 MAX_BLOCKS = 6  # of a part; more are merged
 MAX_NEW_BLOCKS = 32  # of `new`, which gets a block in each inner iteration, and is not read by joins
@@ -86,9 +85,10 @@ class Insert:
     def _insert(self, relation: PartitionedRelation, partition: int, records) -> tuple[Born, dict[str, Block | None]]:
         """Insert the tuples that arrived for one relation. Return the result, and the new tuples for the other indexes, by the
         suffix of their parcels' tag."""
-        arrived = parcels.received_block(records, relation.name)
+        tag = f"{relation.name}/0"
+        arrived = parcels.received_block(records, tag)
         path = os.path.join(self.root, str(partition), f"{relation.name}-0-{self.label}")
-        report = Report("insert", partition, parcels.arrived_count(records, relation.name))
+        report = Report("insert", partition, parcels.arrived_count(records, tag))
         if relation.reduction:
             return self._insert_reduced(relation, partition, arrived, path, report)
         home = relation.home
@@ -112,7 +112,7 @@ class Insert:
             sizes = np.zeros_like(home.sizes)
             return Born(relation.name, 0, partition, home.full[partition], home.new[partition], sizes, 0, report), {}
         table.advance()
-        delta, whole = table.blocks("delta", table.home)[0], merged_as(table.blocks("all", table.home), table.arity)
+        delta, whole = table.blocks("delta", table.home)[0], union_of_blocks(table.blocks("all", table.home), table.arity)
         report.sent = delta.size
         sizes = count_by_slot(whole, home)[0]
         for stored in home.full[partition]:
@@ -122,17 +122,12 @@ class Insert:
 
 
 def unknown_tuples(block: Block, known: list[Block]) -> Block:
-    """Return the tuples of a block that the known blocks do not have. Overwrites the block's words."""
-    packing = packing_of([block, *known], block.arity)
+    """Return the tuples of a block that the known blocks do not have."""
+    packing = common_packing([block, *known], block.arity)
     block = block.repacked(packing)
-    if packing.lanes > 1:  # `drop` takes tuples of one word
-        for other in known:
-            block = block.without(other.repacked(packing))
-        return block
-    words = np.ascontiguousarray(block.words[0])  # this task's own: nothing is copied
     for other in known:
-        words = drop(words, np.ascontiguousarray(other.repacked(packing).words[0]))
-    return Block(packing, words[None])
+        block = block.without(other.repacked(packing))
+    return block
 
 
 def forwarded(relation: PartitionedRelation, block: Block | None, partition: int, suffix: str):
@@ -141,8 +136,7 @@ def forwarded(relation: PartitionedRelation, block: Block | None, partition: int
         return
     for number, index in enumerate(relation.indexes[1:], 1):
         order = tuple(relation.home.order.index(i) for i in index.order)
-        streams = parcels.Streams(partition)
-        yield from parcels.to_home(block.reordered(order), index.keys, index.map, f"{relation.name}/{number}{suffix}", streams)
+        yield from parcels.to_home(block.reordered(order), index.keys, index.map, f"{relation.name}/{number}{suffix}")
 
 
 @dataclass
@@ -197,6 +191,6 @@ def merge_small_blocks(blocks: list[StoredBlock], path: str, max_blocks: int = M
     ordered = sorted(blocks, key=lambda stored: -stored.size)
     large, small = ordered[: max_blocks // 2], [stored.open() for stored in ordered[max_blocks // 2 :]]
     if len({block.packing for block in small}) > 1 or small[0].packing.lanes > 1:
-        return large + store(path, merged_as(small, small[0].arity))
+        return large + store(path, union_of_blocks(small, small[0].arity))
     run = write_run(path, merge_arrays([np.ascontiguousarray(block.words[0]) for block in small]))
     return [*large, StoredBlock(run, small[0].packing.bounds)]

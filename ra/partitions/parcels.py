@@ -11,7 +11,8 @@ import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import bucket_of, subbucket_of
-from semi_naive.ra.blocks.block import Block, bounds_of, has_half_words, merge_blocks, merged_as, snug
+from semi_naive.ra.blocks.block import Block, merge_blocks, union_of_blocks
+from semi_naive.ra.blocks.packings import bounds_of, has_half_words, snug
 from semi_naive.ra.lanes import combined
 from semi_naive.ra.packing import Bounds, Packing, widen
 from semi_naive.ra.storage import codec
@@ -21,12 +22,10 @@ Here = tuple[()] | tuple[int, Sequence[int]]
 
 
 class Parcel(NamedTuple):
-    """A part of a block, encoded. The parcels of one stream, by ascending `order`, are one sorted sequence."""
+    """A part of a block, encoded."""
 
     tag: str  # names the relation or the segment that gets the tuples
     bounds: Bounds  # of the packing
-    stream: tuple[int, ...]
-    order: int
     count: int  # of tuples
     data: bytes
 
@@ -51,59 +50,30 @@ def combined_key(block: Block, places: Iterable[int]) -> np.ndarray:
     return combined(np.array(columns, np.int64).reshape(len(columns), block.size))
 
 
-class Streams:
-    """A numbering of the blocks that one task sends under one tag. A block that begins after the end of the previous one
-    continues its stream; any other block begins a new one. name: numbers that identify the task.
-    """
-
-    def __init__(self, *name: int):
-        self.name, self.number, self.order = name, 0, 0
-        self.previous: tuple | None = None  # the packing and the last word of the previous block
-
-    def next(self) -> tuple[tuple[int, ...], int]:
-        """Return the (stream, order) of a parcel that is not a block: a new stream, and 0."""
-        self.number, self.previous = self.number + 1, None
-        return (*self.name, self.number), 0
-
-    def place(self, block: Block) -> tuple[tuple[int, ...], int]:
-        """Return the (stream, order) of the next block."""
-        packing, last_word = self.previous or (None, None)
-        follows = packing == block.packing and last_word < block.words[0, 0]  # words of two packings are not compared
-        self.number, self.order = (self.number, self.order + 1) if follows else (self.number + 1, 0)
-        self.previous = (block.packing, block.words[0, -1]) if block.packing.lanes == 1 else None
-        return (*self.name, self.number), self.order
-
-
-def parcels(block: Block, destination: np.ndarray, parts: int, tag: str, place=((0, 0), 0)):
+def parcels(block: Block, destination: np.ndarray, parts: int, tag: str):
     """Yield (partition, parcel) for each partition that receives tuples of the block. destination (n,): the partition of each
-    tuple; parts: the number of partitions; place: the block's (stream, order)."""
+    tuple; parts: the number of partitions."""
     if not block.size:
         return
     if block.packing.lanes == 1:
         words = np.ascontiguousarray(block.words[0])
-        for part, count, data in codec.encode_split(words, destination, np.arange(parts), parts):
-            yield part, Parcel(tag, block.packing.bounds, *place, count, data)
+        for part, count, data in codec.encode_split(words, destination, parts):
+            yield part, Parcel(tag, block.packing.bounds, count, data)
         return
     for part in np.unique(destination).tolist():
         words = np.ascontiguousarray(block.words[:, destination == part])
-        yield part, Parcel(tag, block.packing.bounds, *place, words.shape[1], words.tobytes())
+        yield part, Parcel(tag, block.packing.bounds, words.shape[1], words.tobytes())
 
 
-def to_home(block: Block, keys: int, placement: BucketMap, tag: str, streams: Streams):
+def to_home(block: Block, keys: int, placement: BucketMap, tag: str):
     """Yield the parcels that send each tuple to the partition of its subbucket."""
-    if not block.size:
-        return
-    _, homes = placement.tables()
-    slot, place = slots_of_block(block, keys, placement), streams.place(block)
-    if block.packing.lanes > 1:
-        yield from parcels(block, homes[slot], placement.partitions, tag, place)
-        return
-    words = np.ascontiguousarray(block.words[0])
-    for part, count, data in codec.encode_split(words, slot, homes, placement.partitions):
-        yield part, Parcel(tag, block.packing.bounds, *place, count, data)
+    if block.size:
+        _, homes = placement.tables()
+        destination = homes[slots_of_block(block, keys, placement)]
+        yield from parcels(block, destination, placement.partitions, tag)
 
 
-def to_bucket(block: Block, key: Iterable[int], placement: BucketMap, tag: str, streams: Streams, here: Here = ()):
+def to_bucket(block: Block, key: Iterable[int], placement: BucketMap, tag: str, here: Here = ()):
     """Yield the parcels that send each binding to every partition with a subbucket of the bucket of its key: the intra-bucket
     shuffle (*Load-balancing Parallel Relational Algebra*, section 3).
 
@@ -112,17 +82,14 @@ def to_bucket(block: Block, key: Iterable[int], placement: BucketMap, tag: str, 
     if not block.size:
         return
     bucket = bucket_of(combined_key(block, key), np.uint64(placement.buckets)).astype(np.int64)
-    place = streams.place(block)
     for part, wanted_buckets in enumerate(receiving_partitions(placement, here)):
         is_sent = wanted_buckets[bucket]
         if is_sent.any():
-            selected = Block(block.packing, np.ascontiguousarray(block.words[:, is_sent]))
-            yield from parcels(selected, np.full(selected.size, part), placement.partitions, tag, place)
+            selected = block.picked(is_sent)
+            yield from parcels(selected, np.full(selected.size, part), placement.partitions, tag)
 
 
-def to_subbucket(
-    block: Block, key: Iterable[int], rest: Iterable[int], placement: BucketMap, tag: str, streams: Streams, here: Here = ()
-):
+def to_subbucket(block: Block, key: Iterable[int], rest: Iterable[int], placement: BucketMap, tag: str, here: Here = ()):
     """Yield the parcels that send each binding to the partition of one subbucket: the columns at the places `key` determine the
     bucket, those at `rest` the subbucket."""
     if block.size:
@@ -132,7 +99,7 @@ def to_subbucket(
             partition, copied_buckets = here
             stays = np.isin(bucket_of(words, np.uint64(placement.buckets)), copied_buckets)
             destination = np.where(stays, partition, destination)
-        yield from parcels(block, destination, placement.partitions, tag, streams.place(block))
+        yield from parcels(block, destination, placement.partitions, tag)
 
 
 def receiving_partitions(placement: BucketMap, here: Here = ()) -> np.ndarray:
@@ -146,21 +113,20 @@ def receiving_partitions(placement: BucketMap, here: Here = ()) -> np.ndarray:
     return receives
 
 
-def to_each(block: Block, partitions: Iterable[int], tag: str, streams: Streams):
+def to_each(block: Block, partitions: Iterable[int], tag: str):
     """Yield the parcels that send each binding to all given partitions."""
-    place = streams.place(block)
     for part in partitions:
-        yield from parcels(block, np.full(block.size, part), part + 1, tag, place)  # no tuple goes to a partition after `part`
+        yield from parcels(block, np.full(block.size, part), part + 1, tag)  # no tuple goes to a partition after `part`
 
 
 def received_block(records: Iterable, tag: str, tight: bool = False) -> Block | None:
     """Return all tuples that arrived under a tag as one block; None if there are none. records: the parcels, and others, that
     were sent to a task; tight: use the narrowest packing that holds the values."""
-    blocks = [_block_of_stream(parcels) for parcels in _streams(records, tag)]
+    blocks = [_opened(record) for record in records if isinstance(record, Parcel) and record.tag == tag]
     if not blocks:
         return None
     if not tight or len({block.packing for block in blocks}) == 1:
-        return merged_as(blocks, blocks[0].arity)
+        return union_of_blocks(blocks, blocks[0].arity)
     return merge_blocks(blocks, snug(reduce(widen, [bounds_of(block.columns()) for block in blocks])))
 
 
@@ -169,23 +135,9 @@ def arrived_count(records, tag: str) -> int:
     return sum(record.count for record in records if isinstance(record, Parcel) and record.tag == tag)
 
 
-def _streams(records, tag: str) -> list[list[Parcel]]:
-    """Return the parcels that arrived under a tag, grouped by stream and in order. Parcels of several lanes are not grouped."""
-    streams: dict = {}
-    arrived = [record for record in records if isinstance(record, Parcel) and record.tag == tag]
-    for parcel in sorted(arrived, key=lambda parcel: (parcel.stream, parcel.order)):
-        if Packing(parcel.bounds).lanes == 1:
-            streams.setdefault((parcel.stream, parcel.bounds), []).append(parcel)
-        else:
-            streams[parcel.stream, parcel.order, parcel.bounds] = [parcel]
-    return list(streams.values())
-
-
-def _block_of_stream(parcels: list[Parcel]) -> Block:
-    """Return the tuples of one stream of parcels as a block."""
-    first = parcels[0]
-    packing = Packing(first.bounds)
+def _opened(parcel: Parcel) -> Block:
+    """Return the tuples of a parcel as a block."""
+    packing = Packing(parcel.bounds)
     if packing.lanes == 1:
-        return Block(packing, codec.decode_all([(parcel.data, parcel.count) for parcel in parcels])[None])
-    # `_streams` has put a parcel of several lanes into a stream of its own.
-    return Block(packing, np.frombuffer(first.data, np.uint64).reshape(packing.lanes, first.count).copy())
+        return Block(packing, codec.decode(parcel.data, parcel.count)[None])
+    return Block(packing, np.frombuffer(parcel.data, np.uint64).reshape(packing.lanes, parcel.count).copy())

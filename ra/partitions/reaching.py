@@ -15,9 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.ra.blocks.block import Block, pack_columns
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.packings import pack_columns
 from semi_naive.ra.blocks.stored import store
-from semi_naive.ra.closures.bitset_bfs import LANES, concatenate_slices, harvest, reach
+from semi_naive.ra.closures.bitset_bfs import LANES, Workspace, concatenate_slices, harvest, reach
 from semi_naive.ra.packing import Packing
 from semi_naive.ra.partitions import parcels
 from semi_naive.ra.partitions.groups import PieceReport
@@ -61,17 +62,13 @@ class Reachability:
         resets `seen` to zeros. levels[k] grows by the number of tuples of step k.
         """
         indptr, targets, firsts, bases = (array.open() for array in (self.indptr, self.targets, self.firsts, self.bases))
-        size = indptr.size - 1
-        seen, front, fresh = (np.zeros(size, np.uint64) for _ in range(3))
-        todo, later, touched = (np.empty(size, np.int64) for _ in range(3))
+        space = Workspace.of(indptr.size - 1)
         partition, number = piece
         groups = self.groups.open()[self.begins[partition] : self.begins[partition + 1]]
         for begin in range(number * LANES, groups.size, self.pieces * LANES):
             batch = groups[begin : begin + LANES].copy()
-            reached = reach(
-                batch, firsts, bases, indptr, targets, seen, front, fresh, todo, later, touched, levels, self.steps
-            )  # fmt: skip
-            yield batch, seen, touched[:reached]
+            reached = reach(batch, firsts, bases, indptr, targets, *space, levels, self.steps)
+            yield batch, space.seen, space.touched[:reached]
 
     def tuples(self, piece: tuple[int, int]):
         """Compute the tuples of a piece, and yield them as columns (2, n) of about `YIELDED_TUPLES` tuples."""

@@ -9,7 +9,6 @@ import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import bucket_of
-from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.stored import StoredBlock, store
 from semi_naive.ra.partitions import parcels
 from semi_naive.ra.partitions.partitioned import PartitionedIndex
@@ -56,10 +55,9 @@ class Leave:
                     staying[part].append(stored)
                     continue
                 path = os.path.join(self.root, str(partition), f"{self.label}-{part}-{number}")
-                staying[part] += store(path, Block(block.packing, np.ascontiguousarray(block.words[:, ~leaves])))
-                leaving = Block(block.packing, np.ascontiguousarray(block.words[:, leaves]))
-                place = (partition, number), 0
-                yield from parcels.parcels(leaving, target[leaves], self.index.map.partitions, part, place)
+                staying[part] += store(path, block.picked(~leaves))
+                leaving = block.picked(leaves)
+                yield from parcels.parcels(leaving, target[leaves], self.index.map.partitions, part)
         yield partition, staying
 
 
@@ -96,9 +94,8 @@ class CopyBuckets:
     receivers: BucketMap
 
     def __call__(self, partition, records):
-        for number, stored in enumerate(self.index.full[partition]):
-            streams = parcels.Streams(partition, number)
-            yield from parcels.to_bucket(stored.open(), range(self.index.keys), self.receivers, "copy", streams)
+        for stored in self.index.full[partition]:
+            yield from parcels.to_bucket(stored.open(), range(self.index.keys), self.receivers, "copy")
 
 
 @dataclass

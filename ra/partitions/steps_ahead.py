@@ -13,7 +13,7 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from semi_naive.ra.blocks.block import Block, merged_as, stacked
+from semi_naive.ra.blocks.block import Block, stacked, union_of_blocks
 from semi_naive.ra.blocks.stored import store
 from semi_naive.ra.expressions.arithmetic import EvaluationError
 from semi_naive.ra.partitions import parcels
@@ -69,7 +69,7 @@ class StepsAhead:
         for name, relation in self.world.relations.items():
             delta_blocks = [one.open() for one in relation.home.delta[partition]]
             if delta_blocks:
-                deltas[name] = merged_as(delta_blocks, relation.arity)
+                deltas[name] = union_of_blocks(delta_blocks, relation.arity)
                 report.received += deltas[name].size
         context = AheadContext(self.world, partition, self.partitions, deltas=deltas)
         # By relation, the delta and the heads that this task has made.
@@ -84,9 +84,8 @@ class StepsAhead:
             report.facts["steps"] += 1
             for name, block in made.items():
                 seen[name] = stacked(seen[name], block)
-                streams, home = parcels.Streams(partition), relations[name].home
-                tag = tag_of(name, report.facts["steps"])
-                for destination, parcel in parcels.to_home(block, home.keys, home.map, tag, streams):
+                home, tag = relations[name].home, tag_of(name, report.facts["steps"])
+                for destination, parcel in parcels.to_home(block, home.keys, home.map, tag):
                     report.count(parcel)
                     yield destination, parcel
             context.deltas = made
@@ -113,9 +112,7 @@ class StepsAhead:
                 costs[version.number][0] += time.perf_counter() - begun
         fresh = {}
         for name, blocks in made.items():
-            whole = merged_as(blocks, blocks[0].arity)
-            own = Block(whole.packing, whole.words.copy()) if len(blocks) == 1 else whole  # a rule may yield the delta itself
-            fresh[name] = unknown_tuples(own, known[name])
+            fresh[name] = unknown_tuples(union_of_blocks(blocks, blocks[0].arity), known[name])
         return {name: block for name, block in fresh.items() if block.size}
 
 
@@ -151,7 +148,7 @@ class InsertSteps(Insert):
                 fresh = block
             elif block is not None:
                 settled = stacked(settled, block)
-        settled_block = merged_as(settled, relation.arity) if settled else None
+        settled_block = union_of_blocks(settled, relation.arity) if settled else None
         report.sent = sum(report.facts["births"])
         settled_sizes, _ = count_by_slot(settled_block, home)
         fresh_sizes, pairs = count_by_slot(fresh, home, first_joins, partition)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from semi_naive.ra.blocks.block import Block, packing_of
+from semi_naive.ra.blocks.block import Block, common_packing
 from semi_naive.ra.blocks.changes import block_minus, common_tuples, union_of_blocks
 from semi_naive.ra.blocks.stored import StoredBlock, store
 from semi_naive.ra.ir import Order
@@ -141,7 +141,7 @@ class RemoveTuples:
 def write_difference(path: str, candidates: list[Block], known: list[Block], arity: int) -> list[StoredBlock]:
     """Write the tuples of `candidates` that are not in `known` blocks as a run, and return it in a list; [] if there are none.
     Tuples of one word are read and written in pieces."""
-    packing = packing_of([*candidates, *known], arity)
+    packing = common_packing([*candidates, *known], arity)
     if packing.lanes > 1:
         return store(path, block_minus(union_of_blocks(candidates, arity), union_of_blocks(known, arity)))
     words = [[np.ascontiguousarray(block.repacked(packing).words[0]) for block in blocks] for blocks in (candidates, known)]

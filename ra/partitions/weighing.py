@@ -51,6 +51,6 @@ def expected_pairs(block: Block, slots: np.ndarray, size: int, first_joins: list
     if not first_joins:
         return np.zeros(size)
     stride = -(-block.size // SAMPLED_TUPLES)  # rounded up
-    sample = Block(block.packing, np.ascontiguousarray(block.words[:, ::stride]))
+    sample = block.picked(slice(None, None, stride))
     weights = sum(join.count_partners(sample, partition) for join in first_joins)
     return np.bincount(slots[::stride], weights * float(stride), size)

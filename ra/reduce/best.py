@@ -84,7 +84,7 @@ class Best(Reduction):
         else:
             values = self.encoded(block.column(block.arity - 1))
             rows = np.flatnonzero(values == np.repeat(np.minimum.reduceat(values, begins), sizes))
-        return Block(block.packing, np.ascontiguousarray(block.words[:, rows]))
+        return block.picked(rows)
 
     def sifted(self, block: Block, known: list[Block]) -> Block:
         """Return the best tuple of each key of a block, unless a known tuple has the key and a value as good or better."""

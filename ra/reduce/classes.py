@@ -13,24 +13,8 @@ import numpy as np
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.reduce.reduction import Reduction
-from semi_naive.ra.words import JIT, distinct, i64
-
-
-@njit(types.void(i64, i64, i64), **JIT)
-def _unite(parents, lefts, rights):
-    """Unite the classes of lefts[i] and rights[i] for each i, by union-find; the smallest member becomes the root of a class.
-    Afterwards every parent is a root."""
-    for i in range(lefts.size):
-        a, b = lefts[i], rights[i]
-        while parents[a] != a:
-            parents[a] = parents[parents[a]]
-            a = parents[a]
-        while parents[b] != b:
-            parents[b] = parents[parents[b]]
-            b = parents[b]
-        parents[max(a, b)] = min(a, b)
-    for i in range(parents.size):  # parents come before their children
-        parents[i] = parents[parents[i]]
+from semi_naive.ra.reduce.union_find import UnionFind
+from semi_naive.ra.words import JIT, i64
 
 
 @njit(types.void(i64, i64, i64, i64, i64, i64), **JIT)
@@ -68,51 +52,40 @@ def _pair_up(members, order, old, starts, lefts, rights):
 
 @dataclass
 class Classes(Reduction):
-    """A reduction that adds all pairs of a class. members: the values of all classes, ascending; classes: for each, the place
-    among these of the least value of its class. The arrays are replaced, never changed.
+    """A reduction that adds all pairs of a class.
 
     >>> table = Table(2, reduction=Classes())
     >>> table.insert([np.array([1, 5]), np.array([2, 2])], 2), sorted(table.columns()[0].tolist())
     (9, [1, 1, 1, 2, 2, 2, 5, 5, 5])
     """
 
-    members: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
-    classes: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    classes: UnionFind = field(default_factory=UnionFind)
     symmetric = True
 
     @property
     def nbytes(self) -> int:
-        return self.members.nbytes + self.classes.nbytes
+        return self.classes.nbytes
 
     def expanded(self, columns: list[np.ndarray], size: int) -> tuple[list[np.ndarray], int]:
         """Unite the classes of pairs, and return (columns, size) of the pairs of members that are in one class since."""
-        return self._new_pairs(self.unite(columns)) if size else (columns, size)
+        if not size:
+            return columns, size
+        before, self.classes = self.classes, self.classes.united(*columns)
+        members, roots = self.classes.members, self.classes.roots
+        old = np.full(members.size, -1)  # the earlier class of each member, by the present place of its root; -1 if it is new
+        places = np.searchsorted(members, before.members)
+        old[places] = places[before.roots]
+        sizes, sizes_before = np.bincount(roots), np.bincount(old[old >= 0])
+        size = int((sizes * sizes).sum() - (sizes_before * sizes_before).sum())  # a class of n has n * n pairs
+        starts = np.concatenate([[0], np.cumsum(sizes[sizes > 0])])
+        pairs = [np.empty(size, np.int64), np.empty(size, np.int64)]
+        _pair_up(members, np.argsort(roots, kind="stable"), old, starts, *pairs)
+        return pairs, size
 
     def superseding(self, table: Table, columns: list[np.ndarray]) -> None:
         """Unite the classes of pairs that will be put into the table with all that follow. No tuple is superseded."""
         self.unite(columns)
 
-    def unite(self, columns: list[np.ndarray]) -> np.ndarray:
-        """Unite the classes of pairs. Return the old class of each member: the place of its least value, or -1 for a new
-        member."""
-        before, classes_before = self.members, self.classes
-        self.members = distinct(np.concatenate([before, *columns]))
-        places = np.searchsorted(self.members, before)
-        parents = np.arange(self.members.size)
-        parents[places] = places[classes_before]
-        _unite(parents, *(np.searchsorted(self.members, column) for column in columns))
-        old = np.full(self.members.size, -1)
-        old[places] = places[classes_before]
-        self.classes = parents
-        return old
-
-    def _new_pairs(self, old: np.ndarray):
-        """Return (columns, size) of the pairs of members that are in one class, but were not. old: the old class of each
-        member, -1 if it is new."""
-        sizes, sizes_before = np.bincount(self.classes), np.bincount(old[old >= 0])
-        size = int((sizes * sizes).sum() - (sizes_before * sizes_before).sum())  # a class of n has n * n pairs
-        order = np.argsort(self.classes, kind="stable")
-        starts = np.concatenate([[0], np.cumsum(sizes[sizes > 0])])
-        pairs = [np.empty(size, np.int64), np.empty(size, np.int64)]
-        _pair_up(self.members, order, old, starts, *pairs)
-        return pairs, size
+    def unite(self, columns: list[np.ndarray]) -> None:
+        """Unite the classes of pairs without making pairs."""
+        self.classes = self.classes.united(*columns)

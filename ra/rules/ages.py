@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from semi_naive.ra.blocks import kernels
-from semi_naive.ra.blocks.block import Block, bounds_of, pack_columns, roomy
-from semi_naive.ra.blocks.changes import common_packing, membership, own_order, positions_of, selected_tuples
+from semi_naive.ra.blocks.block import Block, Directory, common_packing, directory_of
+from semi_naive.ra.blocks.changes import membership, own_order, positions_of, selected_tuples
+from semi_naive.ra.blocks.packings import bounds_of, mark_within_bounds, pack_columns, roomy
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.cached import cached
 from semi_naive.ra.expressions.terms import evaluate
@@ -46,19 +47,16 @@ class Layer:
         in any order."""
         if self.block.packing.lanes > 1 or self.block.size < MIN_DIRECTORY_TUPLES:
             return positions_of(columns, size, self.block)
-        words, within_bounds = pack_columns(columns, self.block.packing, size)[0], np.ones(size, np.bool_)
-        for column, (low, high) in zip(columns, self.block.packing.bounds, strict=True):
-            within_bounds &= (column >= low) & (column <= high)
+        words = pack_columns(columns, self.block.packing, size)[0]
+        within_bounds = mark_within_bounds(columns, self.block.packing, size)
         lows, highs = kernels.ranges(self.block.words[0], 0, *self._directory, words, within_bounds)
         return np.where(highs > lows, lows, -1)
 
     @cached
-    def _directory(self) -> tuple[np.uint64, int, np.ndarray]:
-        """The directory of the block's words (see `kernels.directory`), with one entry for about four words."""
+    def _directory(self) -> Directory:
+        """The directory of the block's words, with one entry for about four words."""
         words = self.block.words[0]
-        span = int(words[-1]) - int(words[0])
-        coarse = max(0, span.bit_length() - (words.size // 4).bit_length())
-        return words[0], coarse, kernels.directory(words, 0, words[0], coarse, (span >> coarse) + 1)
+        return directory_of(words, 0, words.size // 4)
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from semi_naive.ra.blocks import kernels
-from semi_naive.ra.blocks.block import HALVES, Block, Chunked, bounds_of, roomy, snug
+from semi_naive.ra.blocks import sampling_kernels
+from semi_naive.ra.blocks.block import Block, Chunked
+from semi_naive.ra.blocks.packings import HALVES, bounds_of, roomy, snug
 from semi_naive.ra.expressions.terms import holds
 from semi_naive.ra.ir import Literal
 from semi_naive.ra.joins.unions import BELOW
@@ -109,7 +110,7 @@ class Batch:
         if not names or self.names and set(names) == set(self.names):
             return True
         share = min(1.0, SAMPLED_HASHES / self.size)
-        hashes = kernels.sampled_hashes([self.columns[name] for name in names], self.size, share)
+        hashes = sampling_kernels.sampled_hashes([self.columns[name] for name in names], self.size, share)
         return sort_unique(hashes).size < 0.9 * share * self.size
 
     def as_block(self, first: str, second: str) -> Block | None:

@@ -7,17 +7,11 @@ So a column that is carried through several steps and read after them is gathere
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block
-
-
-class ColumnSource(Protocol):
-    """An array, or another object from which values can be taken by position."""
-
-    def take(self, rows: np.ndarray) -> np.ndarray: ...
 
 
 class BlockColumn(NamedTuple):
@@ -28,6 +22,9 @@ class BlockColumn(NamedTuple):
 
     def take(self, rows: np.ndarray) -> np.ndarray:
         return self.block.column(self.place, rows)
+
+
+ColumnSource = np.ndarray | BlockColumn  # values are taken from either by position
 
 
 class Columns(Mapping[str, np.ndarray]):

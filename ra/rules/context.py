@@ -121,7 +121,7 @@ def _slice(block: Block, number: int, count: int) -> Block:
     if count == 1:
         return block
     begin, end = block.size * number // count, block.size * (number + 1) // count
-    return Block(block.packing, np.ascontiguousarray(block.words[:, begin:end]))
+    return block.picked(slice(begin, end))
 
 
 def reduced_table(partitioned: PartitionedRelation, partition: int) -> Table:

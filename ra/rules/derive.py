@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from semi_naive.ra.blocks.block import Block, Chunked, merged_as
-from semi_naive.ra.blocks.table import NO_LOCK
+from semi_naive.ra.blocks.block import Block, Chunked, union_of_blocks
+from semi_naive.ra.blocks.table import NO_LOCK, Table
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Autoinc, Call, Const, Kind, Order, Pack, Range, Term, Test, Var
 from semi_naive.ra.rules.batch import Batch, unit
@@ -76,7 +76,7 @@ class Sink:
 
     def take(self, heads: Block | tuple[list[np.ndarray], int]) -> None:
         """Buffer heads, given as a block or as (columns, size); insert them once there are enough."""
-        if isinstance(heads, Block) and getattr(self.table, "takes_blocks", False):
+        if isinstance(heads, Block) and isinstance(self.table, Table) and not self.table.reduction:
             words = 2 * heads.chunks[0].size if isinstance(heads, Chunked) else heads.size
             self.made += heads.size
             self.words += words
@@ -102,7 +102,7 @@ class Sink:
     def _insert_blocks(self) -> None:
         """Insert the union of the buffered blocks: a tuple in several of them is compared once with the known ones."""
         if self.buffered_blocks:
-            block = merged_as(self.buffered_blocks, self.buffered_blocks[0].arity)
+            block = union_of_blocks(self.buffered_blocks, self.buffered_blocks[0].arity)
             if self.fresh is not None:
                 self.fresh.append(self.table.fresh_block(block, self.lock))
             else:

@@ -10,31 +10,27 @@ job, which returns them to the driver.
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
-
-import numpy as np
+from typing import Literal
 
 from semi_naive.balance.bucket_map import BucketMap
-from semi_naive.ra.blocks.block import Block, bounds_of, merged_as, roomy, snug
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.packings import snug
 from semi_naive.ra.blocks.stored import StoredBlock, store
 from semi_naive.ra.by_variable import listed
 from semi_naive.ra.by_variable.bigjoin import OFFER, Intersect
 from semi_naive.ra.by_variable.listed import ArrivedLists, Listed, StoredLists
 from semi_naive.ra.expressions.arithmetic import EvaluationError
-from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Rule
-from semi_naive.ra.packing import Bounds, Packing
 from semi_naive.ra.partitions import parcels
-from semi_naive.ra.rules.batch import Batch, concatenate_batches
+from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.context import TaskContext, World
-from semi_naive.ra.rules.derive import MAX_BUFFERED_TUPLES, Derivation
+from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.gathering import Gather
+from semi_naive.ra.rules.outbox import Answers, Outbox
 from semi_naive.ra.rules.rollover import Arrived, BatchIterator, restored
 from semi_naive.ra.rules.steps import MAX_BATCH_BINDINGS
 from semi_naive.ra.spark.reports import Report, reports
-from semi_naive.ra.storage import codec
 from semi_naive.ra.storage.runs import Run
 
 
@@ -172,7 +168,7 @@ class Evaluate:
         batch_size = MAX_BATCH_BINDINGS if self.threshold is None else min(MAX_BATCH_BINDINGS, self.threshold + 1)
         exact = any(version.answer for version in self.versions)
         self.context = TaskContext(self.world, partition, self.partitions, batch_size, exact)
-        self.streams, self.made, self.numbers = parcels.Streams(partition, self.stage), 0, itertools.count()
+        self.made, self.numbers = 0, itertools.count()
         yield from ((partition, report) for report in reports(records, partition))
         # bindings that wait for a later stage stay on this partition
         later = {v.waiting_tag(segment) for v in self.versions for segment in v.gathers if segment + v.first > self.stage}
@@ -275,7 +271,7 @@ class Evaluate:
         elif remaining is not None and isinstance(arrived, Listed):
             remaining.arrived = StoredLists.store(path + "-arrived", arrived)
 
-    def _sent(self, batches: BatchIterator, outbox: "Outbox | Answers", divisible: bool):
+    def _sent(self, batches: BatchIterator, outbox: Outbox | Answers, divisible: bool):
         """Yield the parcels of the batches: of all, or until the threshold is exceeded if the work is `divisible`."""
         while batches.more() and (self._is_below_threshold() or not divisible):
             for block in outbox.take(batches.take()):
@@ -286,14 +282,14 @@ class Evaluate:
         for block in outbox.flush():
             yield from self._shipped(block, outbox)
 
-    def _shipped(self, block: Block | Batch, outbox: "Outbox | Answers"):
+    def _shipped(self, block: Block | Batch, outbox: Outbox | Answers):
         """Yield the parcels of a block, and count its tuples towards the threshold."""
         self.made += block.size if outbox.takes_memory else 0
         yield from outbox.ship(block)
 
     # -- destinations
 
-    def _binding_outbox(self, version: Version, segment: int) -> "Outbox":
+    def _binding_outbox(self, version: Version, segment: int) -> Outbox:
         """Return the outbox that sends a segment's bindings to the next segment; for a join this is the intra-bucket
         shuffle."""
         move, tag = version.moves[segment], version.tag(segment + 1)
@@ -319,13 +315,13 @@ class Evaluate:
                 chosen = batch.with_lists(batch.lists.chosen(selected == number))
                 yield from self._lists_moved(chosen, selected_move, tag) if chosen.size else ()
             return
-        names, place = tuple(name for name in move.names if name != batch.name), self.streams.next()
+        names = tuple(name for name in move.names if name != batch.name)
         if isinstance(move.to, BucketMap):
             key, rest = [move.names[i] for i in move.key], [move.names[i] for i in move.rest]
-            yield from listed.lists_to_bucket(batch, key, rest, move.to, names, tag, place, self._copies_here(move))
+            yield from listed.lists_to_bucket(batch, key, rest, move.to, names, tag, self._copies_here(move))
         else:
             for part in range(self.partitions) if move.to == "every" else [self.context.partition]:
-                yield part, listed.ListParcel.of(batch, names, tag, place)
+                yield part, listed.ListParcel.of(batch, names, tag)
 
     def _copies_here(self, move: Move) -> tuple:
         """Return (this partition, the buckets of which it has a complete copy), or () if there are none: their bindings are not
@@ -338,28 +334,28 @@ class Evaluate:
         if isinstance(move.to, tuple):
             return self._moved_by_offer(block, move, tag)
         if move.one and not move.copies:
-            return parcels.to_home(block, len(move.key), move.to, tag, self.streams)
+            return parcels.to_home(block, len(move.key), move.to, tag)
         if move.one or isinstance(move.to, BucketMap) and move.rest:
             rest = range(len(move.key), block.arity) if move.one else move.rest
-            return parcels.to_subbucket(block, move.key, rest, move.to, tag, self.streams, self._copies_here(move))
+            return parcels.to_subbucket(block, move.key, rest, move.to, tag, self._copies_here(move))
         if isinstance(move.to, BucketMap):
-            return parcels.to_bucket(block, move.key, move.to, tag, self.streams, self._copies_here(move))
+            return parcels.to_bucket(block, move.key, move.to, tag, self._copies_here(move))
         parts = range(self.partitions) if move.to == "every" else [self.context.partition]
-        return parcels.to_each(block, parts, tag, self.streams)
+        return parcels.to_each(block, parts, tag)
 
     def _moved_by_offer(self, block: Block, move: Move, tag: str):
         """Yield the parcels of bindings, each sent by the move that its variable OFFER plus `turn` selects."""
         selected = (block.column(move.names.index(OFFER)) + move.turn) % len(move.to)
         for number, selected_move in enumerate(move.to):
-            chosen = Block(block.packing, np.ascontiguousarray(block.words[:, selected == number]))
+            chosen = block.picked(selected == number)
             if chosen.size:
                 yield from self._moved(chosen, selected_move, tag)
 
-    def _head_outbox(self, version: Version) -> "Outbox | Answers":
+    def _head_outbox(self, version: Version) -> Outbox | Answers:
         """Return the outbox of the last segment: it sends answers to the driver, or heads to the subbuckets of their relation's
         home, which is the all-to-all."""
         if version.answer:
-            return Answers(version, self.context)
+            return Answers(version.derivation, version.answer == "rows", self.context)
         relation = self.world.relations[version.derivation.relation]
         home = relation.home
 
@@ -367,103 +363,10 @@ class Evaluate:
             return version.derivation.heads_of(batch, self.context, home.order)
 
         def ship(block: Block):
-            return parcels.to_home(block, home.keys, home.map, relation.name, self.streams)
+            return parcels.to_home(block, home.keys, home.map, f"{relation.name}/0")
 
         thinned = relation.reduction.thinned if relation.reduction else None
         return Outbox(tuples_of, ship, self.context.batch_size, thinned=thinned)
-
-
-@dataclass
-class Outbox:
-    """A buffer of outgoing tuples, so that many are deduplicated and sent at once, also those made of many small runs.
-
-    tuples_of: function of a batch → lists, which are sent immediately, or a block or (columns, size), which are buffered, in
-    the order of the destination's index.
-    ship: function of a block or lists → iterator of (destination, parcel) pairs.
-    batch_size: the tuples of blocks that are buffered at most, before one more block.
-    packing: chooses the packing of a block from its bounds.
-    thinned: drops tuples of a buffer, columns and size, that need not be sent (see `Reduction`).
-    rows: the number of buffered tuples, in `blocks` or in `waiting`.
-    takes_memory: True if the tuples sent take memory until the stage ends, and so count towards the threshold.
-    """
-
-    tuples_of: Callable[[Batch], Block | Listed | tuple[list[np.ndarray], int]]
-    ship: Callable[[Block | Listed], Iterator[tuple[int, parcels.Parcel | listed.ListParcel]]]
-    batch_size: int
-    packing: Callable[[Bounds], Packing] = roomy
-    thinned: Callable | None = None
-    blocks: list[Block] = field(default_factory=list)
-    waiting: list[Batch] = field(default_factory=list)
-    rows: int = 0
-    takes_memory = True
-
-    def take(self, batch: Batch):
-        """Yield the batch's tuples if they are lists; else buffer them, and yield the buffer once it is full."""
-        tuples = self.tuples_of(batch)
-        if isinstance(tuples, Listed):
-            yield tuples
-            return
-        if isinstance(tuples, Block):
-            self.blocks.append(tuples)
-        else:
-            columns, size = tuples
-            self.waiting.append(Batch(size, dict(enumerate(columns))))
-        self.rows += batch.size
-        if self.rows >= (self.batch_size if self.blocks else MAX_BUFFERED_TUPLES):
-            yield from self.flush()
-
-    def flush(self):
-        """Yield the buffered tuples as blocks: one, unless a rule's batches are partly blocks."""
-        if self.blocks:
-            yield self.blocks[0] if len(self.blocks) == 1 else merged_as(self.blocks, self.blocks[0].arity)
-        if self.waiting:
-            whole = concatenate_batches(self.waiting)
-            columns, size = list(whole.columns.values()), whole.size
-            if self.thinned:
-                columns, size = self.thinned(columns, size)
-            yield Block.of(columns, size, self.packing(bounds_of(columns)))
-        self.blocks, self.waiting, self.rows = [], [], 0
-
-
-class HeadColumns(NamedTuple):
-    """Head tuples sent to the driver. data: the columns, encoded one after the other; empty if only the count is asked for."""
-
-    count: int
-    data: bytes
-
-    def columns(self, arity: int) -> np.ndarray:
-        """Return the columns, int64 (arity, count)."""
-        return codec.decode_any(self.data, arity * self.count).reshape(arity, self.count)
-
-
-@dataclass
-class Answers:
-    """An outbox that sends head tuples to the driver. They need no deduplication, as the head has all variables of the body."""
-
-    version: Version
-    context: TaskContext
-    rows = 0  # nothing is buffered
-
-    @property
-    def takes_memory(self) -> bool:
-        return self.version.answer == "rows"
-
-    def take(self, batch: Batch):
-        """Yield the batch immediately."""
-        yield batch
-
-    def flush(self):
-        """Return the buffered batches: none."""
-        return ()
-
-    def ship(self, batch: Batch):
-        """Yield (partition, HeadColumns) of a batch."""
-        data = b""
-        if self.version.answer == "rows":
-            terms = self.version.derivation.head
-            columns = [evaluate(term, batch.columns, batch.size, self.context.values) for term in terms]
-            data = codec.encode_any(np.concatenate(columns))
-        yield self.context.partition, HeadColumns(batch.size, data)
 
 
 def _batch(block: Block, names: tuple[str, ...]) -> Batch:

@@ -61,7 +61,7 @@ def _mark_by_partners(join: Join, rest: list, batch: Batch, satisfied: np.ndarra
         while undecided.size:
             begins, tried = lows[undecided], max(tried, MIN_TRIED_PAIRS // undecided.size)
             ends = np.minimum(begins + tried, highs[undecided])
-            for number, positions in _pairs(begins, ends, context.batch_size):
+            for number, positions, _ in kernels.expanded(begins, ends, (0, 0), context.batch_size):
                 rows = undecided[number]
                 new = {name: BlockColumn(block, place) for place, name in join.binds}
                 columns = batch.take(rows, join.keep).with_rows(new, positions)
@@ -69,13 +69,3 @@ def _mark_by_partners(join: Join, rest: list, batch: Batch, satisfied: np.ndarra
                 satisfied[groups[rows[solved]]] = True
             lows[undecided], tried = ends, tried * FIRST_PARTNERS
             undecided = undecided[(ends < highs[undecided]) & ~satisfied[groups[undecided]]]
-
-
-def _pairs(lows: np.ndarray, highs: np.ndarray, most: int):
-    """Yield (rows, positions), two arrays of at most `most` pairs: each position in the range [lows[row], highs[row]) of each
-    row."""
-    row, skip = 0, 0
-    while row < lows.size:
-        rows, positions, row, skip = kernels.expand_some(lows, highs, row, skip, most)
-        if rows.size:
-            yield rows, positions

@@ -13,7 +13,8 @@ import numpy as np
 from semi_naive.host import limits
 from semi_naive.ra import ir
 from semi_naive.ra.blocks import kernels
-from semi_naive.ra.blocks.block import HALVES, Block, Chunked, has_half_words
+from semi_naive.ra.blocks.block import Block, Chunked
+from semi_naive.ra.blocks.packings import HALVES, has_half_words
 from semi_naive.ra.blocks.thinned import is_searched
 from semi_naive.ra.expressions.ranges import range_counts, range_values
 from semi_naive.ra.expressions.terms import evaluate
@@ -123,7 +124,7 @@ class Join:
         keys = None  # evaluated when they are needed: a join of pairs needs none
         if not self.binds and not self.every:
             if resume_at == START:
-                made = batch.where(matched(self, batch, context), self.keep)
+                made = batch.where(match_counts(self, batch, context) > 0, self.keep)
                 made.resume_at, made.joined = (1, 0, 0), made.size  # any position but START: there is no other batch
                 yield made
         elif not self.keys and batch.size == 1:  # a scan: the columns of a block are passed on without gathering rows
@@ -160,11 +161,9 @@ class Join:
             columns = batch.columns.only(self.keep).with_rows(new, lows)
             yield Batch(batch.size, columns, resume_at=(number, batch.size, 0), joined=batch.size)
             return
-        while row < batch.size:
-            rows, positions, row, skip = kernels.expand_some(lows, highs, row, skip, batch_size)
-            if rows.size:
-                columns = batch.take(rows, self.keep).with_rows(new, positions)
-                yield Batch(rows.size, columns, resume_at=(number, row, skip), joined=rows.size)
+        for rows, positions, end in kernels.expanded(lows, highs, (row, skip), batch_size):
+            columns = batch.take(rows, self.keep).with_rows(new, positions)
+            yield Batch(rows.size, columns, resume_at=(number, *end), joined=rows.size)
 
     def by_row(self, batch: Batch) -> bool:
         """True if `ra.joins.unions` makes the heads in the order (carried, new), False for the order (new, carried)."""
@@ -210,11 +209,11 @@ class Join:
             return False
         (key, carried, new), (number, cursor, _) = self.composed, resume_at
         if batch.names == (carried, key):  # sorted by the carried column
-            directory, greatest = block.by_first()
+            greatest = block.greatest_second
             if greatest >= MAX_DENSE_IDS:
                 return False
             inner = np.ascontiguousarray(block.words[0])
-            heads = local_join_by_row.compose(batch.block.words[0], inner, directory, greatest, cursor, batch_size)
+            heads = local_join_by_row.compose(batch.block.words[0], inner, block.directory(32), greatest, cursor, batch_size)
             for words, joined, cursor in heads:
                 yield Batch(words.size, pair=(carried, new, words), resume_at=(number, cursor, 0), joined=joined)
             return True
@@ -232,25 +231,14 @@ class Join:
         return True
 
 
-def matched(step: "Join | AntiJoin", batch: Batch, context: Context) -> np.ndarray:
-    """Return a mask (n,) of the bindings for which a step's relation has a tuple that begins, in the step's order, with the
-    step's keys."""
-    found, keys = np.zeros(batch.size, np.bool_), None
+def match_counts(step: "Join | AntiJoin", batch: Batch, context: Context) -> np.ndarray:
+    """Return for each binding (n,) the number of tuples of a step's relation that begin, in the step's order, with its keys."""
+    counts, keys = np.zeros(batch.size, np.int64), None
     for block in context.blocks(step.relation, step.part, step.order):
         if block.size:
             keys = keys or [evaluate(term, batch.columns, batch.size, context.values) for term in step.keys]
             lows, highs = block.ranges(keys, batch.size)
-            found |= highs > lows
-    return found
-
-
-def match_counts(step: Join, batch: Batch, context: Context) -> np.ndarray:
-    """Return for each binding (n,) the number of tuples of a step's relation that begin, in the step's order, with its keys."""
-    keys = [evaluate(term, batch.columns, batch.size, context.values) for term in step.keys]
-    counts = np.zeros(batch.size, np.int64)
-    for block in context.blocks(step.relation, step.part, step.order):
-        lows, highs = block.ranges(keys, batch.size)
-        counts += highs - lows
+            counts += highs - lows
     return counts
 
 
@@ -265,7 +253,7 @@ def scan_blocks(blocks: list[Block], binds, binding, resume_at=START, batch_size
             yield Batch(block.size, pair=(first, second, block), resume_at=(number + 1, 0, 0))
             continue
         for start in range(row, block.size, batch_size):
-            some = Block(block.packing, np.ascontiguousarray(block.words[:, start : start + batch_size]))
+            some = block.picked(slice(start, start + batch_size))
             columns = {name: some.column(place) for place, name in binds}
             columns |= {name: np.repeat(column, some.size) for name, column in binding.items()}
             yield Batch(some.size, columns, resume_at=(number, start + some.size, 0))
@@ -363,7 +351,7 @@ class AntiJoin:
         return {(self.relation, self.order)}
 
     def __call__(self, batch: Batch, context: Context):
-        yield batch.where(~matched(self, batch, context))
+        yield batch.where(match_counts(self, batch, context) == 0)
 
 
 @dataclass
@@ -382,12 +370,9 @@ class Generate:
 
         start, stop = typed(self.literal.start), typed(self.literal.stop)
         step, counts = range_counts(kind, start, stop, None if self.literal.step is None else typed(self.literal.step))
-        (_, row, skip), first = resume_at, np.zeros_like(counts)
-        while row < batch.size:
-            rows, nth, row, skip = kernels.expand_some(first, counts, row, skip, context.batch_size)
-            if rows.size:
-                columns = batch.take(rows, self.keep) | {self.literal.result.name: range_values(start, step, rows, nth)}
-                yield Batch(rows.size, columns, resume_at=(0, row, skip))
+        for rows, nth, end in kernels.expanded(np.zeros_like(counts), counts, resume_at[1:], context.batch_size):
+            columns = batch.take(rows, self.keep) | {self.literal.result.name: range_values(start, step, rows, nth)}
+            yield Batch(rows.size, columns, resume_at=(0, *end))
 
 
 GROUP = "@group"  # a variable: the number of the outer binding, in the body of an aggregate or a negation

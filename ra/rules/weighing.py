@@ -21,18 +21,6 @@ class Weigh:
     sliceable = True
 
     @property
-    def relation(self) -> str:
-        return self.join.relation
-
-    @property
-    def order(self) -> Order:
-        return self.join.order
-
-    @property
-    def keys(self) -> tuple[Term, ...]:
-        return self.join.keys
-
-    @property
     def searched(self) -> set[tuple[str, Order]]:
         return self.join.searched
 
@@ -48,8 +36,8 @@ class Extreme(Weigh):
     greatest: bool = False
 
     def __call__(self, batch: Batch, context: Context):
-        keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.keys]
-        for block in context.blocks(self.relation, self.join.part, self.order):
+        keys = [evaluate(term, batch.columns, batch.size, context.values) for term in self.join.keys]
+        for block in context.blocks(self.join.relation, self.join.part, self.join.order):
             lows, highs = block.ranges(keys, batch.size)
             rows = np.flatnonzero(highs > lows)
             if rows.size:

@@ -31,7 +31,7 @@ from semi_naive.ra.spark.executors import spark_call
 from semi_naive.ra.spark.failures import WorkerLost, job_failure
 from semi_naive.ra.spark.lost import RunsLost
 from semi_naive.ra.spark.masters import on_this_host
-from semi_naive.ra.storage.missing import RunMissing, RunMissingParts
+from semi_naive.ra.storage.missing import RunMissing
 from semi_naive.ra.storage.runs import RemoveStore, Store, unlink
 
 log = logging.getLogger("semi_naive")
@@ -48,11 +48,6 @@ def partitioner(partition: int) -> int:
     return partition
 
 
-def _anchor(partition: int, records) -> list[tuple[int, None]]:
-    """Return the anchor of a partition: a record without content, with the partition as its key."""
-    return [(partition, None)]
-
-
 class PartitionedJobs:
     """The partitions of one evaluation, on which it runs jobs. sc: a SparkContext. Takes one small job to build on a cluster;
     `close` releases the anchors.
@@ -66,7 +61,9 @@ class PartitionedJobs:
         self.sc, self.partitions, self.local = sc, partitions, on_this_host(sc.master)
         self.label, self.group = label, group
         # A shuffle of no records gives the anchors a partitioner but no preferred host: a lost anchor goes to any free core.
-        anchors = sc.parallelize([], partitions).partitionBy(partitions, partitioner).mapPartitionsWithIndex(_anchor, True)
+        # An anchor is a record without content, with the partition as its key.
+        empty = sc.parallelize([], partitions).partitionBy(partitions, partitioner)
+        anchors = empty.mapPartitionsWithIndex(lambda partition, _: [(partition, None)], True)
         self.anchors = anchors.persist(StorageLevel.MEMORY_AND_DISK)  # evicted from memory, an anchor would be forgotten
         self._discarded: list[list[str]] = []  # for each partition, the files that the next job deletes
         if not self.local:
@@ -114,23 +111,24 @@ class PartitionedJobs:
         with progress_reported(self.sc, len(pieces), tell) if tell else contextlib.nullcontext():
             return self.job(task, source=self.sc.parallelize(pieces, len(pieces)))
 
-    def _add_shipment(self, missing: RunMissingParts, shipments: dict[tuple[int, str], tuple[Any, int]]) -> None:
+    def _add_shipment(self, missing: RunMissing, shipments: dict[tuple[int, str], tuple[Any, int]]) -> None:
         """Add the RDD that sends the folder of a missing run to the task that lacks it, for the next attempt of a job. Raises
         RunsLost if no other host has the run, or too many attempts have failed. shipments: those of the job, changed here:
         (RDD, number of attempts) by (partition, folder)."""
-        what, path, host, partition = missing
-        key = partition, os.path.dirname(path)
+        partition, host = missing.partition, missing.host
+        key = partition, os.path.dirname(missing.path)
         _, earlier_attempts = shipments.get(key, (None, 0))
         # A task without a partition reads a source: it has no shuffle that could bring the files.
         if not self.local and partition is not None and earlier_attempts < MAX_JOB_ATTEMPTS:
             # At first the files that this host has are not sent; if that failed, the task may be on any host, and all are sent.
             lacking = None if earlier_attempts else host
-            rdd = shipping.shipment(self, partition, path, lacking)
+            rdd = shipping.shipment(self, partition, missing.path, lacking)
             if rdd is not None:
                 log.warning("partition %d ran on %s, away from its runs: they are sent there", partition, host)
                 shipments[key] = rdd.partitionBy(self.partitions, partitioner), earlier_attempts + 1
                 return
-        raise RunsLost(f"{what}: {path}; {host} does not have it whole, and no other host that Spark reaches has") from None
+        where = f"{host} does not have it whole, and no other host that Spark reaches has"
+        raise RunsLost(f"{missing.what}: {missing.path}; {where}") from None
 
     def _chain(self, tasks, source=None, shipments=()):
         """Return the RDD of a chain of tasks. source: see `job`; shipments: RDDs of files for partitions without their runs."""

@@ -41,13 +41,38 @@ def slots_of_words(words, shift, first):
     return out
 
 
-@njit(types.Tuple((u8, i64, i64, i64))(u64, i64, i64, types.int64), **JIT)
-def _encode(words, slot, home, parts):
-    """Encode sorted words for each of `parts` destinations: word i goes to home[slot[i]]. Returns (buffer, begins, ends,
+@njit(inline="always")
+def _put_varint(buffer, at, word):
+    """Write a word as a varint to `buffer` from `at` on, and return the end."""
+    while word >= np.uint64(128):
+        buffer[at] = np.uint8((word & np.uint64(127)) | np.uint64(128))
+        word >>= np.uint64(7)
+        at += 1
+    buffer[at] = np.uint8(word)
+    return at + 1
+
+
+@njit(inline="always")
+def _varint_at(buffer, at):
+    """Return (the word of the varint at a position, the position after it)."""
+    byte = np.uint64(buffer[at])
+    at += 1
+    word, shift = byte & np.uint64(127), np.uint64(7)
+    while byte >= np.uint64(128):
+        byte = np.uint64(buffer[at])
+        at += 1
+        word |= (byte & np.uint64(127)) << shift
+        shift += np.uint64(7)
+    return word, at
+
+
+@njit(types.Tuple((u8, i64, i64, i64))(u64, i64, types.int64), **JIT)
+def _encode(words, destination, parts):
+    """Encode sorted words for each of `parts` destinations: word i goes to destination[i]. Returns (buffer, begins, ends,
     counts): buffer[begins[p] : ends[p]] has the counts[p] words for destination p."""
     counts, used = np.zeros(parts, np.int64), np.zeros(parts, np.uint64)
     for i in range(words.size):
-        part = home[slot[i]]
+        part = destination[i]
         counts[part] += 1
         used[part] |= words[i]
     starts = (np.cumsum(counts) - counts) * MAX_VARINT_BYTES + HEAD * np.arange(parts)
@@ -58,17 +83,11 @@ def _encode(words, slot, home, parts):
         low[part], high[part] = _gap(used[part])
         buffer[starts[part]], buffer[starts[part] + 1] = low[part], high[part]
     for i in range(words.size):
-        part = home[slot[i]]
+        part = destination[i]
         word = _squeezed(words[i], low[part], high[part])
         value = word - last[part]
         last[part] = word
-        at = ends[part]
-        while value >= np.uint64(128):
-            buffer[at] = np.uint8((value & np.uint64(127)) | np.uint64(128))
-            value >>= np.uint64(7)
-            at += 1
-        buffer[at] = np.uint8(value)
-        ends[part] = at + 1
+        ends[part] = _put_varint(buffer, ends[part], value)
     return buffer, starts, ends, counts
 
 
@@ -79,41 +98,30 @@ def _decode(buffer, out):
     mask = (np.uint64(1) << low) - np.uint64(1)
     at, last = HEAD, np.uint64(0)
     for i in range(out.size):
-        byte = np.uint64(buffer[at])
-        at += 1
-        value, shift = byte & np.uint64(127), np.uint64(7)
-        while byte >= np.uint64(128):
-            byte = np.uint64(buffer[at])
-            at += 1
-            value |= (byte & np.uint64(127)) << shift
-            shift += np.uint64(7)
+        value, at = _varint_at(buffer, at)
         last += value
         out[i] = last >> low << high | last & mask
 
 
-def encode_split(words: np.ndarray, slot: np.ndarray, home: np.ndarray, parts: int) -> list[tuple[int, int, bytes]]:
-    """Encode sorted words as (destination, count, bytes) for each destination that gets any: word i goes to home[slot[i]].
+def encode_split(words: np.ndarray, destination: np.ndarray, parts: int) -> list[tuple[int, int, bytes]]:
+    """Encode sorted words as (destination, count, bytes) for each destination that gets any: word i goes to destination[i].
 
-    >>> [(part, decode_all([(data, n)]).tolist()) for part, n, data in encode_split(
-    ...     np.array([5, 6, 300], "u8"), np.array([0, 1, 0]), np.array([2, 0]), 3)]
+    >>> [(part, decode(data, n).tolist()) for part, n, data in encode_split(
+    ...     np.array([5, 6, 300], "u8"), np.array([2, 0, 2]), 3)]
     [(0, [6]), (2, [5, 300])]
     """
     destinations = np.arange(parts)
     if parts > words.size:  # `_encode` has some work for each destination: only those that get words are numbered
-        destinations, slot = np.unique(home[slot], return_inverse=True)
-        home = np.arange(destinations.size)
-    buffer, starts, ends, counts = _encode(words, slot, home, destinations.size)
+        destinations, destination = np.unique(destination, return_inverse=True)
+    buffer, starts, ends, counts = _encode(words, destination, destinations.size)
     places = np.flatnonzero(counts).tolist()
     return [(int(destinations[p]), int(counts[p]), buffer[starts[p] : ends[p]].tobytes()) for p in places]
 
 
-def decode_all(pieces: list[tuple[bytes, int]]) -> np.ndarray:
-    """Decode several (data, number of words), and return all words in one array."""
-    out = np.empty(sum(count for _, count in pieces), np.uint64)
-    end = 0
-    for data, count in pieces:
-        _decode(np.frombuffer(data, np.uint8), out[end : end + count])
-        end += count
+def decode(data: bytes, count: int) -> np.ndarray:
+    """Decode the `count` words in `data`."""
+    out = np.empty(count, np.uint64)
+    _decode(np.frombuffer(data, np.uint8), out)
     return out
 
 
@@ -125,13 +133,8 @@ def _encode_any(values):
     for value in values:
         difference = value - last
         last = value
-        word = np.uint64((difference << 1) ^ (difference >> 63))  # small numbers of either sign are short
-        while word >= np.uint64(128):
-            buffer[at] = np.uint8((word & np.uint64(127)) | np.uint64(128))
-            word >>= np.uint64(7)
-            at += 1
-        buffer[at] = np.uint8(word)
-        at += 1
+        # small numbers of either sign are short
+        at = _put_varint(buffer, at, np.uint64((difference << 1) ^ (difference >> 63)))
     return buffer[:at].copy()
 
 
@@ -140,13 +143,7 @@ def _decode_any(buffer, out):
     """Decode the values of `_encode_any` into `out`, which has their number of elements."""
     at, last = 0, np.int64(0)
     for i in range(out.size):
-        word, shift = np.uint64(0), np.uint64(0)
-        while buffer[at] >= np.uint8(128):
-            word |= np.uint64(buffer[at] & np.uint8(127)) << shift
-            shift += np.uint64(7)
-            at += 1
-        word |= np.uint64(buffer[at]) << shift
-        at += 1
+        word, at = _varint_at(buffer, at)
         last += np.int64(word >> np.uint64(1)) ^ -np.int64(word & np.uint64(1))
         out[i] = last
 

@@ -14,8 +14,9 @@ import socket
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -34,12 +35,14 @@ _verified: set["Run"] = set()
 
 @dataclass(frozen=True)
 class Run:
-    """The handle of a run: its file, its number of 64-bit words, the number of words of a tuple, and the checksum."""
+    """The handle of a run: its file, its number of 64-bit words, the number of words of a tuple, and the checksum. broadcast:
+    Spark's, of the words, for hosts without the file; None if every task that reads the run finds it on its host."""
 
     path: str
     words: int
     lanes: int
     checksum: int
+    broadcast: Any = field(default=None, compare=False, repr=False)
 
     @property
     def tuples(self) -> int:
@@ -54,6 +57,7 @@ class Run:
     def readable(self) -> io.FileIO:
         """Open the file, to be read in parts. The first call in a process verifies it by reading all of it. Raises
         RunMissing."""
+        self._write_if_missing()
         try:
             self._verify(lambda: checksum_of_file(self.path))
             return open(self.path, "rb", buffering=0)
@@ -77,6 +81,7 @@ class Run:
         writable arrays."""
         if not self.words:
             return np.empty(0, np.uint64)
+        self._write_if_missing()
         try:
             file = os.open(self.path, os.O_RDONLY)  # takes half the time of `open`, and there are many small runs
         except FileNotFoundError:
@@ -90,6 +95,17 @@ class Run:
         finally:
             os.close(file)
         return np.frombuffer(pages, np.uint64)
+
+    def _write_if_missing(self) -> None:
+        """Write the file from the broadcast if there is one, and this host has no file."""
+        if self.broadcast is not None and not os.path.exists(self.path):
+            write_run(self.path, self.broadcast.value, self.lanes)
+
+    def remove(self) -> None:
+        """Delete the file on this host, and the broadcast. No task may read the run afterwards."""
+        unlink([self.path])
+        if self.broadcast is not None:
+            self.broadcast.destroy()
 
     def lost(self) -> bool:
         """True if the run is missing or damaged. Reads all of it."""

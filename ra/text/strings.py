@@ -249,19 +249,3 @@ def places_of(strings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     _, offsets, data = strings.buffers()
     ends = np.frombuffer(offsets, np.int32, len(strings) + 1, strings.offset * 4).astype(np.int64)
     return np.frombuffer(data or b"", np.uint8), ends[:-1], ends[1:]
-
-
-class Interning:
-    """The interface of objects that give ids to strings. Subclasses define `intern`."""
-
-    def intern(self, strings) -> np.ndarray:
-        """Return the ids of a pyarrow array of strings."""
-        raise NotImplementedError
-
-    def intern_places(self, data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """Return the ids of the strings data[begins[i] : ends[i]] of UTF-8 bytes."""
-        return np.concatenate([np.empty(0, np.int64), *map(self.intern, string_arrays(data, begins, ends))])
-
-    def intern_hashed(self, strings: Hashed) -> np.ndarray:
-        """Return the ids of strings whose hashes are known."""
-        return self.intern_places(strings.data, strings.begins, strings.ends)

@@ -113,12 +113,14 @@ class SymbolTable:
     does not change it.
 
     >>> table = SymbolTable()
-    >>> table.intern(["b", "a", "b"]).tolist(), table.strings(np.array([1, 0])).to_pylist()
+    >>> table.intern(["b", "a", "b"]).tolist(), table.strings(np.array([1, 0]))
     ([0, 1, 0], ['a', 'b'])
     >>> above = SymbolTable(table)
     >>> above.intern(["c", "a"]).tolist(), len(above), len(table)
     ([2, 1], 3, 2)
     """
+
+    frozen = False  # new strings get dense ids
 
     def __init__(self, base: "SymbolTable | None" = None):
         self.base, self._below = base, len(base) if base else 0
@@ -133,23 +135,28 @@ class SymbolTable:
         return self._below + self.own_size
 
     @property
+    def dense(self) -> int:
+        """The number of strings with dense ids: all."""
+        return len(self)
+
+    @property
     def nbytes(self) -> int:
         """The bytes of the table's own strings and of their index. Unwritten room takes no memory, and does not count."""
         return int(self._ends[self.own_size]) + 8 * 4 * self.own_size
 
     def intern(self, strings) -> np.ndarray:
         """Return the ids, int64, of a list or a pyarrow array of strings without nulls; new strings get new ids."""
-        return self.number(*_places(strings))
+        return self.intern_places(*_places(strings))
 
-    def number(self, data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    def intern_places(self, data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """Return the ids of strings data[begins[i] : ends[i]] of UTF-8 bytes; new strings get new ids."""
         ids = np.empty(len(begins), np.int64)
         for at in range(0, len(begins), MAX_HASHED_STRINGS):
             some = data, begins[at : at + MAX_HASHED_STRINGS], ends[at : at + MAX_HASHED_STRINGS]
-            ids[at : at + MAX_HASHED_STRINGS] = self.number_hashed(Hashed(*some, hash_places(*some)))
+            ids[at : at + MAX_HASHED_STRINGS] = self.intern_hashed(Hashed(*some, hash_places(*some)))
         return ids
 
-    def number_hashed(self, strings: Hashed) -> np.ndarray:
+    def intern_hashed(self, strings: Hashed) -> np.ndarray:
         """Return the ids of strings whose hashes are known; new strings get new ids. 130 ns a string of 40 bytes."""
         begins, ends, ids = strings.begins, strings.ends, np.full(len(strings), -1, np.int64)
         hashed = strings.data, begins, ends, strings.hashes
@@ -169,17 +176,21 @@ class SymbolTable:
                 raise
         return ids
 
-    def find(self, strings) -> np.ndarray:
-        """Return the ids of strings; -1 for unknown strings, which are not added."""
+    def find(self, strings, unknown: int) -> np.ndarray:
+        """Return the ids of known strings, and the id `unknown` for other strings, which are not added."""
         data, begins, ends = _places(strings)
         found = np.full(len(begins), -1, np.int64)
         with locked(self._lock):
             _find_numbers(data, begins, ends, hash_places(data, begins, ends), *self._lookup_arrays(), self.own_size, found)
         found[found >= 0] += self._below
         if self.base:
-            below = self.base.find(strings)
+            below = self.base.find(strings, -1)
             found = np.where((below >= 0) & (below < self._below), below, found)
-        return found
+        return np.where(found < 0, unknown, found)
+
+    def mark(self) -> int:
+        """Return a savepoint for `back_to`."""
+        return self.own_size
 
     def back_to(self, own_size: int) -> None:
         """Discard all but the first `own_size` of this table's own strings; later strings reuse their ids."""
@@ -207,7 +218,7 @@ class SymbolTable:
             self._slots = _indexed(self._hashes, count, 2 * factor * count)
             self._hashes = _longer(self._hashes, count, factor * count)  # last: after an interrupt, the condition is still true
 
-    def strings(self, ids: np.ndarray):
+    def arrow(self, ids: np.ndarray):
         """Return the strings of ids as a pyarrow array. Raises UnknownId, a KeyError."""
         import pyarrow as pa
 
@@ -216,26 +227,26 @@ class SymbolTable:
         if not below.any():
             return self._view().take(arrow_of(ids - self._below)).cast(pa.string())
         if below.all():
-            return self.base.strings(ids)
-        both = pa.concat_arrays([self.base.strings(ids[below]), self.strings(ids[~below])])
+            return self.base.arrow(ids)
+        both = pa.concat_arrays([self.base.arrow(ids[below]), self.arrow(ids[~below])])
         # The position in `both` of the string of each id.
         places = np.where(below, np.cumsum(below), below.sum() + np.cumsum(~below)) - 1
         return both.take(arrow_of(places))
 
-    def texts(self, ids: np.ndarray) -> list[str]:
+    def strings(self, ids: np.ndarray) -> list[str]:
         """Return the strings of ids as a list, up to `MAX_DECODED_STRINGS` without pyarrow. Raises UnknownId, a KeyError."""
         if len(ids) > MAX_DECODED_STRINGS:
-            return self.strings(ids).to_pylist()
+            return self.arrow(ids).to_pylist()
         self._check(ids)
         own = ids >= self._below
         if not own.any():
-            return self.base.texts(ids) if self.base else []
+            return self.base.strings(ids) if self.base else []
         numbers, content = ids[own] - self._below, memoryview(self._content)
         places = zip(self._ends[numbers].tolist(), self._ends[numbers + 1].tolist(), strict=True)
         texts = (str(content[begin:end], "utf-8") for begin, end in places)
         if own.all():
             return list(texts)
-        below = iter(self.base.texts(ids[~own]))
+        below = iter(self.base.strings(ids[~own]))
         return [next(texts if here else below) for here in own.tolist()]
 
     def lengths(self, ids: np.ndarray) -> np.ndarray:
@@ -262,6 +273,10 @@ class SymbolTable:
         with locked(self._lock):
             return pa.LargeStringArray.from_buffers(self.own_size, pa.py_buffer(self._ends), pa.py_buffer(self._content))
 
+    def content_from(self, position: int):
+        """Return the strings from an id on as a pyarrow array, in the order of their ids."""
+        return self.arrow(np.arange(position, len(self)))
+
     def parts(self) -> Iterator[tuple]:
         """Yield (strings, hashes) in the order of ids, in parts. The strings of a part are a pyarrow array of at most
         `MAX_ARROW_BYTES` bytes, unless a single string has more."""
@@ -274,13 +289,6 @@ class SymbolTable:
                 end = max(begin + 1, int(np.searchsorted(ends[: count + 1], ends[begin] + MAX_ARROW_BYTES, "right")) - 1)
                 yield strings.slice(begin, end - begin).cast(pa.string()), table._hashes[begin:end].copy()
                 begin = end
-
-    def array(self):
-        """Return all strings as one pyarrow array; the position is the id."""
-        import pyarrow as pa
-
-        parts = [strings for strings, _ in self.parts()]
-        return pa.concat_arrays(parts) if parts else strings_of([])
 
 
 def _places(strings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

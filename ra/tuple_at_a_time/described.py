@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from semi_naive.ra.blocks.block import WORD_BITS, Block
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.packings import WORD_BITS
 from semi_naive.ra.blocks.thinned import Thinned
 from semi_naive.ra.tuple_at_a_time import layout as at
 from semi_naive.ra.tuple_at_a_time.sharing import address_of

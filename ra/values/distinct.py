@@ -27,17 +27,6 @@ def distinct_rows(columns: list[np.ndarray]) -> tuple[list[np.ndarray], np.ndarr
         values, places = distinct_with_inverse(column)
         pairs = inverse.astype(np.int64) * max(len(values), 1) + places  # no overflow: there are at most 2^31 of either
         _, inverse = distinct_with_inverse(pairs)
-    first = first_rows(inverse)
+    # a row is the first occurrence of its value if it has a greater number than all rows before
+    first = np.flatnonzero(np.diff(np.maximum.accumulate(inverse), prepend=-1))
     return [column[first] for column in columns], inverse
-
-
-def first_rows(inverse: np.ndarray) -> np.ndarray:
-    """Return the row of the first occurrence of each distinct value. inverse: as `distinct_with_inverse` returns it.
-
-    >>> first_rows(np.array([0, 1, 0, 2])).tolist()
-    [0, 1, 3]
-    """
-    if not len(inverse):
-        return np.empty(0, np.int64)
-    greatest_so_far = np.maximum.accumulate(inverse)
-    return np.flatnonzero(np.diff(greatest_so_far, prepend=-1))

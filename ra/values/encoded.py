@@ -105,7 +105,8 @@ def bits_of_encoded_texts(texts, kind: Kind) -> np.ndarray | None:
     """Return the numbers of an Arrow array of texts; None if Arrow cannot read one of them in the form of a kind."""
     import pyarrow as pa
 
-    for arrow_type in _ARROW_FORMS.get(kind, list)():
+    forms = {Kind.DATE: [pa.date32()], Kind.TIMESTAMP: [pa.timestamp("us"), pa.timestamp("us", "UTC")]}
+    for arrow_type in forms.get(kind, ()):
         try:
             return numbers_of_arrow(texts.cast(arrow_type), kind)
         except pa.ArrowInvalid:  # for a timestamp: some have an offset, others none
@@ -153,10 +154,6 @@ def kind_of_encoded_arrow(arrow_type) -> Kind | None:
     return Kind.TIMESTAMP if is_.is_timestamp(arrow_type) else Kind.DURATION if is_.is_duration(arrow_type) else None
 
 
-def _parse_truth(text: str) -> int | None:
-    return _TRUTH.get(text.lower())
-
-
 def _parse_date(text: str) -> int | None:
     try:
         return (date.fromisoformat(text) - EPOCH_DAY).days if _DATE.fullmatch(text) else None
@@ -183,22 +180,10 @@ def _parse_duration(text: str) -> int | None:
 
 
 _PARSERS: dict[Kind, Callable[[str], int | None]] = {
-    Kind.BOOL: _parse_truth,
+    Kind.BOOL: lambda text: _TRUTH.get(text.lower()),
     Kind.DATE: _parse_date,
     Kind.TIMESTAMP: _parse_timestamp,
     Kind.DURATION: _parse_duration,
-}
-
-
-def _arrow_timestamps() -> list:
-    import pyarrow as pa
-
-    return [pa.timestamp("us"), pa.timestamp("us", "UTC")]
-
-
-_ARROW_FORMS: dict[Kind, Callable[[], list]] = {
-    Kind.DATE: lambda: [arrow_type_of_encoded(Kind.DATE)],
-    Kind.TIMESTAMP: _arrow_timestamps,
 }
 
 

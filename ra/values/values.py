@@ -12,45 +12,88 @@ which are equal if the content is equal. Ids are assigned in three phases:
    snapshot brings it to all workers.
 """
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from semi_naive.host import private
 from semi_naive.host.account import part
 from semi_naive.ra.text.arrow_arrays import numpy_of, strings_of
-from semi_naive.ra.text.strings import Hashed, Interning
+from semi_naive.ra.text.strings import Hashed, string_arrays
 from semi_naive.ra.text.symbols import SymbolTable, as_strings, process_symbols
 from semi_naive.ra.values.dictionary import Dictionary, Form, Rows, Saved, Segment, Strings
+
+if TYPE_CHECKING:
+    from pyspark import Broadcast
 
 FIRST_RECORD = 1  # nil is 0
 NO_ID = np.iinfo(np.int64).min  # no content has it: hashes have 62 bits
 
 
-class Lookups(Interning):
-    """The symbols and records of a run, as far as driver and workers share the code: `Values` or `SharedValues`. _symbols: the
-    dictionary of symbols; _records: those of records, by arity.
-    """
-
-    _symbols: Dictionary | None
-    _records: dict[int, Dictionary]
+class SymbolLexicon(Dictionary):
+    """A dictionary of symbols, with the methods of a `SymbolTable`."""
 
     def intern(self, strings) -> np.ndarray:
-        """Return the ids of a list, an object array or a pyarrow array of strings; new strings get new ids."""
-        return self._symbols.encode(as_strings(strings)) if len(strings) else np.empty(0, np.int64)
+        return self.encode(as_strings(strings)) if len(strings) else np.empty(0, np.int64)
+
+    def intern_places(self, data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        return np.concatenate([np.empty(0, np.int64), *map(self.intern, string_arrays(data, begins, ends))])
+
+    def intern_hashed(self, strings: Hashed) -> np.ndarray:
+        return self.intern_places(strings.data, strings.begins, strings.ends)
+
+    def find(self, strings, unknown: int) -> np.ndarray:
+        return super().find(as_strings(strings), unknown)
 
     def arrow(self, ids: np.ndarray):
-        """Return the symbols of ids, a pyarrow string array. Raises UnknownId, a KeyError."""
-        return self._symbols.decode(ids) if len(ids) else strings_of([])
+        return self.decode(ids) if len(ids) else strings_of([])
+
+    def strings(self, ids: np.ndarray) -> list[str]:
+        return self.arrow(ids).to_pylist()
 
     def lengths(self, ids: np.ndarray) -> np.ndarray:
-        """Return the length in bytes of each id's symbol, int64."""
         import pyarrow.compute as pc
 
         return numpy_of(pc.binary_length(self.arrow(ids))).astype(np.int64)
 
+
+class Lookups:
+    """The symbols and records of a run, as far as driver and workers share the code: `Values` or `SharedValues`. _records: the
+    dictionaries of records, by arity.
+    """
+
+    _symbols: SymbolTable | SymbolLexicon
+    _records: dict[int, Dictionary]
+
+    @part("intern", of="load")
+    def intern(self, strings) -> np.ndarray:
+        """Return the ids of a list, an object array or a pyarrow array of strings; new strings get new ids."""
+        return self._symbols.intern(strings)
+
+    @part("intern", of="load")
+    def intern_places(self, data: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """Return the ids of the strings data[begins[i] : ends[i]] of UTF-8 bytes."""
+        return self._symbols.intern_places(data, begins, ends)
+
+    @part("intern", of="load")
+    def intern_hashed(self, strings: Hashed) -> np.ndarray:
+        """Return the ids of strings whose hashes are known."""
+        return self._symbols.intern_hashed(strings)
+
+    def arrow(self, ids: np.ndarray):
+        """Return the symbols of ids, a pyarrow string array. Raises UnknownId, a KeyError."""
+        return self._symbols.arrow(ids)
+
+    def lengths(self, ids: np.ndarray) -> np.ndarray:
+        """Return the length in bytes of each id's symbol, int64."""
+        return self._symbols.lengths(ids)
+
     def strings(self, ids: np.ndarray) -> list[str]:
         """Return the symbols of ids as a list."""
-        return self.arrow(ids).to_pylist()
+        return self._symbols.strings(ids)
 
     def pack(self, columns: np.ndarray) -> np.ndarray:
         """Return the ids of records, given the columns (k, n) of their fields; new records get new ids. 300 ns a record."""
@@ -67,7 +110,7 @@ class Lookups(Interning):
     def _lexicon(self, arity: int) -> Dictionary:
         """Return the dictionary of records of an arity."""
         if arity not in self._records:
-            new = Dictionary(Rows, FIRST_RECORD, frozen=self._symbols is not None and self._symbols.frozen)
+            new = Dictionary(Rows, FIRST_RECORD, frozen=self._symbols.frozen)
             self._records.setdefault(arity, new)  # so that concurrent threads get the same one
         return self._records[arity]
 
@@ -85,68 +128,41 @@ class Values(Lookups):
 
     def __init__(self, symbols: SymbolTable | None = None):
         """symbols: the table of symbols; by default a new one on top of the process's common table."""
-        self.table = SymbolTable(process_symbols()) if symbols is None else symbols
-        self._symbols, self._records = None, {}  # None: the symbols are still in the table, see `_move_symbols_to_lexicon`
+        # a table until a lexicon replaces it, see `_move_symbols_to_lexicon`
+        self._symbols = SymbolTable(process_symbols()) if symbols is None else symbols
+        self._records = {}
         self.counter = 0  # the number of numbers that `autoinc` has returned
-        self._shared: tuple[str, tuple, SharedValues] | None = None  # (directory, sizes, snapshot) of the last `share`
+        self._shared: tuple[str, dict, SharedValues] | None = None  # (directory, sizes, snapshot) of the last `share`
 
     @property
     def common(self) -> SymbolTable | None:
         """The process's common table if it has all symbols of the run, else None."""
-        return self.table.base if self._symbols is None and not self.table.own_size else None
-
-    @part("intern", of="load")
-    def intern(self, strings) -> np.ndarray:
-        return self.table.intern(strings) if self._symbols is None else super().intern(strings)
-
-    @part("intern", of="load")
-    def intern_places(self, data, begins, ends):
-        return self.table.number(data, begins, ends) if self._symbols is None else super().intern_places(data, begins, ends)
-
-    @part("intern", of="load")
-    def intern_hashed(self, strings: Hashed) -> np.ndarray:
-        return self.table.number_hashed(strings) if self._symbols is None else super().intern_hashed(strings)
+        table = self._symbols
+        return table.base if isinstance(table, SymbolTable) and not table.own_size else None
 
     @property
     def nbytes(self) -> int:
         """The bytes of all symbols and records."""
-        return self.table.nbytes + sum(
-            each.nbytes for each in (self._symbols, *list(self._records.values())) if each is not None
-        )
-
-    def arrow(self, ids: np.ndarray):
-        return self.table.strings(ids) if self._symbols is None else super().arrow(ids)
-
-    def strings(self, ids: np.ndarray) -> list[str]:
-        return self.table.texts(ids) if self._symbols is None else super().strings(ids)
-
-    def lengths(self, ids: np.ndarray) -> np.ndarray:
-        return self.table.lengths(ids) if self._symbols is None else super().lengths(ids)
+        return sum(each.nbytes for each in (self._symbols, *list(self._records.values())))
 
     def find(self, strings) -> np.ndarray:
         """Return the ids of strings that `intern` has numbered; `NO_ID` for unknown strings, which are not added."""
-        if self._symbols is None:
-            ids = self.table.find(strings)
-            return np.where(ids < 0, NO_ID, ids)
-        return self._symbols.find(as_strings(strings), NO_ID)
+        return self._symbols.find(strings, NO_ID)
 
     def find_records(self, columns: np.ndarray) -> np.ndarray:
         """Return the ids of records, given the columns (k, n) of their fields; `NO_ID` for unknown ones."""
         return self._lexicon(len(columns)).find(np.ascontiguousarray(columns), NO_ID)
 
     def mark(self) -> tuple:
-        """Return a savepoint for `back_to`: (table, its own size, lexicon of symbols, its savepoint, the savepoints of the
-        lexicons of records by arity, counter of `autoinc`)."""
+        """Return a savepoint for `back_to`: (symbols, their savepoint, the savepoints of the lexicons of records by arity,
+        counter of `autoinc`)."""
         records = {arity: lexicon.mark() for arity, lexicon in self._records.items()}
-        symbols = None if self._symbols is None else self._symbols.mark()
-        return self.table, self.table.own_size, self._symbols, symbols, records, self.counter
+        return self._symbols, self._symbols.mark(), records, self.counter
 
     def back_to(self, mark: tuple) -> None:
         """Discard the symbols and records added since a mark; their ids will be reused."""
-        self.table, own_size, self._symbols, symbols, records, self.counter = mark
-        self.table.back_to(own_size)
-        if self._symbols is not None:
-            self._symbols.back_to(symbols)
+        self._symbols, symbols, records, self.counter = mark
+        self._symbols.back_to(symbols)
         self._records = {arity: lexicon for arity, lexicon in self._records.items() if arity in records}
         for arity, lexicon in self._records.items():
             lexicon.back_to(records[arity])
@@ -165,10 +181,9 @@ class Values(Lookups):
             self._move_symbols_to_lexicon()
         else:
             self._freeze()
-        sizes = len(self._symbols), {arity: len(lexicon) for arity, lexicon in self._records.items()}
-        if self._shared is None or self._shared[:2] != (directory, sizes):
+        if self._shared is None or self._shared[:2] != (directory, self.sizes()):
             records = {arity: Snapshot.of(lexicon, directory) for arity, lexicon in self._records.items()}
-            self._shared = directory, sizes, SharedValues(Snapshot.of(self._symbols, directory), records)
+            self._shared = directory, self.sizes(), SharedValues(Snapshot.of(self._symbols, directory), records)
         _, _, snapshot = self._shared
         return snapshot
 
@@ -176,13 +191,17 @@ class Values(Lookups):
         """Add the content that a worker made, unless it is known. Raises RuntimeError if two contents have the same hash."""
         self._freeze()
         if made.symbols is not None:
-            self._symbols.encode(made.symbols)
+            self._symbols.intern(made.symbols)
         for arity, rows in made.records.items():
             self._lexicon(arity).encode(rows)
 
     def lexicons(self) -> dict[str, Dictionary]:
         """Return the lexicons of symbols and of records by arity, for a checkpoint. New content then gets hashed ids."""
         self._freeze()
+        return self._by_name()
+
+    def _by_name(self) -> dict[str, Any]:
+        """Return the table or lexicon of symbols and the lexicons of records, by the names that checkpoints and logs use."""
         return {"symbols": self._symbols} | {str(arity): lexicon for arity, lexicon in self._records.items()}
 
     def take_up(self, lexicons: dict[str, tuple[int, list]], counter: int) -> None:
@@ -192,40 +211,31 @@ class Values(Lookups):
         for name, (dense, pieces) in lexicons.items():
             form, base = (Strings, 0) if name == "symbols" else (Rows, FIRST_RECORD)
             segments = [Segment.of(piece, form.hashes(piece)) for piece in pieces]
-            restored[name] = Dictionary(form, base, segments, dense, frozen=True)
+            restored[name] = _dictionary_of(form, base, segments, dense, frozen=True)
         self._symbols, self._shared, self.counter = restored.pop("symbols"), None, counter
         self._records = {int(arity): lexicon for arity, lexicon in restored.items()}
 
     def sizes(self) -> dict[str, int]:
         """Return the number of symbols, and of records of each arity, by the name of their lexicon, for `since`."""
-        symbols = len(self.table) if self._symbols is None else len(self._symbols)
-        return {"symbols": symbols} | {str(arity): len(lexicon) for arity, lexicon in self._records.items()}
+        return {name: len(lexicon) for name, lexicon in self._by_name().items()}
 
     def since(self, sizes: dict[str, int]) -> dict[str, tuple[int, object]]:
         """Return (number of dense ids, content added since `sizes`) by lexicon, without unchanged ones. The content is a piece
         for `restore`."""
-        found: dict[str, tuple[int, object]] = {}
-        known = sizes.get("symbols", 0)
-        if self._symbols is None:
-            found["symbols"] = len(self.table), self.table.strings(np.arange(known, len(self.table)))
-        elif known < len(self._symbols):
-            found["symbols"] = self._symbols.dense, self._symbols.content_from(known)
-        for arity, lexicon in self._records.items():
-            if sizes.get(str(arity), 0) < len(lexicon):
-                found[str(arity)] = lexicon.dense, lexicon.content_from(sizes.get(str(arity), 0))
-        return {name: (dense, content) for name, (dense, content) in found.items() if _length(content)}
+        changed = {name: each for name, each in self._by_name().items() if sizes.get(name, 0) < len(each)}
+        return {name: (each.dense, each.content_from(sizes.get(name, 0))) for name, each in changed.items()}
 
     def restore(self, lexicons: dict[str, tuple[int, list]]) -> None:
         """Add the content of another process with the ids that it had there: (number of dense ids, pieces) by lexicon, see
         `since`. Raises ValueError if there is content already."""
-        if len(self.table) or self._records:
+        if len(self._symbols) or self._records:
             raise ValueError("there are symbols or records already, and their ids would be those of others")
         if any(dense < sum(map(_length, pieces)) for dense, pieces in lexicons.values()):  # some content has hashed ids
             return self.take_up({"symbols": (0, [])} | lexicons, 0)
         for name, (dense, pieces) in lexicons.items():
             if name == "symbols":
                 for piece in pieces:
-                    self.table.intern(piece)
+                    self._symbols.intern(piece)
             elif pieces:
                 rows = Rows.concat(pieces)
                 self._records[int(name)] = Dictionary(Rows, FIRST_RECORD, [Segment.of(rows, Rows.hashes(rows))], dense)
@@ -241,11 +251,10 @@ class Values(Lookups):
         """Move the symbols from the table into a lexicon, with the same ids, before the first snapshot or hashed id: only a
         lexicon has segments that are saved in files, and ids that are hashes. Until then symbols are in the table, which shares
         the common symbols of the process. Later calls do nothing."""
-        if self._symbols is not None:
-            return
-        self._symbols = Dictionary(Strings, 0, dense=len(self.table))
-        self._symbols.segments += [Segment.of(strings, hashes) for strings, hashes in self.table.parts()]
-        self.table = SymbolTable()
+        if isinstance(self._symbols, SymbolTable):
+            segments = [Segment.of(strings, hashes) for strings, hashes in self._symbols.parts()]
+            self._symbols = SymbolLexicon(Strings, 0, dense=len(self._symbols))
+            self._symbols.segments += segments
 
 
 @dataclass
@@ -280,7 +289,12 @@ class Snapshot:
         return cls(lexicon.base, lexicon.dense, tuple(s.save(lexicon.form, directory) for s in lexicon.segments))
 
     def open(self, form: Form) -> Dictionary:
-        return Dictionary(form, self.base, [Segment.load(form, saved) for saved in self.segments], self.dense, frozen=True)
+        return _dictionary_of(form, self.base, [Segment.load(form, saved) for saved in self.segments], self.dense, frozen=True)
+
+
+def _dictionary_of(form: Form, *given, **options) -> Dictionary:
+    """Make a dictionary of symbols or of records, by the form of its content."""
+    return (SymbolLexicon if form is Strings else Dictionary)(form, *given, **options)
 
 
 @dataclass
@@ -298,30 +312,39 @@ class Made:
 
 class SharedValues(Lookups):
     """A worker's symbols and records: the driver's snapshot, mapped into memory at its first use, and the content that the
-    worker adds. Only the paths of the snapshot are pickled.
+    worker adds. Only the paths of the snapshot are pickled. files: Spark's broadcasts of the files' bytes by path, for hosts
+    other than the driver's.
     """
 
-    def __init__(self, symbols: Snapshot, records: dict[int, Snapshot]):
-        self.snapshots = symbols, records
+    def __init__(self, symbols: Snapshot, records: dict[int, Snapshot], files: "Mapping[str, Broadcast] | None" = None):
+        self.symbols, self.records, self.files = symbols, records, files or {}
         self._opened: dict[object, Dictionary] = {}  # by `Strings`, or the arity of records
 
     def __reduce__(self):
-        return SharedValues, self.snapshots
+        return SharedValues, (self.symbols, self.records, self.files)
+
+    def sent(self, files: "Mapping[str, Broadcast]") -> "SharedValues":
+        """Return the snapshot for hosts that get its files by broadcasts."""
+        return SharedValues(self.symbols, self.records, dict(files))
 
     @property
     def _symbols(self) -> Dictionary:
         """The dictionary of symbols."""
-        if Strings not in self._opened:
-            symbols, _ = self.snapshots
-            self._opened[Strings] = symbols.open(Strings)
-        return self._opened[Strings]
+        return self._open(Strings, self.symbols)
 
     def _lexicon(self, arity: int) -> Dictionary:
         """Return the dictionary of records of an arity."""
-        if arity not in self._opened:
-            _, records = self.snapshots
-            self._opened[arity] = records.get(arity, Snapshot(FIRST_RECORD)).open(Rows)
-        return self._opened[arity]
+        return self._open(arity, self.records.get(arity, Snapshot(FIRST_RECORD)))
+
+    def _open(self, key: object, snapshot: Snapshot) -> Dictionary:
+        """Return a dictionary of the snapshot. Files that this host lacks are written first, each completely or not at all."""
+        if key not in self._opened:
+            for path, broadcast in self.files.items():
+                if not os.path.exists(path):
+                    with private.open_replacing(path) as file:
+                        file.write(broadcast.value)
+            self._opened[key] = snapshot.open(Strings if key is Strings else Rows)
+        return self._opened[key]
 
     def autoinc(self, size: int) -> np.ndarray:
         raise RuntimeError("autoinc() counts in the driver alone; a worker cannot give out numbers that nobody else has")

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 NEAR_LIMIT_FRACTION = 0.95  # share of a limit; beyond it, less is left than a merge of blocks takes
 ENOUGH_FREE_BYTES = 1 << 30  # free bytes that suffice under any limit
@@ -90,51 +91,45 @@ def _numbers(path: Path) -> dict[str, int]:
     return {words[0]: int(words[1]) for line in path.read_text().splitlines() if len(words := line.split()) > 1}
 
 
-class GroupV2:
-    """The files of a control group, version 2. Page cache that can be dropped does not count as used."""
+class GroupFiles(NamedTuple):
+    """The files of a control group: its limits, its usage, and the counters in `memory.stat` that add up to page cache, which
+    can be dropped and does not count as used; those in `kept` are subtracted."""
 
-    @staticmethod
-    def limits(folder: Path) -> list[int]:
-        texts = [(folder / name).read_text().strip() for name in ("memory.max", "memory.high")]
+    limit_files: tuple[str, ...]
+    usage: str
+    cached: tuple[str, ...]
+    kept: str
+
+    def limits(self, folder: Path) -> list[int]:
+        texts = [(folder / name).read_text().strip() for name in self.limit_files]
         return [UNLIMITED_BYTES if text == "max" else int(text) for text in texts]
 
-    @staticmethod
-    def used(folder: Path) -> int:
+    def used(self, folder: Path) -> int:
         counters = _numbers(folder / "memory.stat")
-        cached = counters["file"] - counters["shmem"] + counters.get("slab_reclaimable", 0)
-        return int((folder / "memory.current").read_text()) - cached
+        cached = sum(counters.get(name, 0) for name in self.cached) - counters.get(self.kept, 0)
+        return int((folder / self.usage).read_text()) - cached
 
 
-class GroupV1:
-    """The files of a control group, version 1."""
-
-    @staticmethod
-    def limits(folder: Path) -> list[int]:
-        return [int((folder / "memory.limit_in_bytes").read_text())]
-
-    @staticmethod
-    def used(folder: Path) -> int:
-        counters = _numbers(folder / "memory.stat")
-        cached = counters["total_cache"] - counters.get("total_shmem", 0)
-        return int((folder / "memory.usage_in_bytes").read_text()) - cached
+VERSION_1 = GroupFiles(("memory.limit_in_bytes",), "memory.usage_in_bytes", ("total_cache",), "total_shmem")
+VERSION_2 = GroupFiles(("memory.max", "memory.high"), "memory.current", ("file", "slab_reclaimable"), "shmem")
+Group = tuple[Path, str, GroupFiles]  # a control group's folder, its description and its files
 
 
 @functools.cache
-def _groups() -> list[tuple[Path, str, type[GroupV1] | type[GroupV2]]]:
-    """Return the control groups of this process that have a limit, as (folder, description, reader)."""
-    found: list[tuple[Path, str, type[GroupV1] | type[GroupV2]]] = []
+def _groups() -> list[Group]:
+    """Return the control groups of this process that have a limit."""
+    found: list[Group] = []
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, kinds, path = line.split(":", 2)
             roots = {"": ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"), "memory": ("/sys/fs/cgroup/memory",)}.get(kinds, ())
             for root in map(Path, roots):
-                found += _groups_above(root, path, GroupV1 if kinds else GroupV2)
+                found += _groups_above(root, path, VERSION_1 if kinds else VERSION_2)
     return found
 
 
-def _groups_above(root: Path, path: str, files) -> Iterator[tuple[Path, str, type[GroupV1] | type[GroupV2]]]:
-    """Yield those of a control group and its parents that have a limit, as `_groups` does. In a container the group may be
-    mounted at the root."""
+def _groups_above(root: Path, path: str, files: GroupFiles) -> Iterator[Group]:
+    """Yield those of a control group and its parents that have a limit. In a container the group may be mounted at the root."""
     folder = root / path.lstrip("/")
     for group in dict.fromkeys([folder, *folder.parents, root]):
         if group == root or root in group.parents:

@@ -48,7 +48,9 @@ def in_threads(
         for future in waiting:
             future.cancel()
         if pool is not None:
-            _wait(waiting)
+            from concurrent.futures import wait
+
+            wait(waiting)
             _idle[threads].append(pool)
 
 
@@ -71,12 +73,6 @@ def _take_pool(threads: int) -> "ThreadPoolExecutor":
         from concurrent.futures import ThreadPoolExecutor
 
         return ThreadPoolExecutor(threads)
-
-
-def _wait(futures: Iterable) -> None:
-    from concurrent.futures import wait
-
-    wait(futures)
 
 
 def _first_result(waiting: deque) -> Any:

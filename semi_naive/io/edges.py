@@ -68,7 +68,7 @@ def as_edges(
 def load_edges(source: Source) -> Edges:
     """Read the edges of a source in this process. Names get ids in order of first appearance, sources first."""
     names = SymbolTable()
-    return Edges(source.columns(Values(names)).T, names.array() if source.relation.kinds[0] == Kind.SYMBOL else None)
+    return Edges(source.columns(Values(names)).T, names.content_from(0) if source.relation.kinds[0] == Kind.SYMBOL else None)
 
 
 def edge_pieces(source, piece_bytes: int, **reading) -> tuple[Iterator[np.ndarray], Callable]:
@@ -80,7 +80,7 @@ def edge_pieces(source, piece_bytes: int, **reading) -> tuple[Iterator[np.ndarra
     source, names = edge_source(source, **reading), SymbolTable()
     values, named = Values(names), source.relation.kinds[0] == Kind.SYMBOL
     pieces = (piece for member in source.members() for piece in _pieces_of(member, values, piece_bytes))
-    return pieces, lambda: names.array() if named else None
+    return pieces, lambda: names.content_from(0) if named else None
 
 
 def _pieces_of(source: Source, values: Values, piece_bytes: int) -> Iterator[np.ndarray]:

@@ -57,7 +57,7 @@ class ReadSpan:
         try:
             values = Values(SymbolTable())  # in which the symbols of a part are numbered
             for columns, rows in self.source.read(span, values):
-                yield SourcePart(self.source.needed(columns), values.table.array() if len(values.table) else None, rows)
+                yield SourcePart(self.source.needed(columns), values.table.content_from(0) if len(values.table) else None, rows)
                 values.table = SymbolTable()
         except BadInput as fault:
             yield SourcePart(None, None, 0, (span if fault.line else None, fault))

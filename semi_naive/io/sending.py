@@ -65,13 +65,13 @@ class SendParts:
     values: Any
 
     def __call__(self, partition, records):
-        home, streams = self.relation.home, parcels.Streams(partition)
+        home = self.relation.home
         for part in parts_in(records, self.read):
             yield 0, report_of(part)
             if part.columns is not None:
                 columns = part.numbered(self.symbols, self.values)
                 block = Block.of([columns[i] for i in home.order], columns.shape[1])
-                yield from parcels.to_home(block, home.keys, home.map, self.relation.name, streams)
+                yield from parcels.to_home(block, home.keys, home.map, f"{self.relation.name}/0")
         new_symbols = self.values.made() if self.symbols else None
         if new_symbols:  # a nondeterministic source: its rows differed between the two passes
             yield 0, Report("values", 0, facts={"made": new_symbols})

@@ -136,7 +136,7 @@ def with_prefixes(block: Block, keys: Block) -> Block:
     """Return the tuples of a block whose first columns are one of the keys. keys: a block of fewer columns."""
     lows, highs = block.ranges(keys.columns(), keys.size)
     rows = np.concatenate([np.empty(0, np.int64), *map(np.arange, lows, highs)]).astype(np.int64)
-    return Block(block.packing, np.ascontiguousarray(block.words[:, rows]))
+    return block.picked(rows)
 
 
 @dataclass

@@ -20,7 +20,8 @@ from semi_naive.io.values.records import NIL
 from semi_naive.language import syntax
 from semi_naive.language.parsing.parse import parse
 from semi_naive.language.trees import walk
-from semi_naive.ra.blocks.block import Block, bounds_of, snug
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.packings import bounds_of, snug
 from semi_naive.ra.ir import Relation, Type
 from semi_naive.ra.partitions.loading import blocks_of
 from semi_naive.ra.partitions.partitioned import PartitionedRelation

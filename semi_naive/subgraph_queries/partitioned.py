@@ -28,7 +28,8 @@ from semi_naive.ra.ir import Atom, Compare, Kind, Program, Relation, Rule, Type,
 from semi_naive.ra.multiway.query import ConjunctiveQuery
 from semi_naive.ra.rules.context import World
 from semi_naive.ra.rules.derive import Derivation
-from semi_naive.ra.rules.evaluate import HeadColumns, Version
+from semi_naive.ra.rules.evaluate import Version
+from semi_naive.ra.rules.outbox import HeadColumns
 from semi_naive.ra.spark.spark_context import cores
 from semi_naive.ra.values.values import Values
 from semi_naive.running.balanced.exchange_segments import cut_into_segments

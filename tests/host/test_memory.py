@@ -10,7 +10,7 @@ import pytest
 from semi_naive import EvaluationError, OutOfMemory, Program
 from semi_naive.cli import ending
 from semi_naive.host import memory, memory_limits
-from semi_naive.host.memory_limits import GroupV1, GroupV2, Room
+from semi_naive.host.memory_limits import VERSION_1, VERSION_2, Room
 from semi_naive.ra.expressions.ranges import range_values
 from semi_naive.ra.rules import steps
 from semi_naive.ra.spark import java
@@ -111,9 +111,9 @@ def test_control_groups_are_read(tmp_path):
 
     files(memory__max="1000", memory__high="max", memory__current="900")
     files(memory__stat="anon 300\nfile 600\nshmem 100\nslab_reclaimable 50")
-    assert min(GroupV2.limits(tmp_path)) == 1000 and GroupV2.used(tmp_path) == 350
+    assert min(VERSION_2.limits(tmp_path)) == 1000 and VERSION_2.used(tmp_path) == 350
     files(memory__limit_in_bytes="2000", memory__usage_in_bytes="800", memory__stat="cache 1\ntotal_cache 500")
-    assert GroupV1.limits(tmp_path) == [2000] and GroupV1.used(tmp_path) == 300
+    assert VERSION_1.limits(tmp_path) == [2000] and VERSION_1.used(tmp_path) == 300
     assert memory_limits.limit() > 1 << 20 and memory_limits.kills() >= 0
 
 

@@ -11,6 +11,7 @@ from semi_naive.ra.ir import Kind
 from semi_naive.ra.reduce.best import Best
 from semi_naive.ra.reduce.classes import Classes
 from semi_naive.ra.reduce.reduction import Reduction
+from semi_naive.ra.reduce.union_find import UnionFind
 
 MAKERS = {
     "plain": lambda: Table(2),
@@ -37,7 +38,7 @@ def held(thing, seen: set) -> int:
         return sum(held(each, seen) for each in thing.values())
     if isinstance(thing, (list, tuple)):
         return sum(held(each, seen) for each in thing)
-    return held(vars(thing), seen) if isinstance(thing, (Block, Table, Reduction)) else 0
+    return held(vars(thing), seen) if isinstance(thing, (Block, Table, Reduction, UnionFind)) else 0
 
 
 def done(table, step) -> None:

@@ -13,9 +13,10 @@ from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import subbucket_of
 from semi_naive.host import jit
 from semi_naive.ra import chunks, lanes, words
-from semi_naive.ra.blocks import kernels
+from semi_naive.ra.blocks import kernels, sampling_kernels
 from semi_naive.ra.blocks import table as tables
-from semi_naive.ra.blocks.block import HALVES, Block, Chunked, bounds_of, fits, group_begins, merge_blocks, roomy, snug
+from semi_naive.ra.blocks.block import Block, Chunked, group_begins, merge_blocks
+from semi_naive.ra.blocks.packings import HALVES, bounds_of, fits, roomy, snug
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.closures.graph import intern, relabel
 from semi_naive.ra.joins import local_join, unions
@@ -119,9 +120,7 @@ def test_codec_round_trip(values, gap, parts):
     given = array({value >> gap << gap | value & 1 for value in values})
     slot = np.arange(given.size, dtype=np.int64) % 7
     home = np.arange(7, dtype=np.int64) % parts
-    found = {
-        part: codec.decode_all([(data, count)]).tolist() for part, count, data in codec.encode_split(given, slot, home, parts)
-    }
+    found = {part: codec.decode(data, count).tolist() for part, count, data in codec.encode_split(given, home[slot], parts)}
     expected = {}
     for place, word in zip(slot.tolist(), given.tolist(), strict=True):
         expected.setdefault(home[place], []).append(word)
@@ -175,7 +174,7 @@ def test_chunks_of_a_join_are_one_ascending_sequence(outer, inner):
 @given(relation, relation.filter(len))
 def test_join_row_by_row(outer, inner):
     block = Block.of([np.array(column, np.int64) for column in zip(*inner, strict=True)], len(inner))
-    directory, greatest = block.by_first()
+    directory, greatest = block.directory(32), block.greatest_second
     made = [
         chunk.tolist() for chunk, _, _ in compose(array([x << 32 | y for x, y in outer]), block.words[0], directory, greatest)
     ]
@@ -286,7 +285,7 @@ def test_one_word_wherever_one_will_do(rows):
 @given(anywords, anywords)
 def test_equal_pairs(left, right):
     pairs = sum(left.count(word) * right.count(word) for word in set(left))
-    assert kernels.equal_pairs(*(np.array(sorted(side), np.uint64) for side in (left, right))) == pairs
+    assert sampling_kernels.equal_pairs(*(np.array(sorted(side), np.uint64) for side in (left, right))) == pairs
 
 
 @pytest.mark.parametrize("spread", [1, 1 << 20, -(1 << 40)])

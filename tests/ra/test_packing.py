@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semi_naive.ra import lanes
-from semi_naive.ra.blocks.block import bounds_of
+from semi_naive.ra.blocks.packings import bounds_of
 from semi_naive.ra.packing import HIGHEST, LOWEST, Packing, widen
 from semi_naive.schema import Schema
 

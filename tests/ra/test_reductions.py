@@ -12,9 +12,10 @@ from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.reduce.best import Best
 from semi_naive.ra.reduce.classes import Classes
-from semi_naive.ra.reduce.representatives import Representatives, places_in
+from semi_naive.ra.reduce.representatives import Representatives
+from semi_naive.ra.reduce.union_find import places_in
 from semi_naive.ra.reduce.upper_bounds import UpperBounds
-from semi_naive.ra.storage.codec import decode_all, encode_split
+from semi_naive.ra.storage.codec import decode, encode_split
 from semi_naive.ra.values.kinds import as_bits, numbers
 
 DTYPES = {Kind.NUMBER: np.int64, Kind.UNSIGNED: np.uint64, Kind.FLOAT: np.float64}
@@ -165,7 +166,7 @@ def test_an_iteration_that_is_forgotten_leaves_the_bounds_of_before():
 @pytest.mark.parametrize("parts", [2, 5000])
 def test_words_are_coded_for_the_destinations_that_get_any(parts):
     words, slot, home = np.array([3, 8, 9], "u8"), np.array([0, 1, 0]), np.array([1, 0])
-    assert [(part, decode_all([(data, n)]).tolist()) for part, n, data in encode_split(words, slot, home, parts)] == [
+    assert [(part, decode(data, n).tolist()) for part, n, data in encode_split(words, home[slot], parts)] == [
         (0, [8]),
         (1, [3, 9]),
     ]

@@ -21,10 +21,10 @@ def test_symbols_are_dense_and_stay():
     table = SymbolTable()
     assert table.intern(["b", "", "b", "ü"]).tolist() == [0, 1, 0, 2]
     assert table.intern(["ü", "new"]).tolist() == [2, 3]
-    assert table.strings(np.array([3, 1, 0])).to_pylist() == ["new", "", "b"]
+    assert table.arrow(np.array([3, 1, 0])).to_pylist() == ["new", "", "b"]
     assert table.intern([]).size == 0 and len(table) == 4
-    assert table.array().to_pylist() == ["b", "", "ü", "new"]
-    assert SymbolTable().array().to_pylist() == []
+    assert table.content_from(0).to_pylist() == ["b", "", "ü", "new"]
+    assert SymbolTable().content_from(0).to_pylist() == []
 
 
 WORDS = st.sampled_from(["", "a", "b", "ab", "12345678", "12345678\0", "123456789", "é" * 40]) | st.text(max_size=20)
@@ -39,9 +39,9 @@ def test_a_table_is_a_dictionary_that_counts(below, batches, later):
     for batch in batches:
         ids = table.intern(batch)
         assert ids.tolist() == [known.setdefault(name, len(known)) for name in batch]
-        assert table.strings(ids).to_pylist() == table.texts(ids) == batch
+        assert table.arrow(ids).to_pylist() == table.strings(ids) == batch
         assert table.lengths(ids).tolist() == [len(name.encode()) for name in batch]
-    assert table.array().to_pylist() == list(known) and len(table) == len(known)
+    assert table.content_from(0).to_pylist() == list(known) and len(table) == len(known)
     for strings, hashes in table.parts():
         assert (hash_strings(strings) == hashes).all()
 
@@ -51,9 +51,9 @@ def test_a_table_grows_by_many_and_by_one_and_by_long_ones():
     expected = {name: number for number, name in enumerate(dict.fromkeys(["", *names]))}
     for name in ["", *names[:700]]:
         table.intern([name])
-    before = table.strings(np.arange(600))
+    before = table.arrow(np.arange(600))
     assert table.intern(pa.array(names)).tolist() == [expected[name] for name in names]
-    assert before.to_pylist() == list(expected)[:600] and table.array().to_pylist() == list(expected)
+    assert before.to_pylist() == list(expected)[:600] and table.content_from(0).to_pylist() == list(expected)
     assert table.intern(["x" * 5_000_000]).tolist() == [len(expected)]
     table.intern(pa.array(names))  # compiled
     assert python_calls(lambda: table.intern(pa.array([f"other {i}" for i in range(100_000)]))) < 1000
@@ -83,11 +83,11 @@ def test_an_unknown_id_is_an_error(unknown):
     table = SymbolTable(base)
     table.intern(["b", "c"])
     with pytest.raises(KeyError, match=f"{unknown} is not the id"):
-        table.strings(np.array([0, 1, unknown]))
+        table.arrow(np.array([0, 1, unknown]))
     with pytest.raises(KeyError, match=f"{unknown} is not the id"):
         table.lengths(np.array([0, 1, unknown]))
     with pytest.raises(KeyError, match=f"{unknown} is not the id"):
-        table.texts(np.array([0, 1, unknown]))
+        table.strings(np.array([0, 1, unknown]))
 
 
 SHOUT = '.decl e(x: symbol)\n.input e\n.decl f(x: symbol)\n.output f\nf(cat(x, "!")) :- e(x).'
@@ -95,7 +95,7 @@ SHOUT = '.decl e(x: symbol)\n.input e\n.decl f(x: symbol)\n.output f\nf(cat(x, "
 
 def test_what_a_run_made_goes_with_it():
     with Program(SHOUT).run({"e": [("a",), ("b",)]}) as result:
-        table = weakref.ref(result.values.table)
+        table = weakref.ref(result.values._symbols)
         assert sorted(result["f"].to_list()) == [("a!",), ("b!",)]
     del result
     gc.collect()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from semi_naive.ra import lanes, words
-from semi_naive.ra.blocks import kernels
+from semi_naive.ra.blocks import kernels, sampling_kernels
 from semi_naive.ra.text import rows, strings
 
 U64, I64 = np.uint64, np.int64
@@ -57,15 +57,20 @@ CASES = {
     words.places: lambda rng: (ascending(rng), ascending(rng)),
     words._drop: lambda rng: (ascending(rng), ascending(rng)),
     lanes._merge_rows: lambda rng: (tuples(rng), tuples(rng)),
-    kernels.field: lambda rng: (rng.integers(0, 1 << 62, 9).astype(U64), int(rng.integers(0, 60)), U64(7), U64(2**64 - 3)),
+    kernels.unpack_field: lambda rng: (
+        rng.integers(0, 1 << 62, 9).astype(U64),
+        int(rng.integers(0, 60)),
+        U64(7),
+        U64(2**64 - 3),
+        np.zeros(9, np.int64),
+    ),
     kernels.field_at: lambda rng: (rng.integers(0, 1 << 62, 9).astype(U64), rng.integers(0, 9, 5), 3, U64(255), U64(4)),
     kernels.directory: lambda rng: (found := searched(rng))[:4] + (found[4].size - 1,),
     kernels.ranges: searched,
     kernels.expand_some: expanded,
-    kernels.mix_in: lambda rng: (rng.integers(0, 1 << 62, 9).astype(U64), column(rng, 9)),
-    kernels.bits_set: lambda rng: (column(rng), -50, *([0, 100] if rng.random() < 0.5 else [7, 128])),
-    kernels.presence_bits: lambda rng: (column(rng), -50, *([0, 100] if rng.random() < 0.5 else [3, 13])),
-    kernels.equal_pairs: lambda rng: (np.sort(column(rng) + 50).astype(U64), np.sort(column(rng) + 50).astype(U64)),
+    sampling_kernels.mix_in: lambda rng: (rng.integers(0, 1 << 62, 9).astype(U64), column(rng, 9)),
+    sampling_kernels.presence_bits: lambda rng: (column(rng), -50, *([0, 100] if rng.random() < 0.5 else [3, 13])),
+    sampling_kernels.equal_pairs: lambda rng: (np.sort(column(rng) + 50).astype(U64), np.sort(column(rng) + 50).astype(U64)),
     rows.put_rows: written,
     rows._lengths: lambda rng: (rng.integers(0, 3, 7), 1, np.array([0, 2, 2, 9, 12])),
 }

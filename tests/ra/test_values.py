@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from semi_naive.ra.text.symbols import SymbolTable
 from semi_naive.ra.values import dictionary
-from semi_naive.ra.values.broadcast_values import BroadcastValues
 from semi_naive.ra.values.dictionary import Dictionary, Rows, Strings
 from semi_naive.ra.values.values import Made, Values
 
@@ -210,7 +209,7 @@ def test_a_host_without_the_files_gets_them_from_spark(tmp_path):
     shared = values.share(str(tmp_path / "values"))
     files = {str(path): SimpleNamespace(value=path.read_bytes()) for path in (tmp_path / "values").iterdir()}
     shutil.rmtree(tmp_path / "values")
-    there = pickle.loads(pickle.dumps(BroadcastValues(*shared.snapshots, files)))
+    there = pickle.loads(pickle.dumps(shared.sent(files)))
     assert there.strings(ids) == ["a", "b"] and there.fields(records, 2).tolist() == [[1, 2], [3, 4]]
 
 

@@ -370,7 +370,7 @@ def test_a_task_run_twice_gives_the_same_run(tmp_path):
     known = store(str(tmp_path / "old"), Block(block.packing, block.words[:, :1]))
     index = PartitionedIndex((0, 1), 1, BucketMap.deal(4, 2), full=[known, []])
     insert = Insert([PartitionedRelation("path", 2, [index])], "2.0", str(tmp_path), False)
-    sent = [parcel for _, parcel in parcels.to_home(block, 1, BucketMap.deal(4, 1), "path", parcels.Streams(0))]
+    sent = [parcel for _, parcel in parcels.to_home(block, 1, BucketMap.deal(4, 1), "path/0")]
     first, second = (next(r for r in insert(0, list(sent)) if isinstance(r, Born)) for _ in range(2))
     assert first.new == second.new and [block.columns()[0].tolist() for block in (first.new[0].open(),)] == [[9, 27]]
     assert (first.sizes == second.sizes).all() and first.count == second.count == 2

@@ -11,8 +11,9 @@ from bench.fuzz.checks import BUDGETS, agrees, agrees_wherever_it_ends, agrees_w
 from bench.fuzz.oracle import closure
 from bench.fuzz.rounds import random_cases
 from semi_naive import Program
-from semi_naive.ra.blocks.block import HALVES, Block
+from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import difference, grown, membership, table_without
+from semi_naive.ra.blocks.packings import HALVES
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.blocks.thinned import Thinned, without_positions
 from semi_naive.ra.reduce.best import Best

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from semi_naive.ra.spark.replica import Replica
+from semi_naive.ra.spark.replica import shared_run
 from semi_naive.ra.storage.number_file import NumberFile
 from semi_naive.ra.storage.runs import Run, write_run
 
@@ -18,7 +18,7 @@ PIECE_NUMBERS = 1 << 16  # numbers that are moved at a time
 class ArrayFile:
     """A handle of a file with several arrays, each padded to words of 8 bytes. Picklable."""
 
-    file: Run | Replica
+    file: Run
     sections: Sections
 
     @classmethod
@@ -31,14 +31,14 @@ class ArrayFile:
         """Write the arrays to a file on every host of a cluster."""
         arrays = list(arrays)
         words = np.concatenate([_padded(array) for array in arrays])
-        return cls(Replica.share(sc, store, name, words), _sections(arrays))
+        return cls(shared_run(write_run(store.path(name), words), sc), _sections(arrays))
 
     @classmethod
     def assemble(cls, files: list[NumberFile], store, name: str, sc=None) -> "ArrayFile":
         """Move arrays, each in a file, to one file; on every host, if a context is given."""
         run = write_run(store.path(name), _words_of(files))
         sections = tuple((file.dtype.str, file.size) for file in files)
-        return cls(run if sc is None else Replica.of(run, sc), sections)
+        return cls(shared_run(run, sc), sections)
 
     def begins(self) -> Iterator[int]:
         """Yield the byte at which each array begins."""

@@ -81,11 +81,10 @@ class SendToRanges:
     parts: int
 
     def __call__(self, partition, records):
-        streams = parcels.Streams(partition)
         for columns in pieces_of(self.spread, partition):
             block = Block.of(list(columns), columns.shape[1])
             target = self.ordering.ranges(block.column(0), self.splitters)
-            yield from parcels.parcels(block, target, self.parts, "range", streams.place(block))
+            yield from parcels.parcels(block, target, self.parts, "range")
 
 
 @dataclass

@@ -23,8 +23,8 @@ from semi_naive.io.results.order import (
 )
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.io.values.record_text import Style
-from semi_naive.ra.blocks import block as blocks
-from semi_naive.ra.blocks.block import Block, bounds_of, pack_columns
+from semi_naive.ra.blocks.block import Block, Chunked
+from semi_naive.ra.blocks.packings import bounds_of, pack_columns
 from semi_naive.ra.blocks.unpacking import ROWS, Part, parts_of
 from semi_naive.ra.ir import Kind, Relation, Type
 from semi_naive.ra.lanes import sort_unique
@@ -182,7 +182,7 @@ class SortedRows:
 
 def block_run(block: Block) -> SortedRun:
     """Return the tuples of a block as a sorted run, without a copy."""
-    if isinstance(block, blocks.Chunked) and not block.has_words:
+    if isinstance(block, Chunked) and not block.has_words:
         return ChunkRun(*block.chunks)
     return WordRun(block.words)
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from semi_naive.ra.blocks.block import Block, bounds_of, snug
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.packings import bounds_of, snug
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Compare, Const, Var
 from semi_naive.ra.rules.batch import Batch, unit

@@ -19,7 +19,7 @@ from semi_naive.planning.joins.body import PlannedBody
 from semi_naive.planning.joins.fanout import alone
 from semi_naive.planning.joins.order import RuleVersion, plan_all, plan_body
 from semi_naive.planning.joins.placing import Placing, colocated_index, keyed
-from semi_naive.ra.blocks.block import merged_as
+from semi_naive.ra.blocks.block import union_of_blocks
 from semi_naive.ra.expressions.arithmetic import EvaluationError, located
 from semi_naive.ra.ir import Rule
 from semi_naive.ra.partitions.local_insert import Born, absorb, insert_tasks
@@ -142,7 +142,7 @@ class Partitioned:
         for name in dealt:
             del self.database.on_partitions[name]
         for part in ("full", "delta"):
-            to_deal: dict = dealt if part == "delta" else {}  # by relation, see `DealHome`
+            to_deal: dict = dealt if part == "delta" else {}  # by relation, see `SendToIndexes`
             for name in self.stratum.relations:
                 table = self.database.tables[name]
                 if part == "delta" and self.iteration == 0:  # the facts are still in `new`
@@ -152,7 +152,7 @@ class Partitioned:
                 else:
                     blocks = table.blocks(part, table.home)
                 if blocks := [block for block in blocks if block.size]:
-                    to_deal[name] = self.cluster.share(f"{name}-{part}", merged_as(blocks, table.arity)), table.home
+                    to_deal[name] = self.cluster.share(f"{name}-{part}", union_of_blocks(blocks, table.arity)), table.home
             if to_deal:
                 deal_tuples(self.cluster, self.relations, to_deal)
                 if part == "full":  # from new to delta, and from delta to full

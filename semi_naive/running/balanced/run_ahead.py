@@ -20,7 +20,7 @@ import numpy as np
 
 from semi_naive.balance.trace import phase, phases_of
 from semi_naive.planning.detect_walk import LinearWalk
-from semi_naive.ra.blocks.block import HALVES
+from semi_naive.ra.blocks.packings import HALVES
 from semi_naive.ra.closures.graph import Dense, adjacency
 from semi_naive.ra.ir import Atom
 from semi_naive.ra.partitions.groups_ahead import GroupsAhead
@@ -35,7 +35,7 @@ from semi_naive.running.balanced.partitioned import Partitioned
 MAX_STEPS_PER_JOB = 256  # steps of one job
 MAX_WALKED_STEPS_PER_JOB = 4096  # steps of one job that follows edges
 FIRST_BUDGET_TUPLES = 1_000_000  # tuples of the first job on a partition; four times as many if most were new
-MAX_NODES_PER_EDGE = 8  # range of ids for each edge, at most: every id takes 72 bytes while groups advance
+MAX_NODES_PER_EDGE = 8  # range of ids for each edge, at most: every id takes 56 bytes while groups advance
 
 Adjacency = tuple[Replica, Replica]
 Tasks = Callable[[str, list], list]  # (label, the step at which each partition continues) → the tasks of a job

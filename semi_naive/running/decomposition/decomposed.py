@@ -20,7 +20,7 @@ from semi_naive.host import limits
 from semi_naive.host.numbers import quantity
 from semi_naive.planning.carried import Carried
 from semi_naive.planning.joins.placing import Placing
-from semi_naive.ra.blocks.block import Block, group_begins, merged_as
+from semi_naive.ra.blocks.block import Block, group_begins, union_of_blocks
 from semi_naive.ra.expressions.arithmetic import EvaluationError, located
 from semi_naive.ra.partitions import parcels
 from semi_naive.ra.partitions.groups import DealtPieces, Delta, Home, PieceReport, RunGroups
@@ -102,7 +102,7 @@ class Decomposed:
             else:
                 blocks = table.blocks(part, home.order)
             if blocks := [block for block in blocks if block.size]:
-                found[name] = merged_as(blocks, home.arity)
+                found[name] = union_of_blocks(blocks, home.arity)
         return found
 
     def _check(self, base: Base) -> None:

@@ -17,7 +17,8 @@ from semi_naive.balance.trace import Trace
 from semi_naive.config import Config
 from semi_naive.host.account import part
 from semi_naive.planning.detect_closure import ReachabilityShape
-from semi_naive.ra.blocks.block import Block, bounds_of, pack_columns, roomy
+from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.packings import bounds_of, pack_columns, roomy
 from semi_naive.ra.closures.bitset_bfs import LANES
 from semi_naive.ra.closures.graph import Dense, adjacency, intern, relabel
 from semi_naive.ra.partitions import parcels
@@ -89,7 +90,7 @@ class Reaching:
             order = (self.column, 1 - self.column)
             database.place(self.name, relation_of_pieces(self.name, Home(2, order, 1), self.map, finished), self.cluster)
             for replica in self.shared:
-                replica.close()
+                replica.run.remove()
         return trace.finish(tuples=tuples, iterations=steps, disk_bytes=self.cluster.store.bytes())
 
     # -- what tasks read

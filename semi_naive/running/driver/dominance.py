@@ -162,11 +162,11 @@ def pieces(blocks: list[Block]) -> Iterator[Block]:
     """
     for block in (block for block in blocks if block.size > FIRST_COMPARED_TUPLES):
         places = np.linspace(0, block.size - 1, FIRST_COMPARED_TUPLES).astype(np.int64)
-        yield Block(block.packing, np.ascontiguousarray(block.words[:, places]))
+        yield block.picked(places)
     for block in blocks:
         begin, many = 0, FIRST_COMPARED_TUPLES * COMPARED_GROWTH
         while begin < block.size:
-            yield Block(block.packing, np.ascontiguousarray(block.words[:, begin : begin + many]))
+            yield block.picked(slice(begin, begin + many))
             begin, many = begin + many, min(MAX_COMPARED_TUPLES, COMPARED_GROWTH * many)
 
 

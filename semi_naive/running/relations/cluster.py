@@ -153,12 +153,10 @@ class Cluster:
     def share(self, name: str, block) -> list[StoredBlock]:
         """Write a block to a file on every host, to others by a broadcast. Return [handle], or [] for an empty block."""
         from semi_naive.ra.blocks.stored import store
+        from semi_naive.ra.spark.replica import shared_run
 
         stored = store(self.store.path("shared", f"{self.label(name)}"), block)
-        if stored and not self.local:
-            words = self.sc.broadcast(np.ascontiguousarray(block.words).reshape(-1))
-            stored = [replace(handle, broadcast=words) for handle in stored]
-        return stored
+        return stored if self.local else [replace(handle, run=shared_run(handle.run, self.sc)) for handle in stored]
 
     def deal(self, name: str, block) -> list[StoredBlock]:
         """Write a block to files, one for each partition; a host gets the files that its partitions read (`tuples_of`)."""
@@ -171,9 +169,7 @@ class Cluster:
     def discard(self, dealt: list[StoredBlock]) -> None:
         """Delete files that `deal` has written, and their broadcasts."""
         for handle in dealt:
-            if handle.broadcast is not None:
-                handle.broadcast.destroy()
-            Path(handle.run.path).unlink(missing_ok=True)
+            handle.run.remove()
         self.jobs.discard([[handle.run.path for handle in dealt]] * self.jobs.partitions)
 
     def share_array(self, name: str, array: np.ndarray) -> Replica:
@@ -183,8 +179,8 @@ class Cluster:
         return Replica.share(None if self.local else self.sc, self.store, name, array)
 
     def share_values(self, values: Values, more: bool = False):
-        """Return symbols and records as tasks read them: `values`, `SharedValues` or `BroadcastValues`. Only those that are new
-        are written. more: the driver continues to number new ones densely, and tasks may only look up (`Values.share`)."""
+        """Return symbols and records as tasks read them: `values` or `SharedValues`. Only those that are new are written.
+        more: the driver continues to number new ones densely, and tasks may only look up (`Values.share`)."""
         if self.in_process:
             return values
         folder = Path(self.store.path("values"))
@@ -194,9 +190,7 @@ class Cluster:
         for path in folder.glob("*"):
             if str(path) not in self._sent:
                 self._sent[str(path)] = self.sc.broadcast(path.read_bytes())
-        from semi_naive.ra.values.broadcast_values import BroadcastValues
-
-        return BroadcastValues(*shared.snapshots, dict(self._sent))
+        return shared.sent(self._sent)
 
     def sweep(self, kept: frozenset[str]) -> None:
         """Remove the files of jobs from all hosts, except the paths in `kept`, if any were written since the last sweep."""

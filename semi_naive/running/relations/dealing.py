@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.partitions.loading import DealHome, Shared
+from semi_naive.ra.partitions.loading import SendToIndexes, Shared
 from semi_naive.ra.partitions.local_insert import absorb, insert_tasks
 from semi_naive.ra.partitions.partitioned import PartitionedRelation
 
@@ -13,7 +13,8 @@ from semi_naive.ra.partitions.partitioned import PartitionedRelation
 def deal_tuples(cluster, relations: dict[str, PartitionedRelation], blocks: Mapping[str, PartitionedRelation | Shared]) -> None:
     """Send tuples to their home partitions by one job, and insert the new ones. blocks: for each relation (shared blocks, their
     column order), or the facts that are on other partitions."""
-    bring_home(cluster, relations, DealHome(relations, blocks, cluster.jobs.partitions))
+    homes = {name: [relations[name].home] for name in blocks}
+    bring_home(cluster, relations, SendToIndexes(blocks, homes, cluster.jobs.partitions))
 
 
 def deal_columns(cluster, name: str, relation: PartitionedRelation, columns: np.ndarray) -> None:

@@ -238,4 +238,4 @@ class Remade(ReadableRelation):
 
     def close(self) -> None:
         for replica in self.shared:
-            replica.close()
+            replica.run.remove()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from semi_naive.ra import words
-from semi_naive.ra.blocks import kernels
+from semi_naive.ra.blocks import sampling_kernels
 
 DISTINCT_SAMPLE_TUPLES = 1 << 20  # tuples in a sample for the number of distinct values
 FANOUT_SAMPLE_TUPLES = 1 << 15  # tuples in a sample for the fan-out of a join: it takes a millisecond
@@ -45,9 +45,12 @@ def distinct_among(values: np.ndarray) -> int:
         return words.sort_unique(values.view(np.uint64)).size
     low, span = int(values.min()), int(values.max()) - int(values.min())
     if span < 8 * values.size:
-        return kernels.bits_set(values, low, 0, span + 1)
+        return int(np.bitwise_count(sampling_kernels.presence_bits(values, low, 0, span + 1)).sum())
     bits = (2 * values.size).bit_length()
-    unset = (1 << bits) - kernels.bits_set(values, low, bits, 1 << bits)
+    hashes = np.zeros(values.size, np.uint64)
+    sampling_kernels.mix_in(hashes, values)
+    marked = sampling_kernels.presence_bits(hashes.view(np.int64), 0, 64 - bits, 1 << bits)
+    unset = (1 << bits) - int(np.bitwise_count(marked).sum())
     return round(-math.log(unset / (1 << bits)) * (1 << bits))
 
 
@@ -56,7 +59,7 @@ def distinct_share(table, columns: tuple[int, ...]) -> float:
     whose hash of these columns is in a small set. Takes 4 ns a tuple and column."""
     share, places = DISTINCT_SAMPLE_HASHES / max(1, _table_size(table)), [table.home.index(column) for column in columns]
     blocks = table.blocks("all", table.home)
-    found = [kernels.sampled_hashes([block.column(place) for place in places], block.size, share) for block in blocks]
+    found = [sampling_kernels.sampled_hashes([block.column(place) for place in places], block.size, share) for block in blocks]
     hashes = np.concatenate(found) if found else np.empty(0, np.uint64)
     return words.sort_unique(hashes).size / hashes.size if hashes.size else 1.0
 
@@ -68,7 +71,7 @@ def average_partners(table, columns: tuple[int, ...], other, places: tuple[int, 
     other_keys = words.sort(_row_words(draw_columns(other, places, 1, FANOUT_SAMPLE_TUPLES)))
     if not keys.size or not other_keys.size:
         return 0.0
-    return kernels.equal_pairs(keys, other_keys) / keys.size * _table_size(other) / other_keys.size
+    return sampling_kernels.equal_pairs(keys, other_keys) / keys.size * _table_size(other) / other_keys.size
 
 
 def _row_words(columns: list[np.ndarray]) -> np.ndarray:
@@ -77,7 +80,7 @@ def _row_words(columns: list[np.ndarray]) -> np.ndarray:
         return columns[0].view(np.uint64)
     found = np.zeros(columns[0].size, np.uint64)
     for column in columns:
-        kernels.mix_in(found, column)
+        sampling_kernels.mix_in(found, column)
     return found
 
 

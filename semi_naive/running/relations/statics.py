@@ -15,7 +15,7 @@ from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.trace import Trace
 from semi_naive.planning.joins.body import PlannedBody, searched_indexes
 from semi_naive.planning.joins.placing import Index, Placing
-from semi_naive.ra.blocks.block import Block, merged_as
+from semi_naive.ra.blocks.block import Block, union_of_blocks
 from semi_naive.ra.blocks.stored import StoredBlock
 from semi_naive.ra.by_variable.bigjoin import Count
 from semi_naive.ra.ir import Order
@@ -93,7 +93,7 @@ class Statics:
             stored = self._replicated_blocks(self.database.on_partitions[relation], order)
         else:
             blocks = [block for block in self.database.blocks(relation, "all", order) if block.size]
-            stored = self.cluster.share(relation, merged_as(blocks, len(order))) if blocks else []
+            stored = self.cluster.share(relation, union_of_blocks(blocks, len(order))) if blocks else []
         self.replicated[index] = stored
         tuples = [sum(handle.size for handle in stored)] * self.map.partitions
         self._record_placing(index, "replicated", sum(8 * handle.run.words for handle in stored), tuples, iteration)
@@ -195,7 +195,7 @@ class Statics:
         else:
             blocks = self.database.blocks(name, "all", order)
         blocks = [block for block in blocks if block.size]
-        return (self.cluster.deal(name, merged_as(blocks, len(order))) if blocks else []), order
+        return (self.cluster.deal(name, union_of_blocks(blocks, len(order))) if blocks else []), order
 
     def _record_partitioned(self, index: Index, found: PartitionedIndex, iteration: int) -> None:
         """Record in the trace that an index is on the partitions."""

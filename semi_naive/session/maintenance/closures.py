@@ -16,8 +16,9 @@ import numpy as np
 
 from semi_naive.host.threads import in_threads
 from semi_naive.ra.blocks import kernels
-from semi_naive.ra.blocks.block import Block, bounds_of, fits, pack_columns, roomy
+from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import Change, membership
+from semi_naive.ra.blocks.packings import bounds_of, fits, pack_columns, roomy
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.closures import bitset_bfs, graph
 from semi_naive.ra.closures.graph import AFTER, BEFORE

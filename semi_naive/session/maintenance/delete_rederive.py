@@ -50,7 +50,6 @@ from semi_naive.ra.blocks.changes import (
     own_order,
     selected_tuples,
     union_of_blocks,
-    with_delta,
 )
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Atom, Order, Rule
@@ -364,7 +363,7 @@ class DeleteRederive:
             while fresh := {name: block for name, table in new.items() if (block := self._new_suspects(name, table)).size}:
                 for name, block in fresh.items():
                     suspected[name].append(block)
-                    tables[name] = with_delta(old[name], block)
+                    tables[name] = grown(old[name], block)
                 versions = [each for each in self.inserting.delta_versions if each.delta_relation in fresh]
                 self.inserting.derive(new, versions)
                 tables.update(old)
