@@ -8,7 +8,7 @@ becomes: scan delta sg → join edge on a → keep x and b, once each → join e
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from semi_naive.planning.joins.fanout import Sizes
 from semi_naive.planning.joins.multiway import CyclicCore, pushed
@@ -26,19 +26,13 @@ from semi_naive.ra.rules.folding import Streamed
 from semi_naive.ra.rules.gathering import Gather, Hold
 from semi_naive.ra.rules.weighing import Weigh, extreme_only
 
+if TYPE_CHECKING:
+    from semi_naive.running.relations.database import Database
+
 Binds = tuple[tuple[int, str], ...]  # (place in the order of an index, variable) of the columns that bind a variable
 REPLAN_RATIO = 8  # change of a size since the last planning, larger or smaller, at which a body is planned again
 MIN_TUPLES = 64  # tuples of a relation up to which its size does not affect the order
 MIN_TUPLES_OF_FIRST = 4096  # the same for the relation with which a body begins
-
-
-class DriverDatabase(Protocol):
-    def projects(self, relation: str, columns: Order, bindings: float) -> float:
-        """Return the share of a complete relation's tuples that are distinct in some columns, if an index of these alone pays:
-        a join makes `bindings` bindings without it. Otherwise 1."""
-
-    def repays_index(self, relation: str, bindings: float) -> bool:
-        """True if an index of a relation takes less time to make than this number of bindings."""
 
 
 def names_of_variables(node) -> set[str]:
@@ -115,7 +109,7 @@ class Compiler:
     def __init__(
         self, rule: Rule, choose: Any, order_for: Callable[[str, frozenset[int]], Order], parts: dict[int, str],
         every: bool = False, placing: Placing = NOWHERE, deal: bool = False, whole: bool = False,
-        sizes: DriverDatabase | None = None,
+        sizes: "Database | None" = None,
     ):  # fmt: skip
         """choose: returns the next atom to join (see `order.Greedy`); order_for: returns an index that begins with some
         columns (see `Indexes.order_for`); parts: by place of an atom, the part of the relation that it reads, if not "all";

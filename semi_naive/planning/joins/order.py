@@ -6,10 +6,10 @@ of its bound columns, at the start of the stratum, or when these turn out to hav
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from semi_naive.host.account import part
-from semi_naive.planning.joins.body import ChosenAtom, Compiler, DriverDatabase, PlannedBody, names_of_variables
+from semi_naive.planning.joins.body import ChosenAtom, Compiler, PlannedBody, names_of_variables
 from semi_naive.planning.joins.fanout import Sizes, fanout
 from semi_naive.planning.joins.folds import fold_steps
 from semi_naive.planning.joins.indexes import Indexes
@@ -21,8 +21,12 @@ from semi_naive.ra.ir import Atom, Call, Order, Rule, Var, Wild
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.weighing import extreme_only
 
+if TYPE_CHECKING:
+    from semi_naive.running.relations.database import Database
+
 NO_STREAMS: dict[str, Derivation] = {}
 MIN_SAMPLED_TUPLES = 256  # tuples of a relation from which its distribution of values is sampled
+MIN_FANOUT = 0.01  # the least expected number of tuples for a binding, as 0 would hide every later join
 MAX_FIRST_ATOMS = 24  # atoms of a body that are tried as the first one: the smallest
 GUARDED_COST_RATIO = 2  # cost of a partial aggregate without its guards, over that with them, up to which guards are left out
 INDEX_COST_RATIO = 2  # weight of the bindings of an atom that needs a new index
@@ -118,6 +122,21 @@ class Greedy:
         for chosen in self.log[since:]:
             chosen.expected = min(chosen.expected, most)
 
+    def bindings_of_core(self, atoms: dict[int, Atom], core: frozenset[int]) -> tuple[float, float]:
+        """Estimate (the bindings that binary joins of a cyclic core make; how many of these there are for each binding with
+        which the core starts). atoms: of the whole body, by place; the delta is not a part of the core."""
+        binary, bound, left = Greedy(self.sizes, self.parts, self.first), set[str](), dict(atoms)
+        rows, made, before = 1.0, 0.0, 0.0
+        while left:
+            number, atom = binary(list(left.items()), bound)
+            fanout = max(binary.expected(number, atom, bound), MIN_FANOUT)
+            if number in core and number != self.first:
+                before = before or rows
+                made += rows * fanout
+            rows *= fanout
+            bound |= names_of_variables(left.pop(number))
+        return made, made / before
+
     def inner(self) -> "Greedy":
         """Return the chooser for the body of an aggregate, and for joins of a few bindings, which begin with the variables
         bound here."""
@@ -196,7 +215,7 @@ class Greedy:
 def plan_body(
     rule: Rule, sizes: Sizes, indexes: Indexes, parts: dict[int, str], delta: int | None = None, version=0,
     placing: Placing = NOWHERE, deal: bool = False, multiway: str = "auto", made: dict[str, set[Order]] | None = None,
-    indexed: bool = False, in_driver: DriverDatabase | None = None, folds: bool = False,
+    indexed: bool = False, in_driver: "Database | None" = None, folds: bool = False,
     streams: Mapping[str, Derivation] = NO_STREAMS, lattice: str | None = None,
 ) -> PlannedBody:  # fmt: skip
     """Compile a rule's body in the best order known. `parts`: the part of a relation that an atom reads, by place in the body;
@@ -231,7 +250,7 @@ def _plan_fold(
     compiler, after = Compiler(rule, greedy, indexes.order_for, {}), Compiler(rule, greedy.inner(), indexes.order_for, {})
     compiler.streams = streams
     binary = partial(binary_steps, rule, sizes, indexes.arities, fold.body, every=True)
-    compiler.core = choose_counted(rule, fold.body, set(), sizes, multiway, NOWHERE, binary)
+    compiler.core = choose_counted(rule, fold.body, set(), Greedy(sizes, {}), multiway, NOWHERE, binary)
     steps = fold_steps(rule, fold, compiler, after)
     planned = {atom.relation: sizes.size(atom.relation) for atom in (*fold.guards, *fold.body) if isinstance(atom, Atom)}
     return PlannedBody(rule, Derivation(steps, rule.head.relation, rule.head.args), greedy.log, planned)
@@ -251,10 +270,10 @@ def _plan_as_written(
     compiler.streams = streams
 
     binary = partial(binary_steps, rule, sizes, indexes.arities)
-    choice = choose_core(rule, sizes, parts, delta, version, multiway, placing, partial(binary, rule.body), indexed)
+    choice = choose_core(rule, greedy, version, multiway, placing, partial(binary, rule.body), indexed)
     compiler.core = choice.core
     compiler.choose_inner_core = lambda body, outer: choose_counted(
-        rule, body, outer, sizes, multiway, placing, partial(binary, body, every=True)
+        rule, body, outer, Greedy(sizes, {}), multiway, placing, partial(binary, body, every=True)
     )
     steps = compiler.compile(rule.body, outside=names_of_variables(rule.head))
     if lattice and steps:

@@ -7,7 +7,7 @@ edge- has the deleted edges, reach: the suspects, and reach= the explicit facts.
 not change. So the engine evaluates it like any recursion; a tuple at a time if few tuples are suspected in each of many
 iterations."""
 
-from collections.abc import Callable, Container
+from collections.abc import Container
 from dataclasses import replace
 
 from semi_naive.planning.maintaining.flips import is_exact
@@ -35,10 +35,10 @@ def suspecting(stratum: Stratum, known: set[str], best: Container[str] = (), kin
     return Stratum((*map(suspects, stratum.relations), *map(asked, tested)), rules, True)
 
 
-def suspected(rule: Rule, known: set[str], best: Container[str], named: Callable[[str], str] = suspects) -> Rule:
+def suspected(rule: Rule, known: set[str], best: Container[str]) -> Rule:
     """Return the rule that derives suspects instead of the heads of a rule. If its aggregates may have other results when they
     are computed again (not `is_exact`), the heads are read from their relation, by the variables that atoms bind. known: the
-    relations that may have explicit facts; best: those with best values; named: returns the relation of suspects.
+    relations that may have explicit facts; best: those with best values.
 
     >>> from semi_naive.ra.ir import Aggregate, Wild
     >>> x, y, z = (Var(name, Kind.FLOAT) for name in "xyz")
@@ -57,7 +57,7 @@ def suspected(rule: Rule, known: set[str], best: Container[str], named: Callable
         conditions += [replace(head, args=terms)] if head.relation in best or not exact else []
         conditions += [Not(Atom(explicit(head.relation), terms))] if head.relation in known else []
     args = head.args if exact else terms
-    return replace(rule, head=Atom(named(head.relation), args), body=(*body, *conditions), plan=None)
+    return replace(rule, head=Atom(suspects(head.relation), args), body=(*body, *conditions), plan=None)
 
 
 def _searchable(place: int, term: Term, bound: set[Term] | None) -> Term:
