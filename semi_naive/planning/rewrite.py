@@ -164,12 +164,32 @@ def is_plain(rule: ir.Rule) -> bool:
     return plain and not (rule.plan or rule.join or has_autoinc(rule))
 
 
-def relation_of(name: str, variables: Sequence[ir.Var], body: tuple, rule: ir.Rule) -> tuple[ir.Relation, ir.Rule]:
-    """Return (a new relation with these variables as columns, the rule that derives it) for a body that a pass takes out of a
-    rule. The text of the new rule names that rule."""
-    relation = ir.Relation(name, tuple((var.name, ir.Type(var.kind.value, var.kind)) for var in variables), span=rule.span)
-    new_rule = ir.Rule(ir.Atom(name, tuple(variables)), body, span=rule.span)
-    return relation, replace(new_rule, text=f"{new_rule}  (of: {rule.text or rule})")
+class Extracted:
+    """A program whose rules a pass goes through, and the relations of the bodies that it takes out of them. Equal bodies have
+    one relation. rules: of the new program so far; names: the names of the relations, by the text of their rules without names
+    of variables; prefix: begins the names."""
+
+    def __init__(self, program: ir.Program, prefix: str, names: dict[str, str] | None = None):
+        self.before, self.prefix, self.names = program, prefix, {} if names is None else names
+        self.relations, self.rules = dict(program.relations), list[ir.Rule]()
+
+    def atom(self, body: tuple, variables: Sequence[ir.Var], rule: ir.Rule) -> ir.Atom:
+        """Return the atom with these variables that replaces a part of the body of a rule. If its relation is new, add the rule
+        that derives it; the text of that names the rule from which it is taken."""
+        text = canonical(ir.Rule(ir.Atom("", tuple(variables)), body))
+        name = self.names.setdefault(text, f"{self.prefix}{len(self.names) + 1}")
+        head = ir.Atom(name, tuple(variables))
+        if name not in self.relations:
+            attributes = tuple((var.name, ir.Type(var.kind.value, var.kind)) for var in variables)
+            self.relations[name] = ir.Relation(name, attributes, span=rule.span)
+            new_rule = ir.Rule(head, body, span=rule.span)
+            self.rules.append(replace(new_rule, text=f"{new_rule}  (of: {rule.text or rule})"))
+        return head
+
+    def program(self) -> ir.Program:
+        """Return the new program; the same object, if no body was taken out of a rule."""
+        changed = len(self.relations) > len(self.before.relations)
+        return replace(self.before, rules=self.rules, relations=self.relations) if changed else self.before
 
 
 def relations_in(nodes) -> set[str]:
@@ -202,14 +222,7 @@ def results_of(body: Iterable) -> set[str]:
 
 def has_autoinc(node) -> bool:
     """True if a node contains autoinc() at any depth."""
-    waiting = [node]
-    while waiting:
-        node = waiting.pop()
-        if node.__class__ is ir.Autoinc:
-            return True
-        if node.__class__ not in LEAVES:
-            waiting += children(node)
-    return False
+    return any(part.__class__ is ir.Autoinc for part in walk(node))
 
 
 def with_body(rule: ir.Rule, body: Iterable) -> ir.Rule:

@@ -46,14 +46,10 @@ def names_of_variables(node) -> set[str]:
 
 @dataclass
 class ChosenAtom:
-    """One atom of the join order, for `explain`.
-
-    part: the part of the relation that it reads ("full", "delta", "all"); bound: the columns that are bound when it is joined;
-    expected: the estimated number of bindings after the join; reason: why it was chosen."""
+    """One atom of the join order, for `explain`. expected: the estimated number of bindings after the join; reason: why it was
+    chosen."""
 
     atom: Atom
-    part: str
-    bound: tuple[int, ...]
     expected: float
     reason: str = ""
 

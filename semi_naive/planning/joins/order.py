@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from semi_naive.host.account import part
 from semi_naive.planning.joins.body import ChosenAtom, Compiler, PlannedBody, names_of_variables
 from semi_naive.planning.joins.fanout import Sizes, fanout
-from semi_naive.planning.joins.folds import fold_steps
 from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.multiway import choose_core, choose_counted, largest_result
 from semi_naive.planning.joins.placing import NOWHERE, Placing
@@ -19,6 +18,7 @@ from semi_naive.planning.maintaining.names import origin
 from semi_naive.planning.rewriting.whole_bodies import FoldedBody, fold_of
 from semi_naive.ra.ir import Atom, Call, Order, Rule, Var, Wild
 from semi_naive.ra.rules.derive import Derivation
+from semi_naive.ra.rules.folding import Folded
 from semi_naive.ra.rules.weighing import extreme_only
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Greedy:
         """Record an atom as the next one, with the reason."""
         self.rows *= self.expected(number, atom, bound)
         self.taken += 1
-        self.log.append(ChosenAtom(atom, self.parts.get(number, "all"), tuple(bound_places(atom, bound)), self.rows, reason))
+        self.log.append(ChosenAtom(atom, self.rows, reason))
         self._bind(atom)
 
     def _bind(self, atom: Atom) -> None:
@@ -104,7 +104,7 @@ class Greedy:
     def together(self, left: list[tuple[int, Atom]], atoms: dict[int, Atom], bound: set[str], reason: str) -> None:
         """Replace the last choice by one multiway join of several atoms. atoms: by place, the last choice first; bound: the
         variables bound before."""
-        (number, first), *rest = atoms.items()
+        (_, first), *rest = atoms.items()
         bound = bound | names_of_variables(first)
         before = self.log[-2].expected if len(self.log) > 1 else 1.0
         while rest:
@@ -114,7 +114,7 @@ class Greedy:
             bound = bound | names_of_variables(atom)
             rest.remove((place, atom))
         self.rows = min(self.rows, before * largest_result(atoms, self.sizes, self.parts))
-        self.log[-1] = ChosenAtom(first, self.parts.get(number, "all"), (), self.rows, reason)
+        self.log[-1] = ChosenAtom(first, self.rows, reason)
 
     def cap(self, most: float, since: int) -> None:
         """Lower the expected bindings to `most`, now and in the log from entry `since` on."""
@@ -225,41 +225,9 @@ def plan_body(
     `streams`: the derivations of relations without a table; `lattice`: "min" or "max", if the head's table keeps the best
     value of each key."""
     fold = fold_of(rule) if folds and not parts and not rule.plan else None
-    if fold is None or fold.guards:
-        written = _plan_as_written(
-            rule, sizes, indexes, parts, delta, version, placing, deal, multiway, made, indexed, in_driver, streams, lattice
-        )
-        if fold is None:
-            return written
-    folded = _plan_fold(rule, fold, sizes, indexes, multiway, made, streams)
-    if fold.guards and _cost(folded) > GUARDED_COST_RATIO * _cost(written):
-        return written
-    return folded
-
-
-def _cost(body: PlannedBody) -> float:
-    return sum(chosen.expected for chosen in body.atoms)
-
-
-def _plan_fold(
-    rule: Rule, fold: FoldedBody, sizes: Sizes, indexes: Indexes, multiway: str, made: dict[str, set[Order]] | None,
-    streams: Mapping[str, Derivation],
-) -> PlannedBody:  # fmt: skip
-    """Compile a rule that aggregates its whole body (`fold`), without its guards."""
-    greedy = Greedy(sizes, {}, made=made, indexes=indexes)
-    compiler, after = Compiler(rule, greedy, indexes.order_for, {}), Compiler(rule, greedy.inner(), indexes.order_for, {})
-    compiler.streams = streams
-    binary = partial(binary_steps, rule, sizes, indexes.arities, fold.body, every=True)
-    compiler.core = choose_counted(rule, fold.body, set(), Greedy(sizes, {}), multiway, NOWHERE, binary)
-    steps = fold_steps(rule, fold, compiler, after)
-    planned = {atom.relation: sizes.size(atom.relation) for atom in (*fold.guards, *fold.body) if isinstance(atom, Atom)}
-    return PlannedBody(rule, Derivation(steps, rule.head.relation, rule.head.args), greedy.log, planned)
-
-
-def _plan_as_written(
-    rule, sizes, indexes, parts, delta, version, placing, deal, multiway, made, indexed, in_driver, streams, lattice
-) -> PlannedBody:
-    """Compile a rule's body without folding it: see `plan_body`."""
+    folded = _plan_fold(rule, fold, sizes, indexes, multiway, made, streams) if fold else None
+    if folded and not fold.guards:
+        return folded
     atoms = [number for number, literal in enumerate(rule.body) if isinstance(literal, Atom)]
     given = tuple(atoms[place] for place in (rule.plan or {}).get(version, ()))
     if given and delta is not None and placing.own:  # each partition begins with its part of the delta
@@ -276,13 +244,40 @@ def _plan_as_written(
         rule, body, outer, Greedy(sizes, {}), multiway, placing, partial(binary, body, every=True)
     )
     steps = compiler.compile(rule.body, outside=names_of_variables(rule.head))
+    if folded and _cost(folded.atoms) <= GUARDED_COST_RATIO * _cost(greedy.log):
+        return folded
     if lattice and steps:
         steps = _towards_best(steps, rule, lattice, placing is NOWHERE)
     relations = [rule.body[number].relation for number in atoms]
-    derivation = Derivation(steps, rule.head.relation, rule.head.args)
     delta_relation = rule.body[delta].relation if delta is not None else ""
     first = delta_relation if relations.count(delta_relation) == 1 else ""
-    return PlannedBody(rule, derivation, greedy.log, {name: sizes.size(name) for name in relations}, choice.note, first)
+    planned = {name: sizes.size(name) for name in relations}
+    derivation = Derivation(steps, rule.head.relation, rule.head.args)
+    return PlannedBody(rule, derivation, greedy.log, planned, choice.note, first)
+
+
+def _cost(log: list[ChosenAtom]) -> float:
+    return sum(chosen.expected for chosen in log)
+
+
+def _plan_fold(
+    rule: Rule, fold: FoldedBody, sizes: Sizes, indexes: Indexes, multiway: str, made: dict[str, set[Order]] | None,
+    streams: Mapping[str, Derivation],
+) -> PlannedBody:  # fmt: skip
+    """Compile a rule that aggregates its whole body (`fold`), without its guards: the body is evaluated once, and folded by the
+    key (`ra.rules.folding`)."""
+    greedy = Greedy(sizes, {}, made=made, indexes=indexes)
+    compiler = Compiler(rule, greedy, indexes.order_for, {}, every=True)
+    after = Compiler(rule, greedy.inner(), indexes.order_for, {})
+    compiler.streams, compiler.weighs = streams, True
+    binary = partial(binary_steps, rule, sizes, indexes.arities, fold.body, every=True)
+    compiler.core = choose_counted(rule, fold.body, set(), Greedy(sizes, {}), multiway, NOWHERE, binary)
+    steps = compiler.compile(fold.body, outside=fold.outside)
+    names = {*fold.keys, *(aggregate.result.name for aggregate in fold.aggregates)}
+    rest = after.compile(fold.after, start=names, outside=names_of_variables(rule.head))
+    steps = [Folded(fold.keys, fold.aggregates, steps, fold.least_count), *rest]
+    planned = {atom.relation: sizes.size(atom.relation) for atom in (*fold.guards, *fold.body) if isinstance(atom, Atom)}
+    return PlannedBody(rule, Derivation(steps, rule.head.relation, rule.head.args), greedy.log, planned)
 
 
 def _towards_best(steps: list, rule: Rule, lattice: str, in_driver: bool) -> list:

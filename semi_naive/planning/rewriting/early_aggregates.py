@@ -22,7 +22,7 @@ A rule for a partial aggregate begins with the atoms that its keys are joined wi
 planner leaves them out if the whole part is expected to have few bindings."""
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import combinations
 
@@ -55,26 +55,18 @@ def aggregate_early(program: Program) -> Program:
     """
     if program.loops or not any(isinstance(literal, Aggregate) for rule in program.rules for literal in rule.body):
         return program
-    partial = _PartialAggregates(program)
-    rules: list[Rule] = []
+    partial = _PartialAggregates(program, PARTIAL)
     for rule in program.rules:
-        changed = rule if rule.plan or rule.join or rewrite.has_autoinc(rule) else partial.rewritten(rule)
-        rules += [*partial.new_rules, changed]
-        partial.new_rules = []
-    return replace(program, rules=rules, relations=partial.relations) if partial.names else program
+        partial.rules.append(rule if rule.plan or rule.join or rewrite.has_autoinc(rule) else partial.rewritten(rule))
+    return partial.program()
 
 
-@dataclass
-class _PartialAggregates:
-    """The relations of partial aggregates. names: by the canonical text of a relation's rule, its name; new_rules: rules that
-    are not in the program yet."""
+class _PartialAggregates(rewrite.Extracted):
+    """The relations of partial aggregates."""
 
-    program: Program
-    names: dict[str, str] = field(default_factory=dict)
-    new_rules: list[Rule] = field(default_factory=list)
-
-    def __post_init__(self):
-        self.relations, self.group = dict(self.program.relations), recursion_groups(self.program)
+    def __init__(self, program: Program, prefix: str):
+        super().__init__(program, prefix)
+        self.group = recursion_groups(program)
 
     def rewritten(self, rule: Rule) -> Rule:
         """Return the rule with partial aggregates in its aggregates; the same object if there are none."""
@@ -102,18 +94,6 @@ class _PartialAggregates:
             return literal
         (reduced,) = body.reduced_aggregates()
         return replace(reduced, body=tuple(body.literals))
-
-    def relation(self, rule: Rule, fold: FoldedBody, keys: tuple[Var, ...]) -> str:
-        """Return the name of the relation of a partial aggregate. If it is new, add it, and its rule to `new_rules`. rule: the
-        rule from which it is taken; fold: the body of the new rule; keys: its first columns, before the results."""
-        columns = (*keys, *(aggregate.result for aggregate in fold.aggregates))
-        literals = fold.literals()
-        text = rewrite.canonical(Rule(Atom("", columns), literals))
-        if text not in self.names:
-            self.names[text] = name = f"{PARTIAL}{len(self.names) + 1}"
-            self.relations[name], new_rule = rewrite.relation_of(name, columns, literals, rule)
-            self.new_rules.append(new_rule)
-        return self.names[text]
 
 
 @dataclass
@@ -281,8 +261,9 @@ class _Body:
         part = tuple(replaced if part is None else part)
         self.literals = [literal for literal in self.literals if literal not in replaced]
         keys = tuple(var.name for var in shared)
-        name = self.partial.relation(self.rule, FoldedBody(self._guards(set(keys)), part, keys, columns, after), shared)
-        self.literals.append(Atom(name, (*shared, *(aggregate.result for aggregate in columns))))
+        fold = FoldedBody(self._guards(set(keys)), part, keys, columns, after)
+        variables = (*shared, *(aggregate.result for aggregate in columns))
+        self.literals.append(self.partial.atom(fold.literals(), variables, self.rule))
 
     def _guards(self, shared: set[str]) -> tuple[Literal, ...]:
         """Return the remaining literals that restrict the values of the shared variables, with wildcards for variables that

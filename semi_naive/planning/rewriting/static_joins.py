@@ -12,10 +12,10 @@ they are joined once. On the EL ontology of bench.ontologies (1.6 M tuples of is
 
 from dataclasses import replace
 
-from semi_naive.planning.rewrite import connected, has_simple_arguments, is_plain, positive_atoms, relation_of, variables_of
+from semi_naive.planning.rewrite import Extracted, connected, has_simple_arguments, is_plain, positive_atoms, variables_of
 from semi_naive.planning.strata import orderless
 from semi_naive.ra import ir
-from semi_naive.ra.ir import Atom, Compare, Literal, Program, Rule, Var
+from semi_naive.ra.ir import Compare, Literal, Program, Rule, Var
 
 PREFIX = "static@"
 MIN_LITERALS = 3  # literals of a rule with a static join: a recursive atom, and the two that are joined
@@ -39,19 +39,13 @@ def join_static(program: Program) -> Program:
     if program.loops or all(len(rule.body) < MIN_LITERALS for rule in program.rules):
         return program
     cycles = orderless(program)
-    rules, relations = [], dict(program.relations)
-    names: dict[str, str] = {}  # of the relations of static joins, by the texts of these
+    extracted = Extracted(program, PREFIX)
     for rule in program.rules:
         for literals, kept in _static_joins(rule, cycles.get(rule.head.relation, frozenset())):
-            key = f"{', '.join(map(str, literals))} → {', '.join(map(str, kept))}"
-            if key not in names:
-                names[key] = name = f"{PREFIX}{len(names) + 1}"
-                relations[name], static_rule = relation_of(name, kept, literals, rule)
-                rules.append(static_rule)
-            rest = tuple(literal for literal in rule.body if all(literal is not each for each in literals))
-            rule = replace(rule, body=(*rest, Atom(names[key], kept)))
-        rules.append(rule)
-    return replace(program, rules=rules, relations=relations) if names else program
+            rest = (literal for literal in rule.body if all(literal is not each for each in literals))
+            rule = replace(rule, body=(*rest, extracted.atom(literals, kept, rule)))
+        extracted.rules.append(rule)
+    return extracted.program()
 
 
 def _static_joins(rule: Rule, cycle: frozenset[str]) -> list[tuple[tuple[Literal, ...], tuple[Var, ...]]]:

@@ -8,7 +8,7 @@ is what `s(a, sum(c)) :- e(a, b), f(b, c).` becomes. To read it as one body that
 from dataclasses import dataclass, replace
 
 from semi_naive.planning.rewrite import atoms_of, fresh, has_autoinc, rules_by_head, substitute, variables_of, walk
-from semi_naive.ra.ir import Aggregate, Atom, Literal, Program, Rule, Term, Var, Wild
+from semi_naive.ra.ir import Aggregate, Atom, Compare, Const, Literal, Program, Rule, Term, Var, Wild
 
 PARTIAL = "early@"  # begins the names of relations of partial aggregates
 
@@ -34,6 +34,16 @@ class FoldedBody:
     def outside(self) -> set[str]:
         """The variables of the body whose values the fold needs: the keys, and those of the targets."""
         return {*self.keys, *variables_of([each.target for each in self.aggregates if each.target is not None])}
+
+    @property
+    def least_count(self) -> int:
+        """The least result of the only aggregate that the comparisons `result > constant` let through; 1 without any."""
+        least = 1
+        for literal in self.after:
+            if isinstance(literal, Compare) and len(self.aggregates) == 1 and literal.left == self.aggregates[0].result:
+                if literal.op == ">" and isinstance(literal.right, Const) and isinstance(literal.right.value, int):
+                    least = max(least, literal.right.value + 1)
+        return least
 
     def literals(self) -> tuple[Literal, ...]:
         """Return the body of a rule with these parts: each aggregate has a copy of the body, its local variables renamed."""
