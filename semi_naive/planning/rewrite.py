@@ -2,7 +2,7 @@
 
 A node is a part of a rule in `ra.ir`: a term, a literal, or the rule itself."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
 from operator import is_not
@@ -136,21 +136,32 @@ def canonical(node) -> str:
     return repr(substitute(node, {n: replace(v, name=str(i)) for i, (n, v) in enumerate(variables_of(node).items())}))
 
 
-def connected(nodes: Sequence) -> list[list[int]]:
-    """Group nodes that variables connect, directly or through others: the places of each group, in the order of their first.
+def components(names: Iterable[Collection[str]]) -> list[list[int]]:
+    """Group sets of names that share one, directly or through other sets: the places of each group, in the order of their
+    first.
 
-    >>> x, y, z = (ir.Var(name, ir.Kind.NUMBER) for name in "xyz")
-    >>> connected([x, y, ir.Atom("a", (x, z))])
+    >>> components([{"x"}, {"y"}, {"x", "z"}])
     [[0, 2], [1]]
     """
     groups: list[tuple[set[str], list[int]]] = []
-    for place, node in enumerate(nodes):
-        names, places = set(variables_of(node)), [place]
-        for group in [group for group in groups if group[0] & names]:
+    for place, own in enumerate(names):
+        joined, places = set(own), [place]
+        for group in [group for group in groups if not group[0].isdisjoint(own)]:
             groups.remove(group)
-            names, places = names | group[0], group[1] + places
-        groups.append((names, places))
+            joined, places = joined | group[0], group[1] + places
+        groups.append((joined, places))
     return sorted(sorted(places) for _, places in groups)
+
+
+def connected(nodes: Iterable) -> list[list[int]]:
+    """Group nodes that variables connect, as `components` does."""
+    return components(map(variables_of, nodes))
+
+
+def connected_with(node, literals: Sequence) -> list:
+    """Return the literals that variables connect with a node, directly or through other literals."""
+    first, *_ = connected([node, *literals])
+    return [literals[place - 1] for place in first[1:]]
 
 
 def has_simple_arguments(atom: ir.Atom) -> bool:
@@ -223,6 +234,11 @@ def results_of(body: Iterable) -> set[str]:
 def has_autoinc(node) -> bool:
     """True if a node contains autoinc() at any depth."""
     return any(part.__class__ is ir.Autoinc for part in walk(node))
+
+
+def with_literals_at(rule: ir.Rule, place: int, *literals: ir.Literal) -> ir.Rule:
+    """Return the rule, without its .plan, with literals in place of that at a place of its body."""
+    return replace(rule, body=(*rule.body[:place], *literals, *rule.body[place + 1 :]), plan=None)
 
 
 def with_body(rule: ir.Rule, body: Iterable) -> ir.Rule:

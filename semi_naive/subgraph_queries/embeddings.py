@@ -105,23 +105,24 @@ def find_matches(
 ) -> int | np.ndarray | StoredRows:
     """Count or list the matches of a query: rows (n, variables) of int32, columns in the order of VARIABLES. vertices: a
     `StoredGraph` for the plan boxed. trace: a function; plans that keep a trace call it with it."""
+    sc = None if spark is None else _spark_context(spark)
     if isinstance(vertices, StoredGraph):
-        boxed, rows = vertices.search(query, count, memory, _spark_context(spark) if spark is not None else None)
+        boxed, rows = vertices.search(query, count, memory, sc)
         if trace:
             trace(boxed.trace)
         return boxed.count if count else rows
     tries = vertices.want({atom.relation for atom in query.atoms})
-    if plan == "leapfrog" and spark is not None and not on_this_host(_spark_context(spark).master):
-        found = shares.run_shares(query, tries, _spark_context(spark), count=count)
+    if plan == "leapfrog" and sc is not None and not on_this_host(sc.master):
+        found = shares.run_shares(query, tries, sc, count=count)
     elif plan == "leapfrog":
         found = leapfrog.leapfrog_join(query, tries, count=count)
     elif plan == "boxed":
-        boxed = boxing.run_boxed(query, tries, memory, count=count, sc=_spark_context(spark) if spark is not None else None)
+        boxed = boxing.run_boxed(query, tries, memory, count=count, sc=sc)
         found = boxed.count if count else boxed.rows
         if trace:
             trace(boxed.trace)
     else:
-        found = _run_bigjoin(query, vertices, plan, count, memory, _spark_context(spark), trace)
+        found = _run_bigjoin(query, vertices, plan, count, memory, sc or _spark_context(None), trace)
     return found if count else found.astype(np.int32)[:, np.argsort(query.variables)]
 
 

@@ -26,6 +26,7 @@ from semi_naive.ra.storage.external_sort import read_array
 from semi_naive.ra.storage.number_file import NumberFile
 from semi_naive.ra.storage.runs import Store
 from semi_naive.subgraph_queries.number_files import PIECE_SHARE, NumberFiles, pack_pairs, unpack_pairs
+from semi_naive.subgraph_queries.vertices import edges_of, up
 
 SMALL_BYTES = 8 << 20  # bytes beside the slices that `memory` need not bound
 LISTING_SHARE = 4  # rows that are not written yet may take this part of the memory
@@ -177,14 +178,7 @@ class StoredGraph:
     def _edge_pieces(self, relation: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the tuples of a relation in pieces: ids of (sources, targets)."""
         for source, target in self.columns.pieces(self.source, self.target):
-            if self.directed and relation != "edge":
-                selected = source < target if relation == "up" else source > target
-                yield source[selected], target[selected]
-                continue
-            if relation != "down":
-                yield source, target
-            if relation != "up" and not self.directed:
-                yield target, source
+            yield from edges_of(relation, self.directed, source, target)
 
     def _degree(self, relation: str, column: int) -> NumberFile:
         """Return the number of tuples with each id in a column. Takes a pass over the relation for each window; cached."""
@@ -248,8 +242,7 @@ class StoredGraph:
         return self.columns.write_columns(map(unpack_pairs, sort.pieces()), np.int32, np.int32)
 
     def _in_direction(self, source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return edges; those of an undirected graph go from the smaller number to the larger."""
-        return (source, target) if self.directed else (np.minimum(source, target), np.maximum(source, target))
+        return (source, target) if self.directed else up(source, target)
 
     def _number_by_degree(self, degrees: NumberFile, values: VertexValues) -> tuple[NumberFile, NumberFile]:
         """Number the vertices by ascending degree. Return (number of each id, value of each number)."""

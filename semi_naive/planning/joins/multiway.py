@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from semi_naive.host.numbers import quantity
 from semi_naive.planning.joins.fanout import Sizes
 from semi_naive.planning.joins.placing import Placing
+from semi_naive.planning.rewrite import components
 from semi_naive.ra.ir import Atom, Compare, Const, Kind, Literal, Not, Rule, Term, Var, Wild
 from semi_naive.ra.rules.steps import MIN_TRIE_BINDINGS
 
@@ -227,13 +228,8 @@ def core_of(atoms: Atoms) -> frozenset[int]:
 
 def group_of(edges: dict[int, frozenset[str]]) -> frozenset[int]:
     """Return the places of the largest connected component of a hypergraph. edges: the variables of each edge, by place."""
-    components: list[tuple[frozenset[int], frozenset[str]]] = []
-    for place, edge in edges.items():
-        touched = [(places, names) for places, names in components if names & edge]
-        components = [component for component in components if component not in touched]
-        places = frozenset({place}).union(*(places for places, _ in touched))
-        components.append((places, edge.union(*(names for _, names in touched))))
-    return max((places for places, _ in components), key=len, default=frozenset())
+    places = list(edges)
+    return frozenset(places[number] for number in max(components(edges.values()), key=len, default=()))
 
 
 def residue(edges: dict[int, frozenset[str]]) -> dict[int, frozenset[str]]:

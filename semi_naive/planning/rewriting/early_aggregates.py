@@ -261,24 +261,20 @@ class _Body:
         part = tuple(replaced if part is None else part)
         self.literals = [literal for literal in self.literals if literal not in replaced]
         keys = tuple(var.name for var in shared)
-        fold = FoldedBody(self._guards(set(keys)), part, keys, columns, after)
+        fold = FoldedBody(self._guards(shared), part, keys, columns, after)
         variables = (*shared, *(aggregate.result for aggregate in columns))
         self.literals.append(self.partial.atom(fold.literals(), variables, self.rule))
 
-    def _guards(self, shared: set[str]) -> tuple[Literal, ...]:
+    def _guards(self, shared: tuple[Var, ...]) -> tuple[Literal, ...]:
         """Return the remaining literals that restrict the values of the shared variables, with wildcards for variables that
         occur once."""
-        guards: list[Literal] = []
-        names, left = set(shared), [*(literal for literal in self.literals if isinstance(literal, Atom)), *self.around]
-        while connected := [literal for literal in left if names & variables_of(literal).keys()]:
-            guards += connected
-            left = [literal for literal in left if literal not in connected]
-            names |= variables_of(connected).keys()
+        atoms = [*(literal for literal in self.literals if isinstance(literal, Atom)), *self.around]
+        guards = rewrite.connected_with(shared, atoms)
         if guards:
             bound, others = variables_of(guards).keys(), [each for each in self.literals if not isinstance(each, Atom)]
             guards += [literal for literal in others if variables_of(literal).keys() <= bound]
         occurrences = Counter(node.name for node in rewrite.walk(guards) if isinstance(node, Var))
-        wildcards = {name: Wild() for name, number in occurrences.items() if number == 1 and name not in shared}
+        wildcards = {name: Wild() for name, number in occurrences.items() if number == 1 and name not in variables_of(shared)}
         return tuple(rewrite.substitute(each, wildcards) if isinstance(each, Atom) else each for each in guards)
 
 
