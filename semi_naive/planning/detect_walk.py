@@ -36,11 +36,12 @@ def walk_of(local: "Local", config: "Config") -> LinearWalk | None:
     if not config.run_ahead or config.policy == "paper":
         return None
     (name,) = local.stratum.relations
-    steps = [step_of(rule, {name}) for rule in local.again]
-    carried = {step[0] if step else None for step in steps}
-    if len(carried) != 1 or None in carried or not local.database.program.relations[name].plain:
+    found = [step_of(rule, {name}) for rule in local.again]
+    steps = {step for step in found if step}
+    if None in found or len({carried for carried, _, _ in steps}) != 1 or not local.database.program.relations[name].plain:
         return None
-    return LinearWalk(name, *carried, tuple(sorted({(edges, backwards) for _, edges, backwards in steps})))
+    carried, _, _ = next(iter(steps))
+    return LinearWalk(name, carried, tuple(sorted((edges, backwards) for _, edges, backwards in steps)))
 
 
 def of_pairs(rule: Rule) -> bool:

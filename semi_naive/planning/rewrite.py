@@ -16,7 +16,7 @@ NODES = frozenset([
     ir.Var, ir.Wild, ir.Const, ir.Call, ir.Pack, ir.Autoinc,
     ir.Atom, ir.Not, ir.Compare, ir.Test, ir.Truth, ir.Range, ir.Aggregate, ir.Rule,
 ])  # fmt: skip
-LEAVES = frozenset([ir.Var, ir.Wild, ir.Const, ir.Autoinc, ir.Truth])
+LEAVES = frozenset([ir.Var, ir.Wild, ir.Const, ir.Autoinc, ir.Truth, type(None)])  # None: the target of a count
 FLIPPED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", "<=": ">", ">": "<="}
 
 
@@ -40,7 +40,8 @@ def children(node) -> list:
 
 
 def walk(node) -> Iterator:
-    """Yield a node and all nodes inside it, outermost first. For a tuple or list of nodes, yield those of each."""
+    """Yield a node and all nodes inside it, outermost first. For a tuple or list of nodes, yield those of each; a list may
+    have None for a part that is left out, as the target of a count."""
     waiting = [node] if node.__class__ in NODES else [*node][::-1]
     while waiting:
         node = waiting.pop()

@@ -216,11 +216,7 @@ class StoredGraph:
         if not numbers:
             return raw, VertexValues(0, 0, None)
         if is_dense(low, high, numbers):
-            ends = columns.write_columns(
-                ((source - low, target - low) for source, target in columns.pieces(*raw)), np.int32, np.int32
-            )
-            for column in raw:
-                column.remove()
+            ends = columns.replaced(lambda source, target: (source - low, target - low), raw, np.int32)
             return ends, VertexValues(low, high - low + 1, None)
         sort = columns.sort()
         for column in raw:
@@ -251,19 +247,11 @@ class StoredGraph:
         degrees.remove()
         if values.values is not None:
             return rank, self.columns.values_at(order, values.values, np.int64)
-        (numbered,) = self.columns.write_columns(
-            ((some + np.int64(values.low),) for (some,) in self.columns.pieces(order)), np.int64
-        )
-        order.remove()
+        (numbered,) = self.columns.replaced(lambda some: (some + np.int64(values.low),), (order,), np.int64)
         return rank, numbered
 
     def _with_numbers(self, ends: tuple[NumberFile, ...], rank: NumberFile) -> tuple[NumberFile, ...]:
         """Return the edges by the vertices' numbers. ends: the edges by ids; rank: the number of each id."""
-        columns = [self.columns.values_at(end, rank) for end in ends]
+        columns = tuple(self.columns.values_at(end, rank) for end in ends)
         rank.remove()
-        found = self.columns.write_columns(
-            (self._in_direction(*some) for some in self.columns.pieces(*columns)), np.int32, np.int32
-        )
-        for column in columns:
-            column.remove()
-        return found
+        return self.columns.replaced(self._in_direction, columns, np.int32)

@@ -21,7 +21,7 @@ from semi_naive.ra.ir import Atom, Const, Order, Term, Var, Wild
 from semi_naive.ra.rules.steps import GROUP, WEIGHT, EarlyProjection, Exchange, Join
 
 if TYPE_CHECKING:
-    from semi_naive.planning.joins.body import Compiler
+    from semi_naive.planning.joins.compiler import Compiler
 
 Search = tuple[Order, tuple[Term, ...]]  # the order of an index, and the terms for its first columns
 

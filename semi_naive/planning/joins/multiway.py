@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from semi_naive.host.numbers import quantity
 from semi_naive.planning.joins.fanout import Sizes
 from semi_naive.planning.joins.placing import Placing
-from semi_naive.planning.rewrite import components
+from semi_naive.planning.rewrite import components, has_simple_arguments
 from semi_naive.ra.ir import Atom, Compare, Const, Kind, Literal, Not, Rule, Term, Var, Wild
 from semi_naive.ra.rules.steps import MIN_TRIE_BINDINGS
 
@@ -208,7 +208,7 @@ def atom_variables(atom: Atom) -> frozenset[str]:
 
 def eligible(atom: Atom) -> bool:
     """True if a trie can be built for the atom: all its terms are variables, constants or wildcards."""
-    return bool(atom_variables(atom)) and all(isinstance(term, Var | Const | Wild) for term in atom.args)
+    return bool(atom_variables(atom)) and has_simple_arguments(atom)
 
 
 def core_of(atoms: Atoms) -> frozenset[int]:

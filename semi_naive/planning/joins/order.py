@@ -9,7 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from semi_naive.host.account import part
-from semi_naive.planning.joins.body import ChosenAtom, Compiler, PlannedBody, names_of_variables
+from semi_naive.planning.joins.body import ChosenAtom, PlannedBody, names_of_variables
+from semi_naive.planning.joins.compiler import Compiler
 from semi_naive.planning.joins.fanout import Sizes, fanout
 from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.multiway import choose_core, choose_counted, largest_result
@@ -101,7 +102,7 @@ class Greedy:
         self.rows = self.log[-1].expected if self.log else 1.0
         self.taken -= 1
 
-    def together(self, left: list[tuple[int, Atom]], atoms: dict[int, Atom], bound: set[str], reason: str) -> None:
+    def together(self, atoms: dict[int, Atom], bound: set[str], reason: str) -> None:
         """Replace the last choice by one multiway join of several atoms. atoms: by place, the last choice first; bound: the
         variables bound before."""
         (_, first), *rest = atoms.items()
@@ -226,7 +227,7 @@ def plan_body(
     value of each key."""
     fold = fold_of(rule) if folds and not parts and not rule.plan else None
     folded = _plan_fold(rule, fold, sizes, indexes, multiway, made, streams) if fold else None
-    if folded and not fold.guards:
+    if fold and folded and not fold.guards:
         return folded
     atoms = [number for number, literal in enumerate(rule.body) if isinstance(literal, Atom)]
     given = tuple(atoms[place] for place in (rule.plan or {}).get(version, ()))

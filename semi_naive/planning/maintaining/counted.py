@@ -60,7 +60,7 @@ def counted_aggregate(rule: Rule, place: int, relation: str, group_size: GroupSi
     atoms = {number: each for number, each in enumerate(body) if isinstance(each, Atom)}
     bound = {term.name: term for atom in atoms.values() for term in atom.args if isinstance(term, Var)}
     outside = names_of_variables(rule.head).union(*map(names_of_variables, rule.body[:place] + rule.body[place + 1 :]))
-    inner = names_of_variables(body) | (names_of_variables(literal.target) if literal.target is not None else set())
+    inner = names_of_variables([*body, literal.target])
     if not atoms or not inner <= bound.keys() or any(map(_has_inner_wildcard, body)):
         return None
     shared = inner & outside

@@ -13,6 +13,7 @@ from dataclasses import replace
 from semi_naive.planning.maintaining.flips import is_exact
 from semi_naive.planning.maintaining.gained import delta_rules
 from semi_naive.planning.maintaining.names import Kinds, asked, column_variables, explicit, suspects
+from semi_naive.planning.rewrite import has_simple_arguments, positive_atoms
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.ir import Atom, Compare, Const, Kind, Literal, Not, Rule, Term, Var, Wild
 
@@ -47,7 +48,7 @@ def suspected(rule: Rule, known: set[str], best: Container[str]) -> Rule:
     p:(x, @1) :- e-(x, _), p(x, @1).
     """
     head, exact = rule.head, is_exact(rule)
-    body = rule.body if exact else tuple(filter(_is_pattern, rule.body))
+    body = rule.body if exact else tuple(filter(has_simple_arguments, positive_atoms(rule.body)))
     bound = None if exact else {term for atom in body for term in atom.args}
     terms = tuple(_searchable(place, term, bound) for place, term in enumerate(head.args))
     conditions: list[Literal] = []
@@ -66,8 +67,3 @@ def _searchable(place: int, term: Term, bound: set[Term] | None) -> Term:
     if isinstance(term, Const | Wild) or isinstance(term, Var) and (bound is None or term in bound):
         return term
     return Var(f"@{place}", term.kind)
-
-
-def _is_pattern(literal: Literal) -> bool:
-    """True for an atom without computed terms."""
-    return isinstance(literal, Atom) and all(isinstance(term, Var | Const | Wild) for term in literal.args)

@@ -85,7 +85,7 @@ class _PartialAggregates(rewrite.Extracted):
             return literal
         others = [other for other in rule.body if other is not literal]
         outside = variables_of([rule.head, *others])
-        inner = variables_of([*literal.body, *([literal.target] if literal.target is not None else [])])
+        inner = variables_of([*literal.body, literal.target])
         recursive = self.group[rule.head.relation]
         atoms = [other for other in others if isinstance(other, Atom) and _is_simple(other)]
         around = tuple(atom for atom in atoms if self.group[atom.relation] != recursive)
@@ -140,12 +140,11 @@ class _Body:
     def _is_reducible(self) -> bool:
         """True if the body has a form that this pass knows: not too long, of simple literals, all variables bound by atoms."""
         bound = variables_of([literal for literal in self.literals if isinstance(literal, Atom)]).keys()
-        targets = variables_of([target for target in self.targets if target is not None]).keys()
         return (
             1 < len(self.literals) <= MAX_LITERALS
             and all(isinstance(literal, Compare | ir.Test) or _is_simple(literal) for literal in self.literals)
             and all(each.op in ("count", "sum", "min", "max") for each in self.aggregates)
-            and variables_of(self.literals).keys() | targets <= bound | self.keys
+            and variables_of([*self.literals, *self.targets]).keys() <= bound | self.keys
         )
 
     def reduced_aggregates(self) -> list[Aggregate]:

@@ -187,8 +187,7 @@ def _without_aliases(reader: Reader, body: tuple, fixed: set[str]) -> tuple[Read
     to a surrounding body."""
     while (found := _first_alias(body, fixed)) is not None:
         index, terms = found
-        if reader is not None:
-            reader = rewrite.substitute(reader, terms)
+        reader = rewrite.substitute(reader, terms)
         body = tuple(rewrite.substitute(literal, terms) for i, literal in enumerate(body) if i != index)
     return reader, body
 
@@ -199,7 +198,7 @@ def _without_aliases_in_aggregates(reader: Reader, body: tuple, outside: set[str
     changed = list(body)
     for index, literal in enumerate(body):
         if isinstance(literal, ir.Aggregate):
-            others = [other for i, other in enumerate(body) if i != index] + [reader] * (reader is not None)
+            others = [other for i, other in enumerate(body) if i != index] + [reader]
             fixed = outside | {literal.result.name, *rewrite.variables_of(others)}
             target, inner = _without_aliases(literal.target, literal.body, fixed)
             inner = _without_aliases_in_aggregates(target, inner, fixed) or (ir.Truth(True),)

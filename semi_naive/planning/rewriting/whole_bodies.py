@@ -8,7 +8,7 @@ is what `s(a, sum(c)) :- e(a, b), f(b, c).` becomes. To read it as one body that
 from dataclasses import dataclass, replace
 
 from semi_naive.planning.rewrite import atoms_of, fresh, has_autoinc, rules_by_head, substitute, variables_of, walk
-from semi_naive.ra.ir import Aggregate, Atom, Compare, Const, Literal, Program, Rule, Term, Var, Wild
+from semi_naive.ra.ir import Aggregate, Atom, Compare, Const, Literal, Program, Rule, Var, Wild
 
 PARTIAL = "early@"  # begins the names of relations of partial aggregates
 
@@ -33,7 +33,7 @@ class FoldedBody:
     @property
     def outside(self) -> set[str]:
         """The variables of the body whose values the fold needs: the keys, and those of the targets."""
-        return {*self.keys, *variables_of([each.target for each in self.aggregates if each.target is not None])}
+        return {*self.keys, *variables_of([each.target for each in self.aggregates])}
 
     @property
     def least_count(self) -> int:
@@ -50,20 +50,11 @@ class FoldedBody:
         taken = {*variables_of([*self.guards, *self.body, *self.after]), *(each.result.name for each in self.aggregates)}
         aggregates = []
         for aggregate in self.aggregates:
-            local = {name: var for name, var in _variables_in(aggregate, self.body).items() if name not in self.keys}
+            local = {name: var for name, var in variables_of([*self.body, aggregate.target]).items() if name not in self.keys}
             names = {name: replace(var, name=fresh(name.partition("@")[0], taken)) for name, var in local.items()}
             body = tuple(substitute(literal, names) for literal in self.body)
-            aggregates.append(replace(aggregate, target=_substituted(aggregate.target, names), body=body))
+            aggregates.append(replace(aggregate, target=substitute(aggregate.target, names), body=body))
         return (*self.guards, *self.body, *aggregates, *self.after)
-
-
-def _variables_in(aggregate: Aggregate, body: tuple[Literal, ...]) -> dict[str, Var]:
-    """Return the variables of a body and of an aggregate's target, by name."""
-    return variables_of([*body, *([aggregate.target] if aggregate.target is not None else [])])
-
-
-def _substituted(target: Term | None, terms: dict[str, Var]) -> Term | None:
-    return None if target is None else substitute(target, terms)
 
 
 def fold_of(rule: Rule) -> FoldedBody | None:
@@ -86,12 +77,12 @@ def fold_of(rule: Rule) -> FoldedBody | None:
         if names is None:
             return None
         shared = {name for name, renamed in names.items() if name == renamed}
-        inner = _variables_in(aggregate, aggregate.body)
+        inner = variables_of([*aggregate.body, aggregate.target])
         if number and keys != shared or not inner.keys() <= names.keys():
             return None
         keys = shared
         renamed = {name: replace(var, name=names[name]) for name, var in inner.items()}
-        aggregates.append(replace(aggregate, target=_substituted(aggregate.target, renamed), body=()))
+        aggregates.append(replace(aggregate, target=substitute(aggregate.target, renamed), body=()))
     if variables_of([rule.head, *guards, *after]).keys() & (variables_of(body).keys() - keys):
         return None
     return FoldedBody(guards, body, tuple(sorted(keys)), tuple(aggregates), after)
