@@ -176,6 +176,18 @@ def is_plain(rule: ir.Rule) -> bool:
     return plain and not (rule.plan or rule.join or has_autoinc(rule))
 
 
+def part_of(rule: ir.Rule, atoms: Iterable[ir.Atom]) -> tuple[tuple[ir.Literal, ...], dict[str, ir.Var], tuple[ir.Var, ...]]:
+    """Return the part of a rule's body that joins some of its atoms: (the atoms and the filters on their variables, in the
+    order of the body; their variables; those that the rest of the rule needs)."""
+    chosen = {*map(id, atoms)}
+    inside = variables_of([each for each in rule.body if id(each) in chosen])
+    filters = (each for each in rule.body if isinstance(each, ir.Compare | ir.Test))
+    chosen |= {id(each) for each in filters if variables_of(each).keys() <= inside.keys()}
+    needed = variables_of([rule.head, *(each for each in rule.body if id(each) not in chosen)])
+    kept = tuple(var for name, var in inside.items() if name in needed)
+    return tuple(each for each in rule.body if id(each) in chosen), inside, kept
+
+
 class Extracted:
     """A program whose rules a pass goes through, and the relations of the bodies that it takes out of them. Equal bodies have
     one relation. rules: of the new program so far; names: the names of the relations, by the text of their rules without names

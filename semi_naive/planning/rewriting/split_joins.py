@@ -11,7 +11,7 @@ the join that would otherwise be repeated in every iteration."""
 
 from dataclasses import replace
 
-from semi_naive.planning.rewrite import Extracted, variables_of
+from semi_naive.planning.rewrite import Extracted, part_of, variables_of
 from semi_naive.planning.strata import orderless
 from semi_naive.ra import ir
 from semi_naive.ra.ir import Atom, Compare, Literal, Program, Rule, Var, Wild
@@ -60,15 +60,7 @@ def _half(rule: Rule, cycle: frozenset[str]) -> tuple[tuple[Literal, ...], tuple
     for chosen in recursive:
         names = set(variables_of(chosen))
         joined = [chosen, *(atom for atom in atoms if atom.relation not in cycle and names & variables_of(atom).keys())]
-        bound = variables_of(joined).keys()
-        body = tuple(
-            literal for literal in rule.body
-            if any(literal is atom for atom in joined)
-            or not isinstance(literal, Atom) and variables_of(literal).keys() <= bound
-        )  # fmt: skip
-        inside = variables_of(body)
-        needed = variables_of([rule.head, *(literal for literal in rule.body if literal not in body)])
-        kept = tuple(var for name, var in inside.items() if name in needed)
+        body, inside, kept = part_of(rule, joined)
         if len(joined) > 1 and 0 < len(kept) <= len(chosen.args) and len(kept) < len(inside):
             return body, kept
     return None

@@ -12,10 +12,17 @@ they are joined once. On the EL ontology of bench.ontologies (1.6 M tuples of is
 
 from dataclasses import replace
 
-from semi_naive.planning.rewrite import Extracted, connected, has_simple_arguments, is_plain, positive_atoms, variables_of
+from semi_naive.planning.rewrite import (
+    Extracted,
+    connected,
+    has_simple_arguments,
+    is_plain,
+    part_of,
+    positive_atoms,
+    variables_of,
+)
 from semi_naive.planning.strata import orderless
-from semi_naive.ra import ir
-from semi_naive.ra.ir import Compare, Literal, Program, Rule, Var
+from semi_naive.ra.ir import Literal, Program, Rule, Var
 
 PREFIX = "static@"
 MIN_LITERALS = 3  # literals of a rule with a static join: a recursive atom, and the two that are joined
@@ -58,14 +65,7 @@ def _static_joins(rule: Rule, cycle: frozenset[str]) -> list[tuple[tuple[Literal
     complete = [atom for atom in positive_atoms(rule.body) if atom.relation not in cycle and has_simple_arguments(atom)]
     for places in connected(complete):
         atoms = [complete[place] for place in places]
-        inside = variables_of(atoms)
-        literals = tuple(
-            literal for literal in rule.body
-            if any(literal is atom for atom in atoms)
-            or isinstance(literal, Compare | ir.Test) and variables_of(literal).keys() <= inside.keys()
-        )  # fmt: skip
-        needed = variables_of([rule.head, *(each for each in rule.body if all(each is not other for other in literals))])
-        kept = tuple(var for name, var in inside.items() if name in needed)
+        literals, inside, kept = part_of(rule, atoms)
         is_narrow = 0 < len(kept) < len(inside) and len(kept) <= max(len(atom.args) for atom in atoms)
         names = {var.name for var in kept}
         # To search the atoms for each binding is faster than to make a relation that only filters a recursive atom.
