@@ -255,15 +255,13 @@ def with_literals_at(rule: ir.Rule, place: int, *literals: ir.Literal) -> ir.Rul
 
 
 def with_body(rule: ir.Rule, body: Iterable) -> ir.Rule:
-    """Return the rule with another body. If the number of atoms changes, drop its .plan, which numbers them."""
+    """Return the rule with another body; the same object, if the literals are the same objects. If the number of atoms changes,
+    drop its .plan, which numbers them."""
     body = tuple(body)
+    if len(body) == len(rule.body) and not any(map(is_not, body, rule.body)):
+        return rule
     same = len(positive_atoms(body)) == len(positive_atoms(rule.body))
     return replace(rule, body=body, plan=rule.plan if same else None)
-
-
-def with_literals(rule: ir.Rule, body: tuple) -> ir.Rule:
-    """Return the rule with another body; the same object, if the literals are the same objects."""
-    return replace(rule, body=body) if any(map(is_not, body, rule.body)) else rule
 
 
 def rules_by_head(program: ir.Program) -> dict[str, list[ir.Rule]]:

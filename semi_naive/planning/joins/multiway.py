@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from semi_naive.host.numbers import quantity
 from semi_naive.planning.joins.fanout import Sizes
 from semi_naive.planning.joins.placing import Placing
-from semi_naive.planning.rewrite import components, has_simple_arguments
+from semi_naive.planning.rewrite import components, connected, has_simple_arguments
 from semi_naive.ra.ir import Atom, Compare, Const, Kind, Literal, Not, Rule, Term, Var, Wild
 from semi_naive.ra.rules.steps import MIN_TRIE_BINDINGS
 
@@ -167,7 +167,7 @@ def _choose_acyclic(atoms: Atoms, sizes: Sizes, binary: Callable[[], list] | Non
     tuples_read = _tuples_to_read(atoms, atoms, sizes, None)
     if binary is None or tuples_read < MIN_ACYCLIC_TUPLES or not all(map(eligible, atoms.values())):
         return CoreChoice()
-    if len(group_of({n: atom_variables(atom) for n, atom in atoms.items()})) < len(atoms):
+    if len(connected(atoms.values())) > 1:
         return CoreChoice()
     from semi_naive.planning.joins.trial import tried  # few bodies need one
 

@@ -77,7 +77,7 @@ class _PartialAggregates(rewrite.Extracted):
                 return rule
             reduced = replace(fold, body=tuple(body.literals), aggregates=tuple(body.reduced_aggregates()))
             return replace(rule, body=reduced.literals())
-        return rewrite.with_literals(rule, tuple(self._reduced(rule, literal, taken) for literal in rule.body))
+        return rewrite.with_body(rule, (self._reduced(rule, literal, taken) for literal in rule.body))
 
     def _reduced(self, rule: Rule, literal: Literal, taken: set[str]) -> Literal:
         """Return a literal of a rule; an aggregate, with partial aggregates in its body."""

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from operator import is_not
 from typing import TypeVar
 
 from semi_naive.planning import rewrite
@@ -44,8 +43,7 @@ def settled(rule: ir.Rule) -> ir.Rule | None:
         head, body = fold(rule.head), _without_true(map(fold, rule.body))
         if body is None:
             return None
-        changes = head is not rule.head or len(body) < len(rule.body) or any(map(is_not, body, rule.body))
-        smaller = substitute_aliases(rewrite.with_body(replace(rule, head=head), body) if changes else rule)
+        smaller = substitute_aliases(rewrite.with_body(rule if head is rule.head else replace(rule, head=head), body))
         if smaller is rule or smaller == rule:
             return rule
         rule = smaller
@@ -126,10 +124,7 @@ def without_empty(program: ir.Program, given: set[str]) -> list[ir.Rule]:
 
     if nonempty >= set(program.relations):
         return program.rules
-    return [
-        rewrite.with_literals(rule, tuple(rewrite.transform(literal, change) for literal in rule.body))
-        for rule in program.rules
-    ]
+    return [rewrite.with_body(rule, (rewrite.transform(literal, change) for literal in rule.body)) for rule in program.rules]
 
 
 def _nonempty(program: ir.Program, given: set[str]) -> set[str]:
