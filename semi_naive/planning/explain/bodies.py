@@ -27,10 +27,11 @@ def describe_body(body: PlannedBody, program: Program) -> list[str]:
 
     The line of an atom says how it is joined: which part of the relation, by which attributes, by which index; the expected
     number of bindings; and why the atom has this place in the order."""
-    lines = [body.note] * bool(body.note) + list(_Words(program).lines(body.derivation.steps, iter(body.atoms)))
-    width = max([line.index(TAB) for line in lines if TAB in line], default=0)
-    padded = [f"{line.partition(TAB)[0]:{width}}  {line.partition(TAB)[2]}" if TAB in line else line for line in lines]
-    return padded or ["it reads nothing"]
+    lines = [line.partition(TAB) for line in _Words(program).lines(body.derivation.steps, iter(body.atoms))]
+    width = max([len(atom) for atom, tab, _ in lines if tab], default=0)
+    padded = [f"{atom:{width}}  {how}" if tab else atom for atom, tab, how in lines]
+    notes = [body.note] if body.note else []
+    return notes + padded or ["it reads nothing"]
 
 
 def estimated(number: float, noun: str) -> str:
