@@ -188,6 +188,16 @@ def part_of(rule: ir.Rule, atoms: Iterable[ir.Atom]) -> tuple[tuple[ir.Literal, 
     return tuple(each for each in rule.body if id(each) in chosen), inside, kept
 
 
+def is_extracted(name: str, prefix: str) -> bool:
+    """True if a pass has made a relation for a part of rules, with this prefix (`Extracted`). A relation of the program may be
+    called `static`, too, and be computed on demand as `static@bf`.
+
+    >>> is_extracted("static@1", "static@"), is_extracted("static@bf", "static@")
+    (True, False)
+    """
+    return name.startswith(prefix) and name.removeprefix(prefix).isdigit()
+
+
 class Extracted:
     """A program whose rules a pass goes through, and the relations of the bodies that it takes out of them. Equal bodies have
     one relation. rules: of the new program so far; names: the names of the relations, by the text of their rules without names

@@ -12,15 +12,8 @@ they are joined once. On the EL ontology of bench.ontologies (1.6 M tuples of is
 
 from dataclasses import replace
 
-from semi_naive.planning.rewrite import (
-    Extracted,
-    connected,
-    has_simple_arguments,
-    is_plain,
-    part_of,
-    positive_atoms,
-    variables_of,
-)
+from semi_naive.planning import rewrite
+from semi_naive.planning.rewrite import positive_atoms, variables_of
 from semi_naive.planning.strata import orderless
 from semi_naive.ra.ir import Literal, Program, Rule, Var
 
@@ -34,7 +27,7 @@ def join_static(program: Program) -> Program:
     """Replace joins of complete relations in recursive rules by relations, if such a join drops a variable, and has no more
     columns than its widest atom.
 
-    >>> from semi_naive.ra.ir import Kind, Relation, Type
+    >>> from semi_naive.ra.ir import Atom, Kind, Relation, Type
     >>> x, y, z, u = (Var(name, Kind.NUMBER) for name in "xyzu")
     >>> column = ("a", Type("number", Kind.NUMBER))
     >>> relations = {name: Relation(name, (column, column)) for name in ("p", "f", "g")}
@@ -46,7 +39,7 @@ def join_static(program: Program) -> Program:
     if program.loops or all(len(rule.body) < MIN_LITERALS for rule in program.rules):
         return program
     cycles = orderless(program)
-    extracted = Extracted(program, PREFIX)
+    extracted = rewrite.Extracted(program, PREFIX)
     for rule in program.rules:
         for literals, kept in _static_joins(rule, cycles.get(rule.head.relation, frozenset())):
             rest = (literal for literal in rule.body if all(literal is not each for each in literals))
@@ -59,13 +52,13 @@ def _static_joins(rule: Rule, cycle: frozenset[str]) -> list[tuple[tuple[Literal
     """Return the joins of a rule that are worth a relation: (literals, including filters; variables that the rest of the rule
     reads) of each. cycle: the relations of the head's stratum."""
     recursive = [atom for atom in positive_atoms(rule.body) if atom.relation in cycle]
-    if not recursive or len(rule.body) < MIN_LITERALS or not is_plain(rule):
+    if not recursive or len(rule.body) < MIN_LITERALS or not rewrite.is_plain(rule):
         return []
     found = []
-    complete = [atom for atom in positive_atoms(rule.body) if atom.relation not in cycle and has_simple_arguments(atom)]
-    for places in connected(complete):
+    complete = [atom for atom in positive_atoms(rule.body) if atom.relation not in cycle and rewrite.has_simple_arguments(atom)]
+    for places in rewrite.connected(complete):
         atoms = [complete[place] for place in places]
-        literals, inside, kept = part_of(rule, atoms)
+        literals, inside, kept = rewrite.part_of(rule, atoms)
         is_narrow = 0 < len(kept) < len(inside) and len(kept) <= max(len(atom.args) for atom in atoms)
         names = {var.name for var in kept}
         # To search the atoms for each binding is faster than to make a relation that only filters a recursive atom.
@@ -77,7 +70,7 @@ def _static_joins(rule: Rule, cycle: frozenset[str]) -> list[tuple[tuple[Literal
 
 def is_static(name: str) -> bool:
     """True for the relation of a static join."""
-    return name.startswith(PREFIX)
+    return rewrite.is_extracted(name, PREFIX)
 
 
 def bound_of(read: float) -> int:

@@ -7,7 +7,16 @@ is what `s(a, sum(c)) :- e(a, b), f(b, c).` becomes. To read it as one body that
 
 from dataclasses import dataclass, replace
 
-from semi_naive.planning.rewrite import atoms_of, fresh, has_autoinc, rules_by_head, substitute, variables_of, walk
+from semi_naive.planning.rewrite import (
+    atoms_of,
+    fresh,
+    has_autoinc,
+    is_extracted,
+    rules_by_head,
+    substitute,
+    variables_of,
+    walk,
+)
 from semi_naive.ra.ir import Aggregate, Atom, Compare, Const, Literal, Program, Rule, Var, Wild
 
 PARTIAL = "early@"  # begins the names of relations of partial aggregates
@@ -15,7 +24,7 @@ PARTIAL = "early@"  # begins the names of relations of partial aggregates
 
 def is_partial(relation: str) -> bool:
     """True if a relation holds partial aggregates. It may have keys that no rule needs."""
-    return relation.startswith(PARTIAL)
+    return is_extracted(relation, PARTIAL)
 
 
 @dataclass(frozen=True)
