@@ -107,8 +107,6 @@ class _Words:
                 yield f"   take {self._shown(step.record)} apart into {into}"
             case steps.AntiJoin():
                 yield f"   unless {self._atom(step, ())}{self._found(step)}"
-            case Without():
-                yield "   unless there is"
             case steps.Generate():
                 yield f"   for each {self._shown(step.literal)}"
             case Aggregated(literal=ir.Aggregate() as literal) | Gather(literal=ir.Aggregate() as literal):
@@ -122,7 +120,7 @@ class _Words:
                 yield f"   the {which} of {self._atom(step.join, step.join.binds)}{self._found(step.join)}"
             case Weigh():
                 yield f"   count {self._atom(step.join, ())}{self._found(step.join)}"
-            case Gather():
+            case Without() | Gather():
                 yield "   unless there is"
             case Hold():
                 sent = f"exchange: to the partition of {enumerated(map(self._name, step.outer))}, and " if step.outer else ""
