@@ -76,7 +76,8 @@ class Course:
         self.entries.append(entry)
         if len(self.entries) > ROOM:
             pairs = zip(self.entries[::2], self.entries[1::2], strict=False)
-            self.entries = [first.with_next(second) for first, second in pairs] + self.entries[len(self.entries) // 2 * 2 :]
+            merged = [first.with_next(second) for first, second in pairs]
+            self.entries = merged + self.entries[2 * len(merged) :]  # with the last one, if their number is odd
             self.stride *= 2
 
     def to_json(self) -> dict[str, list]:

@@ -80,7 +80,7 @@ class Machine:
     def iteration(self, phases: list[dict]) -> tuple[float, float]:
         """Return (seconds of the driver, seconds of the whole iteration). The driver takes a job for each inner iteration, and
         a phase takes as long as its slowest rank. phases: with their seconds by rank."""
-        driver = self.job * (1 + max((phase["inner"] for phase in phases), default=0))
+        driver = self.job * _inner_iterations(phases)
         return driver, driver + sum(float(np.max(phase["seconds"])) for phase in phases)
 
     def moving(self, left, arrived) -> float:
@@ -117,13 +117,13 @@ def fitted(traces: list[dict], base: Machine | None = None) -> Machine:
             raise ValueError(f"nothing to fit a machine to: the traces have no phase {name!r} of the balanced plan")
         for price, value in zip(prices, _not_negative(np.array(rows, float), np.array(seconds)), strict=True):
             values_by_price.setdefault(price, []).append(float(value))
-    overheads = [entry["driver"] / _inner_iterations(entry) for entry in iterations if "driver" in entry]
+    overheads = [entry["driver"] / _inner_iterations(entry["phases"]) for entry in iterations if "driver" in entry]
     known = {price: float(np.mean(values)) for price, values in values_by_price.items()}
     return replace(base, **known, job=float(np.median(overheads)) if overheads else base.job)
 
 
-def _inner_iterations(entry: dict) -> int:
-    return max((phase["inner"] for phase in entry["phases"]), default=0) + 1
+def _inner_iterations(phases: list[dict]) -> int:
+    return max((phase["inner"] for phase in phases), default=0) + 1
 
 
 def _not_negative(rows: np.ndarray, seconds: np.ndarray) -> np.ndarray:

@@ -90,12 +90,17 @@ def remaining_iterations(births: Sequence[int], most: float) -> float:
     >>> remaining_iterations([5, 8, 8], 3), remaining_iterations([60, 50, 40], 10), remaining_iterations([16, 8, 4], 10)
     (3, 2.5, 1.984375)
     """
-    delta, before, earlier = [*births[:-4:-1], 0, 0, 0][:3]
-    decline, total, rest = float(before - delta), 1.0, float(delta)
-    if len(births) < 2 or decline <= 0 or not delta:
+    if len(births) < 2 or not 0 < births[-1] < births[-2]:
         return most
+    earlier, before, delta = ([0, *births])[-3:]
+    decline = float(before - delta)
     ratio = decline / (earlier - before) if earlier > before else 1.0
-    while total < most and (rest := rest - (decline := decline * ratio)) > 0.01 * delta:
+    total, rest = 1.0, float(delta)
+    while total < most:
+        decline *= ratio
+        rest -= decline
+        if rest <= 0.01 * delta:  # what is born after that does not count
+            break
         total += rest / delta
     return min(most, total)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.machine import HEAD_PHASES, Machine
+from semi_naive.balance.pricing import priced_record
 from semi_naive.balance.trace import Trace, balance_of
 
 RESIZING = ("refine", "consolidate")
@@ -60,15 +61,14 @@ def check_record(record: dict, ranks: int) -> None:
 @dataclass
 class Replay:
     """One replay. map: a bucket map with the recorded numbers of subbuckets; resized: the mask (buckets,) of those that the
-    current iteration resized; sizes, delta: for each slot its tuples, and those born last; peak: the most tuples that each
-    rank had; done: the number of the last replayed iteration.
+    current iteration resized; sizes, delta: for each slot its tuples, and those born last; done: the number of the last
+    replayed iteration.
     """
 
     record: dict
     ranks: int
     machine: Machine
     replayed_facts: dict[int, dict] = field(default_factory=dict)  # new fields of an event, by its position in the record
-    seconds: float = 0.0
 
     def __post_init__(self):
         """Start with empty buckets, dealt round-robin to the ranks."""
@@ -76,7 +76,6 @@ class Replay:
         self.map = BucketMap.deal(buckets, self.ranks)
         self.sizes: np.ndarray = np.zeros(buckets)
         self.delta: np.ndarray = np.zeros(buckets)
-        self.peak = np.zeros(self.ranks)
         self.resized, self.done = np.zeros(buckets, np.bool_), 0
         known = {key: self.record[key] for key in ("rule", "relations", "config", "input") if key in self.record}
         self.trace = Trace(plan="simulated", reason="replayed from a record", ranks=self.ranks, **known)
@@ -90,8 +89,8 @@ class Replay:
             kept = {key: value for key, value in event.items() if key not in RECORDED_MACHINE_FIELDS}
             facts = kept | self.replayed_facts.get(number, {})
             self.trace.event(facts.pop("event"), facts.pop("iteration"), **facts)
-        result = self.record.get("result", {}) | {"disk_bytes": 0, "peak_tuples": np.rint(self.peak).astype(np.int64)}
-        return self.trace.finish(**result) | {"seconds": self.seconds}
+        record = self.trace.finish(**self.record.get("result", {}) | {"disk_bytes": 0})
+        return priced_record(record, self.ranks, self.machine)
 
     def _resize(self, entry: dict) -> None:
         """Resize the map to the numbers of subbuckets of a recorded iteration, and price the tuples that change their rank."""
@@ -107,18 +106,16 @@ class Replay:
         source_rank, target_rank = old.tables()[1][source], self.map.tables()[1][target]
         tuples[source_rank == target_rank] = 0
         left, arrived = (np.bincount(ranks, tuples, minlength=self.ranks) for ranks in (source_rank, target_rank))
-        seconds = self.machine.moving(left, arrived)
-        self.seconds += seconds
-        self._price_event(entry, int(tuples.sum()), seconds, loads)
+        after = self._by_rank(self.sizes, self.map)
+        moves = {"moved": int(tuples.sum()), "left": left, "arrived": arrived}
+        self._replace_event(entry, moves | {"loads_before": loads, "loads_after": after})
 
-    def _price_event(self, entry: dict, moved: int, seconds: float, loads: np.ndarray) -> None:
-        """Replace the costs of the recorded event that resized the buckets before an iteration by those of this machine. loads:
-        the tuples on each rank before it."""
+    def _replace_event(self, entry: dict, facts: dict) -> None:
+        """Give the recorded event that resized the buckets before an iteration the facts of the replay."""
         for number, event in enumerate(self.record.get("events", [])):
             due = self.done <= event["iteration"] < entry["iteration"] and event["event"] in RESIZING
             if due and event.get("relation", "path") == entry.get("relation", "path") and event.get("index", 0) == 0:
-                after = self._by_rank(self.sizes, self.map)
-                self.replayed_facts[number] = {"moved": moved, "seconds": seconds, "loads_before": loads, "loads_after": after}
+                self.replayed_facts[number] = facts
                 return
 
     def _by_rank(self, values: np.ndarray, placement: BucketMap) -> np.ndarray:
@@ -141,26 +138,21 @@ class Replay:
         makers = first_of([delta, born, held, np.ones(self.ranks)])
         homes = first_of([born, delta, held, np.ones(self.ranks)])
         phases = self._phases(entry, makers, homes)
-        self._update_peak(held - born, phases)
         self.sizes, self.delta, self.done = sizes, births, entry["iteration"]
-        driver, seconds = self.machine.iteration(phases)
-        self.seconds += seconds
         kept = {key: entry[key] for key in ("delta", "born", "births", "full", "steps", "relation") if key in entry}
         self.trace.iteration(
-            entry["iteration"], **kept, phases=phases, seconds=seconds, driver=driver, **balance_of(self.map, sizes)
+            entry["iteration"], **kept, phases=phases, held=np.rint(held).astype(np.int64), **balance_of(self.map, sizes)
         )
 
     def _phases(self, entry: dict, makers: np.ndarray, homes: np.ndarray) -> list[dict]:
-        """Return the recorded phases, divided among the ranks and priced. If the record has no all-to-all phase (a Datalog run
-        counts it with the joins), one is added."""
+        """Return the recorded phases, divided among the ranks. If the record has no all-to-all phase (a Datalog run counts it
+        with the joins), one is added."""
         phases = []
         exchanged = {phase["inner"] for phase in entry["phases"] if phase["phase"] == "all-to-all"}
         for recorded in entry["phases"]:
             phases.append(self._phase(recorded, makers, homes))
             if recorded["phase"] in HEAD_PHASES and recorded["inner"] not in exchanged:
                 phases.append(self._phase(recorded | {"phase": "all-to-all"}, makers, homes))
-        for phase in phases:
-            phase["seconds"] = self.machine.predicted_seconds(phase, self.ranks)
         return phases
 
     def _phase(self, recorded: dict, makers: np.ndarray, homes: np.ndarray) -> dict:
@@ -174,18 +166,11 @@ class Replay:
         counts = {key: apportion(value, makers) for key, value in total.items() if key in ALWAYS or name in HEAD_PHASES}
         if name == "all-to-all":
             counts["received"] = apportion(total["sent"], homes)
+        if name == "intra-bucket":
+            counts["arrived"] = counts["sent"]
         if name in SHIPPING:
             counts["messages"] = np.minimum(counts["sent"], np.count_nonzero(homes))  # at most
         return phase | counts
-
-    def _update_peak(self, held: np.ndarray, phases: list[dict]) -> None:
-        """Update the peak of each rank: the growing relation, with the delta and the heads that have arrived. held: its tuples
-        at the start of the iteration."""
-        for phase in phases:
-            if phase["phase"] in ("insert", "intra-bucket"):
-                arrives = phase["received" if phase["phase"] == "insert" else "sent"]
-                self.peak = np.maximum(self.peak, held + arrives)
-                held = held + phase["sent"]
 
 
 def flows(old: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

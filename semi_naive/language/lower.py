@@ -374,7 +374,7 @@ class Projections:
         columns = [column for column, arg in enumerate(atom.args) if not isinstance(arg, ir.Wild)]
         if len(columns) == len(atom.args):
             return atom
-        name = f"{atom.relation}@{'_'.join(map(str, columns))}"
+        name = f"{atom.relation}@only{'_'.join(map(str, columns))}"
         if name not in self.relations:
             self._add(name, self.declared[atom.relation], columns)
         return ir.Atom(name, tuple(atom.args[column] for column in columns))

@@ -29,23 +29,19 @@ class LinearWalk:
 
 
 def walk_of(local: "Local", config: "Config") -> LinearWalk | None:
-    """Return the walk of a stratum if its rules have that form and the settings allow running ahead. `local`: its evaluation in
-    the driver."""
-    walk = _walk_of(local.again, set(local.stratum.relations)) if local.recursive else None
-    if walk is None or not config.run_ahead or config.policy == "paper" or local.limits:
+    """Return the walk of a stratum of one relation if its recursive rules all have that form and carry the same column, and the
+    settings allow running ahead. `local`: its evaluation in the driver."""
+    if not local.recursive or len(local.stratum.relations) != 1 or local.limits:
         return None
-    relation = local.database.program.relations[walk.relation]
-    return None if not relation.plain else walk
-
-
-def _walk_of(rules: list[Rule], relations: set[str]) -> LinearWalk | None:
-    """Return the walk of the recursive rules of one relation, if all have that form and carry the same column."""
-    found = [step_of(rule, relations) for rule in rules]
+    if not config.run_ahead or config.policy == "paper":
+        return None
+    (name,) = local.stratum.relations
+    found = [step_of(rule, {name}) for rule in local.again]
     steps = {step for step in found if step}
-    if None in found or len(relations) != 1 or len({carried for carried, _, _ in steps}) != 1:
+    if None in found or len({carried for carried, _, _ in steps}) != 1 or not local.database.program.relations[name].plain:
         return None
-    (relation,), (carried, _, _) = relations, next(iter(steps))
-    return LinearWalk(relation, carried, tuple(sorted((edges, backwards) for _, edges, backwards in steps)))
+    carried, _, _ = next(iter(steps))
+    return LinearWalk(name, carried, tuple(sorted((edges, backwards) for _, edges, backwards in steps)))
 
 
 def of_pairs(rule: Rule) -> bool:

@@ -2,7 +2,7 @@
 
 A node is a part of a rule in `ra.ir`: a term, a literal, or the rule itself."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
 from operator import is_not
@@ -16,7 +16,7 @@ NODES = frozenset([
     ir.Var, ir.Wild, ir.Const, ir.Call, ir.Pack, ir.Autoinc,
     ir.Atom, ir.Not, ir.Compare, ir.Test, ir.Truth, ir.Range, ir.Aggregate, ir.Rule,
 ])  # fmt: skip
-LEAVES = frozenset([ir.Var, ir.Wild, ir.Const, ir.Autoinc, ir.Truth])
+LEAVES = frozenset([ir.Var, ir.Wild, ir.Const, ir.Autoinc, ir.Truth, type(None)])  # None: the target of a count
 FLIPPED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", "<=": ">", ">": "<="}
 
 
@@ -40,7 +40,8 @@ def children(node) -> list:
 
 
 def walk(node) -> Iterator:
-    """Yield a node and all nodes inside it, outermost first. For a tuple or list of nodes, yield those of each."""
+    """Yield a node and all nodes inside it, outermost first. For a tuple or list of nodes, yield those of each; a list may
+    have None for a part that is left out, as the target of a count."""
     waiting = [node] if node.__class__ in NODES else [*node][::-1]
     while waiting:
         node = waiting.pop()
@@ -136,21 +137,32 @@ def canonical(node) -> str:
     return repr(substitute(node, {n: replace(v, name=str(i)) for i, (n, v) in enumerate(variables_of(node).items())}))
 
 
-def connected(nodes: Sequence) -> list[list[int]]:
-    """Group nodes that variables connect, directly or through others: the places of each group, in the order of their first.
+def components(names: Iterable[Collection[str]]) -> list[list[int]]:
+    """Group sets of names that share one, directly or through other sets: the places of each group, in the order of their
+    first.
 
-    >>> x, y, z = (ir.Var(name, ir.Kind.NUMBER) for name in "xyz")
-    >>> connected([x, y, ir.Atom("a", (x, z))])
+    >>> components([{"x"}, {"y"}, {"x", "z"}])
     [[0, 2], [1]]
     """
     groups: list[tuple[set[str], list[int]]] = []
-    for place, node in enumerate(nodes):
-        names, places = set(variables_of(node)), [place]
-        for group in [group for group in groups if group[0] & names]:
+    for place, own in enumerate(names):
+        joined, places = set(own), [place]
+        for group in [group for group in groups if not group[0].isdisjoint(own)]:
             groups.remove(group)
-            names, places = names | group[0], group[1] + places
-        groups.append((names, places))
+            joined, places = joined | group[0], group[1] + places
+        groups.append((joined, places))
     return sorted(sorted(places) for _, places in groups)
+
+
+def connected(nodes: Iterable) -> list[list[int]]:
+    """Group nodes that variables connect, as `components` does."""
+    return components(map(variables_of, nodes))
+
+
+def connected_with(node, literals: Sequence) -> list:
+    """Return the literals that variables connect with a node, directly or through other literals."""
+    first, *_ = connected([node, *literals])
+    return [literals[place - 1] for place in first[1:]]
 
 
 def has_simple_arguments(atom: ir.Atom) -> bool:
@@ -164,12 +176,54 @@ def is_plain(rule: ir.Rule) -> bool:
     return plain and not (rule.plan or rule.join or has_autoinc(rule))
 
 
-def relation_of(name: str, variables: Sequence[ir.Var], body: tuple, rule: ir.Rule) -> tuple[ir.Relation, ir.Rule]:
-    """Return (a new relation with these variables as columns, the rule that derives it) for a body that a pass takes out of a
-    rule. The text of the new rule names that rule."""
-    relation = ir.Relation(name, tuple((var.name, ir.Type(var.kind.value, var.kind)) for var in variables), span=rule.span)
-    new_rule = ir.Rule(ir.Atom(name, tuple(variables)), body, span=rule.span)
-    return relation, replace(new_rule, text=f"{new_rule}  (of: {rule.text or rule})")
+def part_of(rule: ir.Rule, atoms: Iterable[ir.Atom]) -> tuple[tuple[ir.Literal, ...], dict[str, ir.Var], tuple[ir.Var, ...]]:
+    """Return the part of a rule's body that joins some of its atoms: (the atoms and the filters on their variables, in the
+    order of the body; their variables; those that the rest of the rule needs)."""
+    chosen = {*map(id, atoms)}
+    inside = variables_of([each for each in rule.body if id(each) in chosen])
+    filters = (each for each in rule.body if isinstance(each, ir.Compare | ir.Test))
+    chosen |= {id(each) for each in filters if variables_of(each).keys() <= inside.keys()}
+    needed = variables_of([rule.head, *(each for each in rule.body if id(each) not in chosen)])
+    kept = tuple(var for name, var in inside.items() if name in needed)
+    return tuple(each for each in rule.body if id(each) in chosen), inside, kept
+
+
+def is_extracted(name: str, prefix: str) -> bool:
+    """True if a pass has made a relation for a part of rules, with this prefix (`Extracted`). A relation of the program may be
+    called `static`, too, and be computed on demand as `static@bf`.
+
+    >>> is_extracted("static@1", "static@"), is_extracted("static@bf", "static@")
+    (True, False)
+    """
+    return name.startswith(prefix) and name.removeprefix(prefix).isdigit()
+
+
+class Extracted:
+    """A program whose rules a pass goes through, and the relations of the bodies that it takes out of them. Equal bodies have
+    one relation. rules: of the new program so far; names: the names of the relations, by the text of their rules without names
+    of variables; prefix: begins the names."""
+
+    def __init__(self, program: ir.Program, prefix: str, names: dict[str, str] | None = None):
+        self.before, self.prefix, self.names = program, prefix, {} if names is None else names
+        self.relations, self.rules = dict(program.relations), list[ir.Rule]()
+
+    def atom(self, body: tuple, variables: Sequence[ir.Var], rule: ir.Rule) -> ir.Atom:
+        """Return the atom with these variables that replaces a part of the body of a rule. If its relation is new, add the rule
+        that derives it; the text of that names the rule from which it is taken."""
+        text = canonical(ir.Rule(ir.Atom("", tuple(variables)), body))
+        name = self.names.setdefault(text, f"{self.prefix}{len(self.names) + 1}")
+        head = ir.Atom(name, tuple(variables))
+        if name not in self.relations:
+            attributes = tuple((var.name, ir.Type(var.kind.value, var.kind)) for var in variables)
+            self.relations[name] = ir.Relation(name, attributes, span=rule.span)
+            new_rule = ir.Rule(head, body, span=rule.span)
+            self.rules.append(replace(new_rule, text=f"{new_rule}  (of: {rule.text or rule})"))
+        return head
+
+    def program(self) -> ir.Program:
+        """Return the new program; the same object, if no body was taken out of a rule."""
+        changed = len(self.relations) > len(self.before.relations)
+        return replace(self.before, rules=self.rules, relations=self.relations) if changed else self.before
 
 
 def relations_in(nodes) -> set[str]:
@@ -202,26 +256,22 @@ def results_of(body: Iterable) -> set[str]:
 
 def has_autoinc(node) -> bool:
     """True if a node contains autoinc() at any depth."""
-    waiting = [node]
-    while waiting:
-        node = waiting.pop()
-        if node.__class__ is ir.Autoinc:
-            return True
-        if node.__class__ not in LEAVES:
-            waiting += children(node)
-    return False
+    return any(part.__class__ is ir.Autoinc for part in walk(node))
+
+
+def with_literals_at(rule: ir.Rule, place: int, *literals: ir.Literal) -> ir.Rule:
+    """Return the rule, without its .plan, with literals in place of that at a place of its body."""
+    return replace(rule, body=(*rule.body[:place], *literals, *rule.body[place + 1 :]), plan=None)
 
 
 def with_body(rule: ir.Rule, body: Iterable) -> ir.Rule:
-    """Return the rule with another body. If the number of atoms changes, drop its .plan, which numbers them."""
+    """Return the rule with another body; the same object, if the literals are the same objects. If the number of atoms changes,
+    drop its .plan, which numbers them."""
     body = tuple(body)
+    if len(body) == len(rule.body) and not any(map(is_not, body, rule.body)):
+        return rule
     same = len(positive_atoms(body)) == len(positive_atoms(rule.body))
     return replace(rule, body=body, plan=rule.plan if same else None)
-
-
-def with_literals(rule: ir.Rule, body: tuple) -> ir.Rule:
-    """Return the rule with another body; the same object, if the literals are the same objects."""
-    return replace(rule, body=body) if any(map(is_not, body, rule.body)) else rule
 
 
 def rules_by_head(program: ir.Program) -> dict[str, list[ir.Rule]]:

@@ -13,25 +13,23 @@ WORDS = {
     "needs": "keys needed by", "known": "known", "possible": "possible", "worse": "worse", "better": "better",
     "dominated": "dominated", "iteration": "iteration of", "this": "this step's", "last": "last step's",
     "older": "older step's", "step": "step of", "begin": "first steps of", "final": "final", "end": "end of",
-    "class": "class of",
+    "class": "class of", "only": "distinct",
 }  # fmt: skip
 ITERATION_NUMBER = "recursive_iteration_cnt"
-GENERATED = re.compile(rf"(.+)@({'|'.join(WORDS)})(?:\d+(?:_\d+)?)?")
-PROJECTED = re.compile(r"(?!half@|factor@|early@|static@)(.+)@\d+(?:_\d+)*")
+GENERATED = re.compile(rf"(.+)@({'|'.join(WORDS)})(?:\d+(?:_\d+)*)?")
 
 
 def spoken_name(name: str) -> str:
     """Return the name under which a relation is shown. Relations that are computed on demand keep their names, which `explain`
     introduces.
 
-    >>> [spoken_name(name) for name in ("edge", "edge@0_2", "degree@parts", "cost@needs1_0", "way@worse", "path@bf")]
+    >>> [spoken_name(name) for name in ("edge", "edge@only0_2", "degree@parts", "cost@needs1_0", "way@worse", "path@bf")]
     ['edge', 'distinct edge', 'partial degree', 'keys needed by cost', 'worse way', 'path@bf']
     """
     if match := GENERATED.fullmatch(name):
         base, word = match.groups()
         return f"{WORDS[word]} {spoken_name(base)}"
-    projected = PROJECTED.fullmatch(name)
-    return f"distinct {spoken_name(projected[1])}" if projected else name
+    return name
 
 
 def spoken(node):
@@ -54,7 +52,7 @@ def as_written(node, relations: Mapping[str, ir.Relation]):
     """Undo projections and the atoms of iteration numbers in a rule, for messages.
 
     >>> relations = {"edge": ir.Relation("edge", (("x", None), ("y", None)))}
-    >>> print(as_written(ir.Atom("edge@1", (ir.Var("y@1", ir.Kind.NUMBER),)), relations))
+    >>> print(as_written(ir.Atom("edge@only1", (ir.Var("y@1", ir.Kind.NUMBER),)), relations))
     edge(_, y)
     """
 
@@ -63,11 +61,11 @@ def as_written(node, relations: Mapping[str, ir.Relation]):
             return part
         if part.relation.endswith("@iteration"):
             return ir.Compare("=", ir.Call(ITERATION_NUMBER, (), ir.Kind.UNSIGNED), part.args[0], ir.Kind.UNSIGNED)
-        if not PROJECTED.fullmatch(part.relation):
+        name, only, kept = part.relation.rpartition("@only")
+        if not only:
             return part
-        name, _, kept = part.relation.rpartition("@")
         args: list[ir.Term] = [ir.Wild()] * relations[name].arity
-        for place, term in zip(kept.split("_"), part.args, strict=True):
+        for place, term in zip(filter(None, kept.split("_")), part.args, strict=True):
             args[int(place)] = term
         return ir.Atom(name, tuple(args))
 

@@ -173,20 +173,27 @@ def strong_components(names: Iterable[str], edges: Iterable[Edge]) -> list[tuple
 
 def recursive_relations(groups: list[tuple[str, ...]], edges: list[Edge]) -> set[str]:
     """Return the relations that depend on themselves, directly or indirectly."""
+    return {edge.head for edge, _ in _edges_inside(groups, edges)}
+
+
+def _edges_inside(groups: list[tuple[str, ...]], edges: list[Edge]) -> list[tuple[Edge, tuple[str, ...]]]:
+    """Return the edges within a component, each with the component."""
     group_of = {name: group for group in groups for name in group}
-    return {edge.head for edge in edges if edge.head in group_of and group_of[edge.head] is group_of.get(edge.body)}
+    return [
+        (edge, group_of[edge.head])
+        for edge in edges
+        if edge.head in group_of and group_of[edge.head] is group_of.get(edge.body)
+    ]
 
 
 def unstratified(groups: list[tuple[str, ...]], edges: list[Edge], spans: Mapping[str, Span | None]) -> list[Problem]:
     """Return a problem for each component that contains a negation or an aggregation, as no order of evaluation exists."""
-    group_of = {name: group for group in groups for name in group}
-    inside = [edge for edge in edges if edge.head in group_of and group_of[edge.head] is group_of.get(edge.body)]
+    inside = _edges_inside(groups, edges)
     problems, seen = [], set()
-    for edge in inside:
-        group = group_of[edge.head]
+    for edge, group in inside:
         if edge.via and group not in seen:
             seen.add(group)
-            problems.append(_cycle_problem(edge, group, inside, spans))
+            problems.append(_cycle_problem(edge, group, [each for each, _ in inside], spans))
     return problems
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from semi_naive.planning import rewrite
-from semi_naive.planning.joins.body import Compiler, names_of_variables
+from semi_naive.planning.joins.body import names_of_variables
+from semi_naive.planning.joins.compiler import Compiler
 from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.order import Greedy
 from semi_naive.provenance.closures import Paths

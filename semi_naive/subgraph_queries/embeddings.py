@@ -101,39 +101,28 @@ def _checked_order(pattern: Pattern, order: Iterable | None) -> tuple[str, ...] 
 
 
 def find_matches(
-    query: ConjunctiveQuery, vertices: Vertices | StoredGraph, plan: str, count: bool, memory: int | None, spark, trace=None
-) -> int | np.ndarray | StoredRows:
-    """Count or list the matches of a query: rows (n, variables) of int32, columns in the order of VARIABLES. vertices: a
-    `StoredGraph` for the plan boxed. trace: a function; plans that keep a trace call it with it."""
+    query: ConjunctiveQuery, vertices: Vertices | StoredGraph, plan: str, count: bool, memory: int | None, spark
+) -> tuple[int | np.ndarray | StoredRows, dict | None]:
+    """Count or list the matches of a query: rows (n, variables) of int32, columns in the order of VARIABLES. Return these and
+    the trace, if the plan keeps one. vertices: a `StoredGraph` for the plan boxed."""
+    sc = None if spark is None else _spark_context(spark)
     if isinstance(vertices, StoredGraph):
-        boxed, rows = vertices.search(query, count, memory, _spark_context(spark) if spark is not None else None)
-        if trace:
-            trace(boxed.trace)
-        return boxed.count if count else rows
-    tries = vertices.want({atom.relation for atom in query.atoms})
-    if plan == "leapfrog" and spark is not None and not on_this_host(_spark_context(spark).master):
-        found = shares.run_shares(query, tries, _spark_context(spark), count=count)
+        boxed, rows = vertices.search(query, count, memory, sc)
+        return boxed.count if count else rows, boxed.trace
+    tries, trace = vertices.want({atom.relation for atom in query.atoms}), None
+    if plan == "leapfrog" and sc is not None and not on_this_host(sc.master):
+        found = shares.run_shares(query, tries, sc, count=count)
     elif plan == "leapfrog":
         found = leapfrog.leapfrog_join(query, tries, count=count)
     elif plan == "boxed":
-        boxed = boxing.run_boxed(query, tries, memory, count=count, sc=_spark_context(spark) if spark is not None else None)
-        found = boxed.count if count else boxed.rows
-        if trace:
-            trace(boxed.trace)
+        boxed = boxing.run_boxed(query, tries, memory, count=count, sc=sc)
+        found, trace = boxed.count if count else boxed.rows, boxed.trace
     else:
-        found = _run_bigjoin(query, vertices, plan, count, memory, _spark_context(spark), trace)
-    return found if count else found.astype(np.int32)[:, np.argsort(query.variables)]
-
-
-def _run_bigjoin(query: ConjunctiveQuery, vertices: Vertices, plan: str, count: bool, memory: int | None, sc, trace):
-    """Evaluate a query by BiGJoin on the partitions, and return the number of matches or their rows (n, vertices)."""
-    query = replace(query, order=query.order or orders.choose_order(query, vertices.tries))
-    if not vertices.directed:
-        query = _oriented(query)
-    number, rows, record = vertices.on_partitions(sc, plan == "bigjoin-s").run(query, not count, memory=memory)
-    if trace:
-        trace(record)
-    return number if count else rows.T
+        planned = replace(query, order=query.order or orders.choose_order(query, tries))
+        graph = vertices.on_partitions(sc or _spark_context(None), plan == "bigjoin-s")
+        number, columns, trace = graph.run(planned if vertices.directed else _oriented(planned), not count, memory=memory)
+        found = number if count else columns.T
+    return found if count else found.astype(np.int32)[:, np.argsort(query.variables)], trace
 
 
 def _oriented(query: ConjunctiveQuery) -> ConjunctiveQuery:

@@ -93,9 +93,7 @@ def subgraphs(
                 return found * embeddings_per_subgraph
         each_once = (symmetry or count) and not homomorphisms  # embeddings are counted as subgraphs times automorphisms
         query = embedding_query(pattern, each_once, order, triangles, not homomorphisms)
-        records = []
-        found = find_matches(query, vertices, resolved_plan, count, memory, spark, records.append)
-        record = records[-1] if records else None
+        found, record = find_matches(query, vertices, resolved_plan, count, memory, spark)
         if trace and record:
             trace(record)
         if count:

@@ -61,6 +61,13 @@ class NumberFiles:
                 column.append(numbers)
         return columns
 
+    def replaced(self, change: Callable[..., tuple], columns: tuple[NumberFile, ...], dtype) -> tuple[NumberFile, ...]:
+        """Return new columns, made of others piece by piece, and remove these. change: returns a piece of each new column."""
+        new = self.write_columns((change(*piece) for piece in self.pieces(*columns)), *[dtype] * len(columns))
+        for column in columns:
+            column.remove()
+        return new
+
     def positions_in(self, column: NumberFile, values: NumberFile) -> NumberFile:
         """Return the positions of a column's numbers among ascending values, and remove the column."""
 

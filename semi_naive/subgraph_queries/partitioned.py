@@ -17,7 +17,8 @@ import numpy as np
 
 from semi_naive.balance.trace import Trace
 from semi_naive.config import Config
-from semi_naive.planning.joins.body import Compiler, PlannedBody, names_of_variables
+from semi_naive.planning.joins.body import PlannedBody, names_of_variables
+from semi_naive.planning.joins.compiler import Compiler
 from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.multiway import CyclicCore
 from semi_naive.planning.joins.order import Greedy, plan_all

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, permutations
 
+from semi_naive.planning.rewrite import reachable
+
 # The names of graph theory, as networkx has them: the diamond is a 4-clique without an edge, the house a square under a
 # triangle. The diamond of Ammar et al. (2018, 5.1) is the square here, with its edges in their directions; their house, query
 # q6 of SEED, is a 5-clique without two edges at one vertex.
@@ -63,21 +65,11 @@ class Pattern:
                 f"the pattern has {self.size} vertices, and {MAX_VERTICES} is the most: "
                 "its symmetries are found by trying every permutation of them"
             )
-        if apart := set(range(self.size)) - self._reached():
+        if apart := set(range(self.size)) - reachable([0], dict(enumerate(self.neighbours))):
             raise BadPattern(
                 f"the pattern is not connected: nothing leads from {self.names[0]!r} to {self.names[min(apart)]!r}; "
                 "search for its parts and multiply"
             )
-
-    def _reached(self) -> set[int]:
-        """Return the vertices that are connected to the first one."""
-        reached: set[int] = set()
-        waiting = [0]
-        while waiting:
-            vertex = waiting.pop()
-            reached.add(vertex)
-            waiting += self.neighbours[vertex] - reached
-        return reached
 
     @property
     def size(self) -> int:

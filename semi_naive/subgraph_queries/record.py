@@ -84,7 +84,7 @@ class Record:
                 stage["survivors"] = sum(step["sent"])
         for number in rounds:
             self.stages[number]["rounds"] += 1
-        waiting = sum(_arrived_bindings(work) for parts in left.values() for works in parts for work in works)
+        waiting = sum(getattr(work.arrived, "size", 0) for parts in left.values() for works in parts for work in works)
         self.peak = max(self.peak, waiting + max(made.values(), default=0))
 
     def finish(self, tuples: int) -> dict:
@@ -114,8 +114,3 @@ def _phase(segment: list) -> str:
 def _goes_to_all(move) -> bool:
     """True if a move sends bindings to all partitions."""
     return any(map(_goes_to_all, move.to)) if isinstance(move.to, tuple) else move.to == "every"
-
-
-def _arrived_bindings(left) -> int:
-    """Return the number of bindings that have arrived for an unfinished evaluation, a `Left`."""
-    return getattr(left.arrived, "size", 0)

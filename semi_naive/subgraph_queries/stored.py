@@ -26,6 +26,7 @@ from semi_naive.ra.storage.external_sort import read_array
 from semi_naive.ra.storage.number_file import NumberFile
 from semi_naive.ra.storage.runs import Store
 from semi_naive.subgraph_queries.number_files import PIECE_SHARE, NumberFiles, pack_pairs, unpack_pairs
+from semi_naive.subgraph_queries.vertices import edges_of, up
 
 SMALL_BYTES = 8 << 20  # bytes beside the slices that `memory` need not bound
 LISTING_SHARE = 4  # rows that are not written yet may take this part of the memory
@@ -171,14 +172,7 @@ class StoredGraph:
     def _edge_pieces(self, relation: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the tuples of a relation in pieces: ids of (sources, targets)."""
         for source, target in self.columns.pieces(self.source, self.target):
-            if self.directed and relation != "edge":
-                selected = source < target if relation == "up" else source > target
-                yield source[selected], target[selected]
-                continue
-            if relation != "down":
-                yield source, target
-            if relation != "up" and not self.directed:
-                yield target, source
+            yield from edges_of(relation, self.directed, source, target)
 
     def _degree(self, relation: str, column: int) -> NumberFile:
         """Return the number of tuples with each id in a column. Takes a pass over the relation for each window; cached."""
@@ -216,11 +210,7 @@ class StoredGraph:
         if not numbers:
             return raw, VertexValues(0, 0, None)
         if is_dense(low, high, numbers):
-            ends = columns.write_columns(
-                ((source - low, target - low) for source, target in columns.pieces(*raw)), np.int32, np.int32
-            )
-            for column in raw:
-                column.remove()
+            ends = columns.replaced(lambda source, target: (source - low, target - low), raw, np.int32)
             return ends, VertexValues(low, high - low + 1, None)
         sort = columns.sort()
         for column in raw:
@@ -242,8 +232,7 @@ class StoredGraph:
         return self.columns.write_columns(map(unpack_pairs, sort.pieces()), np.int32, np.int32)
 
     def _in_direction(self, source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return edges; those of an undirected graph go from the smaller number to the larger."""
-        return (source, target) if self.directed else (np.minimum(source, target), np.maximum(source, target))
+        return (source, target) if self.directed else up(source, target)
 
     def _number_by_degree(self, degrees: NumberFile, values: VertexValues) -> tuple[NumberFile, NumberFile]:
         """Number the vertices by ascending degree. Return (number of each id, value of each number)."""
@@ -252,19 +241,11 @@ class StoredGraph:
         degrees.remove()
         if values.values is not None:
             return rank, self.columns.values_at(order, values.values, np.int64)
-        (numbered,) = self.columns.write_columns(
-            ((some + np.int64(values.low),) for (some,) in self.columns.pieces(order)), np.int64
-        )
-        order.remove()
+        (numbered,) = self.columns.replaced(lambda some: (some + np.int64(values.low),), (order,), np.int64)
         return rank, numbered
 
     def _with_numbers(self, ends: tuple[NumberFile, ...], rank: NumberFile) -> tuple[NumberFile, ...]:
         """Return the edges by the vertices' numbers. ends: the edges by ids; rank: the number of each id."""
-        columns = [self.columns.values_at(end, rank) for end in ends]
+        columns = tuple(self.columns.values_at(end, rank) for end in ends)
         rank.remove()
-        found = self.columns.write_columns(
-            (self._in_direction(*some) for some in self.columns.pieces(*columns)), np.int32, np.int32
-        )
-        for column in columns:
-            column.remove()
-        return found
+        return self.columns.replaced(self._in_direction, columns, np.int32)

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import permutations
 
 import numpy as np
 
@@ -72,19 +73,19 @@ class Vertices:
         domain, names = Domain.of(edges.pairs.T), edges.names
         source, target = map(domain.encode, edges.pairs.T)
         del edges  # the edges as read are four times as large as those that are kept
-        source, target = _distinct_edges(*(source, target) if directed else _up(source, target), domain.size)
+        source, target = _distinct_edges(*(source, target) if directed else up(source, target), domain.size)
         degrees = np.bincount(source, minlength=domain.size) + np.bincount(target, minlength=domain.size)
         order = np.argsort(degrees, kind="stable")
         rank = np.empty(domain.size, np.int32)
         rank[order] = np.arange(domain.size, dtype=np.int32)
         source, target = rank[source], rank[target]
-        return cls(domain.decode(order), names, directed, *(source, target) if directed else _up(source, target))
+        return cls(domain.decode(order), names, directed, *(source, target) if directed else up(source, target))
 
     def want(self, names) -> Tries:
         """Return the tries, after adding relations by name (see the class); a trie is built at its first use."""
         for name in names:
             if name not in self.tries.relations:
-                self.tries.relations[name] = getattr(self, f"_{name}")()  # the columns (source, target, …)
+                self.tries.relations[name] = self._columns(name)
         return self.tries
 
     def on_partitions(self, sc, split: bool) -> PartitionedGraph:
@@ -94,43 +95,31 @@ class Vertices:
             self.spread[key] = PartitionedGraph(self.tries.relations, sc, split)
         return self.spread[key]
 
-    # The columns of the relations, by name: see the class.
-    def _up(self):
-        return self._selected_edges(self.source < self.target) if self.directed else (self.source, self.target)
+    def _columns(self, name: str) -> tuple[np.ndarray, ...]:
+        """Return the columns of a relation (see the class)."""
+        if name == "triangle":
+            return self._triangles()
+        if name == "corner":
+            triangles = self.want(["triangle"]).relations["triangle"]
+            return tuple(np.concatenate(columns) for columns in zip(*permutations(triangles), strict=True))
+        first, *rest = edges_of(name, self.directed, self.source, self.target)
+        return tuple(np.concatenate(columns) for columns in zip(first, *rest, strict=True)) if rest else first
 
-    def _down(self):
-        return self._selected_edges(self.source > self.target) if self.directed else (self.target, self.source)
-
-    def _selected_edges(self, selected):
-        return self.source[selected], self.target[selected]
-
-    def _edge(self):
-        if self.directed:
-            return self.source, self.target
-        return np.concatenate([self.source, self.target]), np.concatenate([self.target, self.source])
-
-    def _triangle(self):
+    def _triangles(self) -> tuple[np.ndarray, ...]:
         rows = leapfrog.leapfrog_join(clique(3), self.want(["up"])).astype(np.int32)
         return tuple(np.ascontiguousarray(column) for column in rows.T)
-
-    def _corner(self):
-        x, y, z = self.want(["triangle"]).relations["triangle"]
-        orders = ((x, y, z), (x, z, y), (y, x, z), (y, z, x), (z, x, y), (z, y, x))
-        return tuple(np.concatenate(columns) for columns in zip(*orders, strict=True))
 
     def counter(self, shape: Pattern) -> Callable[[], int] | None:
         """Return a function that counts the homomorphisms from a pattern without listing them; None if it has no such form."""
         if shape.size == 1:
             return partial(len, self.values)
         if shape.is_clique:
-            return partial(self._count_cliques, shape.size)
+            query, every_order = clique(shape.size), math.factorial(shape.size)
+            return lambda: every_order * leapfrog.leapfrog_join(query, self.want(["up"]), count=True)
         if (spine := shape.spine()) is not None:
             return partial(self._count_book, shape, spine)
         rooted = Rooted.of(shape.neighbours)
         return rooted and (lambda: rooted.count(*self.adjacency))
-
-    def _count_cliques(self, size: int) -> int:
-        return math.factorial(size) * leapfrog.leapfrog_join(clique(size), self.want(["up"]), count=True)
 
     def _count_book(self, shape: Pattern, spine: tuple[int, int]) -> int:
         """Count the homomorphisms from a pattern with a spine (`Pattern.spine`). Once it is bound, the other vertices are
@@ -172,7 +161,17 @@ def book_query(shape: Pattern, spine: tuple[int, int]) -> tuple[ConjunctiveQuery
     return query, 2 if symmetric else 1
 
 
-def _up(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def edges_of(relation: str, directed: bool, source: np.ndarray, target: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the tuples of a relation, `up`, `down` or `edge`, of some edges: (source, target) in one or two parts."""
+    if directed and relation != "edge":
+        selected = source < target if relation == "up" else source > target
+        return [(source[selected], target[selected])]
+    ahead = [(source, target)] if relation != "down" else []
+    return ahead + ([(target, source)] if relation != "up" and not directed else [])
+
+
+def up(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return edges in the direction from the smaller number to the larger."""
     return np.minimum(source, target), np.maximum(source, target)
 
 

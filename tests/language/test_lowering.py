@@ -65,7 +65,7 @@ def test_clauses_become_rules(text, rules):
         ("a(x) :- x = sum y : { b(y, _) }.", ["a(x) :- sum@2 = sum y@1 : { b(y@1, _) }, x = sum@2."]),
         (
             "a(x) :- x = sum y : { b(y, _), s(_) }.",
-            ["a(x) :- sum@2 = sum y@1 : { b@0(y@1), s@() }, x = sum@2.", "b@0(x) :- b(x, _).", "s@() :- s(_)."],
+            ["a(x) :- sum@2 = sum y@1 : { b@only0(y@1), s@only() }, x = sum@2.", "b@only0(x) :- b(x, _).", "s@only() :- s(_)."],
         ),
         ("a(x) :- x = max y : { b(y, _) }.", ["a(x) :- max@2 = max y@1 : { b(y@1, _) }, x = max@2."]),
         # z is grounded outside, so it is the same inside; y is not, so it is another

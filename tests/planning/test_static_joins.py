@@ -136,3 +136,24 @@ def test_sessions_and_counted_iterations_keep_the_rules_as_written():
     program = Program(EL)
     for compiled in (program.compile(once=False), program.compile(limited=True)):
         assert not any(name.startswith(static_joins.PREFIX) for name in compiled.program.relations)
+
+
+@pytest.mark.parametrize("name", ["static", "early", "half", "factor"])
+def test_a_relation_may_have_the_name_of_what_a_pass_takes_out_of_rules(name):
+    """It is computed on demand as `static@bf`, and its distinct values are a relation, too: neither is a static join."""
+    text = f"""
+    .pragma "magic-transform" "{name}"
+    .decl edge(x: number, y: number)   .input edge
+    .decl start(x: number)             .input start
+    .decl {name}(x: number, y: number)
+    .decl out(x: number, y: number)    .output out
+    .decl numbers(n: number)           .output numbers
+    {name}(x, z) :- edge(x, z).
+    {name}(x, z) :- {name}(x, y), edge(y, z).
+    out(x, y) :- start(x), {name}(x, y).
+    numbers(count(y)) :- edge(_, y), {name}(y, _).
+    """
+    facts = {"edge": [(i, i + 1) for i in range(100)], "start": [(i,) for i in range(100)]}
+    with Program(text).run(facts, only_outputs=True) as result:
+        assert result["out"].count() == 5050
+        assert result["numbers"].to_arrow().to_pydict() == {"n": [99]}

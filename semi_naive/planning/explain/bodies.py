@@ -27,10 +27,11 @@ def describe_body(body: PlannedBody, program: Program) -> list[str]:
 
     The line of an atom says how it is joined: which part of the relation, by which attributes, by which index; the expected
     number of bindings; and why the atom has this place in the order."""
-    lines = [body.note] * bool(body.note) + list(_Words(program).lines(body.derivation.steps, iter(body.atoms)))
-    width = max([line.index(TAB) for line in lines if TAB in line], default=0)
-    padded = [f"{line.partition(TAB)[0]:{width}}  {line.partition(TAB)[2]}" if TAB in line else line for line in lines]
-    return padded or ["it reads nothing"]
+    lines = [line.partition(TAB) for line in _Words(program).lines(body.derivation.steps, iter(body.atoms))]
+    width = max([len(atom) for atom, tab, _ in lines if tab], default=0)
+    padded = [f"{atom:{width}}  {how}" if tab else atom for atom, tab, how in lines]
+    notes = [body.note] if body.note else []
+    return notes + padded or ["it reads nothing"]
 
 
 def estimated(number: float, noun: str) -> str:
@@ -106,8 +107,6 @@ class _Words:
                 yield f"   take {self._shown(step.record)} apart into {into}"
             case steps.AntiJoin():
                 yield f"   unless {self._atom(step, ())}{self._found(step)}"
-            case Without():
-                yield "   unless there is"
             case steps.Generate():
                 yield f"   for each {self._shown(step.literal)}"
             case Aggregated(literal=ir.Aggregate() as literal) | Gather(literal=ir.Aggregate() as literal):
@@ -121,7 +120,7 @@ class _Words:
                 yield f"   the {which} of {self._atom(step.join, step.join.binds)}{self._found(step.join)}"
             case Weigh():
                 yield f"   count {self._atom(step.join, ())}{self._found(step.join)}"
-            case Gather():
+            case Without() | Gather():
                 yield "   unless there is"
             case Hold():
                 sent = f"exchange: to the partition of {enumerated(map(self._name, step.outer))}, and " if step.outer else ""

@@ -1,6 +1,5 @@
 """The parts of explanations that are equal before and after a run: a program's strata, rules, indexes and passes, as text."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -9,9 +8,8 @@ from semi_naive.host.numbers import quantity
 from semi_naive.planning.explain.bodies import attribute_names, describe_body, enumerated
 from semi_naive.planning.joins.body import PlannedBody
 from semi_naive.planning.joins.order import RuleVersion, versions
-from semi_naive.planning.rewrite import rules_by_head
+from semi_naive.planning.rewrite import is_extracted, rules_by_head
 from semi_naive.planning.rewriting.classes import CLASS
-from semi_naive.planning.rewriting.whole_bodies import is_partial
 from semi_naive.planning.spoken import spoken, spoken_name
 from semi_naive.planning.strata import Stratum, is_fact
 from semi_naive.ra.ir import Const, Order, Program, Rule, Steps
@@ -29,7 +27,9 @@ class Explanation:
         self.written = {(rule.head, rule.body) for rule in run.asked.checked.rules}
         self.strata = [replace(s, rules=[rule for rule in s.rules if not is_fact(rule)]) for s in run.compiled.strata]
         self.given = {name for stratum in self.strata if not stratum.rules for name in stratum.relations}
-        self.given = {name for name in self.given if not HALF.fullmatch(name)}  # halves that only the unjoined program reads
+        self.given = {
+            name for name in self.given if not is_extracted(name, HALF)
+        }  # halves that only the unjoined program reads
         loops = [loop.of for loop in run.compiled.loops.values() if loop.of.steps]
         self.carried = {name: float(name in loop.agenda) for loop in loops for name in loop.carried}
         self.inputs = {directive.relation for directive in self.program.directives if directive.kind == "input"}
@@ -165,8 +165,11 @@ def rule_text(rule: Rule) -> str:
     return f"{' '.join((rule.text or str(rule)).split())}  {place(rule)}".rstrip()
 
 
-HALF, FACTOR, STATIC = (re.compile(rf"{name}@\d+") for name in ("half", "factor", "static"))
-SHARED = re.compile(r"shared\..*")
+HALF = "half@"
+EXTRACTED = {  # for the beginning of the name of a relation that a pass adds, the change that it stands for
+    "shared.": "shared", "static@": "joined beforehand", HALF: "halved", "factor@": "factored",
+    "early@": "aggregated before it is joined",
+}  # fmt: skip
 
 
 def describe_changes(before: Program, after: Program) -> list[str]:
@@ -176,12 +179,8 @@ def describe_changes(before: Program, after: Program) -> list[str]:
     lines = [line for name in before.relations if (line := _inlining_note(name, before, after))]
     lines += [f"on demand: {_demanded(name, after)}" for name in new if "@" in name and name + ".demand" in after.relations]
     by_head = rules_by_head(after)
-    kinds: list[tuple[str, Callable]] = [
-        ("shared", SHARED.fullmatch), ("joined beforehand", STATIC.fullmatch), ("halved", HALF.fullmatch),
-        ("factored", FACTOR.fullmatch), ("aggregated before it is joined", is_partial),
-    ]  # fmt: skip
-    for change, is_kind in kinds:
-        lines += [f"{change}: {rule}" for name in new if is_kind(name) for rule in by_head[name]]
+    for prefix, change in EXTRACTED.items():
+        lines += [f"{change}: {rule}" for name in new if is_extracted(name, prefix) for rule in by_head[name]]
     equivalences = (name for name, relation in after.relations.items() if relation.eqrel and name in before.relations)
     lines += [f"closed: {name} is an equivalence" for name in equivalences]
     classes = {name for name in before.relations if name + CLASS in after.relations}

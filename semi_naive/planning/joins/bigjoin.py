@@ -10,43 +10,26 @@ more bindings than in the worst case of the whole body (Ammar, McSherry, Salihog
 can propose, its join is an ordinary one; intersecting is a join that binds no variable."""
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Container, Iterable
 from itertools import takewhile
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 from semi_naive.planning.joins.multiway import CyclicCore, atom_variables, largest_result
-from semi_naive.planning.joins.placing import Placing
 from semi_naive.ra.by_variable.bigjoin import OFFER, Count, Intersect, Proposal, Propose, Visit
 from semi_naive.ra.by_variable.extend import Extend
 from semi_naive.ra.ir import Atom, Const, Order, Term, Var, Wild
 from semi_naive.ra.rules.steps import GROUP, WEIGHT, EarlyProjection, Exchange, Join
 
+if TYPE_CHECKING:
+    from semi_naive.planning.joins.compiler import Compiler
+
 Search = tuple[Order, tuple[Term, ...]]  # the order of an index, and the terms for its first columns
-
-
-class Compiling(Protocol):
-    """The part of a body's compiler (`planning.joins.body.Compiler`) that BiGJoin uses."""
-
-    atoms: list[tuple[int, Any]]  # atoms that are not joined yet, by place
-    steps: list
-    bound: set[str]
-    first_joined: bool
-    every: bool
-    parts: dict[int, str]
-    choose: Any
-    placing: Placing
-    order_for: Callable
-
-    def live(self) -> set[str]: ...
-    def join(self, number: int, atom: Atom) -> None: ...
-    def apply_ready(self) -> None: ...
-    def filter_ready(self) -> None: ...
 
 
 class BigJoinCompiler:
     """Compiles the atoms of a core. left: by place in the body, the atoms with a variable that is not bound yet."""
 
-    def __init__(self, compiler: Compiling, atoms: dict[int, Atom], core: CyclicCore):
+    def __init__(self, compiler: "Compiler", atoms: dict[int, Atom], core: CyclicCore):
         self.compiler, self.core = compiler, core
         compiler.atoms = [(n, atom) for n, atom in compiler.atoms if n not in atoms]
         needed = compiler.live() | compiler.bound

@@ -12,17 +12,21 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from semi_naive.host.numbers import quantity
-from semi_naive.planning.joins.fanout import BOUND_ATOM_SELECTIVITY, Sizes, selection_size
+from semi_naive.planning.joins.fanout import Sizes
 from semi_naive.planning.joins.placing import Placing
+from semi_naive.planning.rewrite import components, connected, has_simple_arguments
 from semi_naive.ra.ir import Atom, Compare, Const, Kind, Literal, Not, Rule, Term, Var, Wild
 from semi_naive.ra.rules.steps import MIN_TRIE_BINDINGS
+
+if TYPE_CHECKING:
+    from semi_naive.planning.joins.order import Greedy
 
 Atoms = dict[int, Atom]  # atoms of a body, by place
 Parts = dict[int, str]  # by place of an atom, the part of its relation that it reads, if not "all"
 MIN_ACYCLIC_TUPLES = 2_000  # tuples that an acyclic body reads from which a multiway join is considered
-MIN_FANOUT = 0.01  # the least expected number of tuples for a value, as 0 would hide every later join
 # For each hint on a rule: the mode, and the qualifier that requests it.
 HINTS = {"multiway": ("always", ".join"), "binary": ("never", ".join")}
 CYCLIC = "the body is cyclic; binary joins"
@@ -61,14 +65,15 @@ class CoreChoice:
 
 
 def choose_core(
-    rule: Rule, sizes: Sizes, parts: Parts, delta: int | None, version: int, mode: str, placing: Placing,
-    binary: Callable[[], list] | None, indexed: bool = False,
+    rule: Rule, chooser: "Greedy", version: int, mode: str, placing: Placing, binary: Callable[[], list] | None,
+    indexed: bool = False,
 ) -> CoreChoice:  # fmt: skip
     """Choose the atoms of a rule's body, or of a delta version, to be joined variable by variable.
 
-    `parts`, `delta`, `version`, `placing`: see `order.plan_body`; `mode`: Config.multiway, for rules without .join; `binary`:
-    compiles the body as binary joins for a trial, or None; `indexed`: a core that starts from a delta searches existing
-    indexes."""
+    `chooser`: of the order of binary joins; `version`, `placing`: see `order.plan_body`; `mode`: Config.multiway, for rules
+    without .join; `binary`: compiles the body as binary joins for a trial, or None; `indexed`: a core that starts from a delta
+    searches existing indexes."""
+    sizes, delta = chooser.sizes, chooser.first
     atoms = {n: literal for n, literal in enumerate(rule.body) if isinstance(literal, Atom)}
     mode, requested_by = HINTS.get(rule.join, (mode, "Config.multiway"))
     if len(atoms) < (2 if mode == "always" else 3):  # a cycle has three atoms
@@ -85,10 +90,10 @@ def choose_core(
     if indexed and delta is not None and places:
         return CoreChoice(CyclicCore(places, "the cyclic core, from what has changed", indexed=True))
     if _is_partitioned(atoms, (places or atoms.keys()) - {delta}, placing):  # a delta need not be searched
-        return _choose_partitioned(atoms, places, sizes, parts, delta) if places else CoreChoice()
+        return _choose_partitioned(atoms, places, chooser) if places else CoreChoice()
     if not places:
         return CoreChoice() if delta is not None else _choose_acyclic(atoms, sizes, binary)
-    return _choose_cyclic(atoms, places, sizes, parts, delta)
+    return _choose_cyclic(atoms, places, chooser)
 
 
 def _is_partitioned(atoms: Atoms, places: Collection[int], placing: Placing) -> bool:
@@ -96,14 +101,14 @@ def _is_partitioned(atoms: Atoms, places: Collection[int], placing: Placing) -> 
     return any(placing(atoms[n].relation, tuple(range(len(atoms[n].args)))) for n in places)
 
 
-def _choose_partitioned(atoms: Atoms, places: frozenset[int], sizes: Sizes, parts: Parts, delta: int | None) -> CoreChoice:
+def _choose_partitioned(atoms: Atoms, places: frozenset[int], chooser: "Greedy") -> CoreChoice:
     """Choose between BiGJoin and binary joins for a cyclic core over partitioned relations. If the skew is known, compare the
     bindings of binary joins with those that BiGJoin ships. Otherwise only the bindings of binary joins count: at worst BiGJoin
     takes half as long again."""
-    made, each = bindings_made(atoms, places, sizes, parts, delta)
+    made, each = chooser.bindings_of_core(atoms, places)
     expected = f"expected to make {quantity(made, 'binding')}"
-    starts = places if delta is None else {delta}
-    shipped = [estimate for start in starts if (estimate := _shipped(atoms, places, start, sizes)) is not None]
+    starts = places if chooser.first is None else {chooser.first}
+    shipped = [estimate for start in starts if (estimate := _shipped(atoms, places, start, chooser.sizes)) is not None]
     if made < max(MIN_BIGJOIN_BINDINGS, BIGJOIN_COST_RATIO * min(shipped, default=0.0)) or each < MIN_BIGJOIN_FANOUT:
         compared = f", and BiGJoin to ship {min(shipped):,.0f}" if shipped and made >= MIN_BIGJOIN_BINDINGS else ""
         return CoreChoice(note=f"{CYCLIC} all the same: they are {expected}{compared}")
@@ -131,25 +136,26 @@ def _shipped(atoms: Atoms, places: frozenset[int], start: int, sizes) -> float |
     return None
 
 
-def _choose_cyclic(atoms: Atoms, places: frozenset[int], sizes: Sizes, parts: Parts, delta: int | None) -> CoreChoice:
+def _choose_cyclic(atoms: Atoms, places: frozenset[int], chooser: "Greedy") -> CoreChoice:
     """Choose the multiway plan for a cyclic core in one process, unless binary joins make few bindings or a relation grows."""
-    growing = [atoms[n].relation for n in sorted(places & parts.keys()) if n != delta]
+    delta = chooser.first
+    growing = [atoms[n].relation for n in sorted(places & chooser.parts.keys()) if n != delta]
     if growing:
         return CoreChoice(note=f"{CYCLIC} all the same, as {growing[0]} grows in each iteration")
-    made, each = bindings_made(atoms, places, sizes, parts, delta)
+    made, each = chooser.bindings_of_core(atoms, places)
     if delta is not None:
         return CoreChoice(CyclicCore(places, "the cyclic core", each))
-    if made < max(MIN_TRIE_BINDINGS, _tuples_to_read(atoms, places, sizes, delta)):
+    if made < max(MIN_TRIE_BINDINGS, _tuples_to_read(atoms, places, chooser.sizes, delta)):
         return CoreChoice(note=f"{CYCLIC} all the same: they are expected to make {quantity(made, 'binding')}")
     return CoreChoice(CyclicCore(places, f"the cyclic core: binary joins are expected to make {quantity(made, 'binding')}"))
 
 
 def choose_counted(
-    rule: Rule, body: tuple, outer: set[str], sizes: Sizes, mode: str, placing: Placing, binary: Callable[[], list] | None
+    rule: Rule, body: tuple, outer: set[str], chooser: "Greedy", mode: str, placing: Placing, binary: Callable[[], list] | None
 ) -> CyclicCore | None:  # fmt: skip
     """Return the core of an aggregate's body; None if it is partitioned, if a variable of it is bound outside (`outer`), or if
     several of its tuples can make one binding. Other arguments: see `choose_core`."""
-    core = choose_core(replace(rule, body=body, plan=None), sizes, {}, None, 0, mode, placing, None if outer else binary).core
+    core = choose_core(replace(rule, body=body, plan=None), chooser, 0, mode, placing, None if outer else binary).core
     if core is None or core.apart:
         return None
     atoms = [body[place] for place in core.places]
@@ -161,7 +167,7 @@ def _choose_acyclic(atoms: Atoms, sizes: Sizes, binary: Callable[[], list] | Non
     tuples_read = _tuples_to_read(atoms, atoms, sizes, None)
     if binary is None or tuples_read < MIN_ACYCLIC_TUPLES or not all(map(eligible, atoms.values())):
         return CoreChoice()
-    if len(group_of({n: atom_variables(atom) for n, atom in atoms.items()})) < len(atoms):
+    if len(connected(atoms.values())) > 1:
         return CoreChoice()
     from semi_naive.planning.joins.trial import tried  # few bodies need one
 
@@ -202,7 +208,7 @@ def atom_variables(atom: Atom) -> frozenset[str]:
 
 def eligible(atom: Atom) -> bool:
     """True if a trie can be built for the atom: all its terms are variables, constants or wildcards."""
-    return bool(atom_variables(atom)) and all(isinstance(term, Var | Const | Wild) for term in atom.args)
+    return bool(atom_variables(atom)) and has_simple_arguments(atom)
 
 
 def core_of(atoms: Atoms) -> frozenset[int]:
@@ -222,13 +228,8 @@ def core_of(atoms: Atoms) -> frozenset[int]:
 
 def group_of(edges: dict[int, frozenset[str]]) -> frozenset[int]:
     """Return the places of the largest connected component of a hypergraph. edges: the variables of each edge, by place."""
-    components: list[tuple[frozenset[int], frozenset[str]]] = []
-    for place, edge in edges.items():
-        touched = [(places, names) for places, names in components if names & edge]
-        components = [component for component in components if component not in touched]
-        places = frozenset({place}).union(*(places for places, _ in touched))
-        components.append((places, edge.union(*(names for _, names in touched))))
-    return max((places for places, _ in components), key=len, default=frozenset())
+    places = list(edges)
+    return frozenset(places[number] for number in max(components(edges.values()), key=len, default=()))
 
 
 def residue(edges: dict[int, frozenset[str]]) -> dict[int, frozenset[str]]:
@@ -243,65 +244,8 @@ def residue(edges: dict[int, frozenset[str]]) -> dict[int, frozenset[str]]:
         edges = {n: edge for n, edge in edges.items() if n != ear}
 
 
-# -- what binary joins would make
-
-
-def bindings_made(atoms: Atoms, core: frozenset[int], sizes: Sizes, parts: Parts, delta: int | None) -> tuple[float, float]:
-    """Estimate (the bindings that binary joins of the core make, from the delta or the best start; how many of these there are
-    for each binding with which the core starts)."""
-    starts = [delta] if delta is not None else list(atoms)
-    return min(_made_from(start, atoms, core, sizes, parts, delta) for start in starts)
-
-
-def _made_from(
-    start: int, atoms: Atoms, core: frozenset[int], sizes: Sizes, parts: Parts, delta: int | None
-) -> tuple[float, float]:
-    """Estimate the same as `bindings_made`, if the atom at `start` is joined first."""
-    _, rows = _partners(atoms[start], [], frozenset(), sizes, parts.get(start, "all"))
-    begins_core = start in core and start != delta  # then the core starts from one binding, of no variables
-    total, rows_before_core = (rows, 1.0) if begins_core else (0.0, rows)
-    joined, left = [start], set(atoms) - {start}
-    while left:
-        known = [atoms[n] for n in joined if n != delta]
-        bound = frozenset().union(*(atom_variables(atoms[n]) for n in joined))
-        partners = {n: _partners(atoms[n], known, bound, sizes, parts.get(n, "all")) for n in left}
-        place = min(partners, key=lambda n: (*partners[n], n))
-        rows_before_core = rows if place in core and not total else rows_before_core
-        _, fanout = partners[place]
-        rows *= fanout
-        total += rows if place in core else 0.0
-        joined.append(place)
-        left.remove(place)
-    return total, total / rows_before_core
-
-
-def _partners(atom: Atom, known: list[Atom], bound: frozenset[str], sizes: Sizes, part: str) -> tuple[bool, float]:
-    """Return (True if the join would be a product, tuples of an atom that match a binding). The estimate includes skew if both
-    tables are in this process. known: the atoms joined before; bound: the bound variables; part: the part of the relation that
-    is read."""
-    columns = {column for column, term in enumerate(atom.args) if isinstance(term, Const) or _is_bound(term, bound)}
-    selected, constants = selection_size(sizes, atom, part)
-    if len(columns) == len(atom.args) and not constants:
-        return False, BOUND_ATOM_SELECTIVITY
-    size, keys = max(sizes.size(atom.relation, part), 1.0), 1.0
-    for column in columns - {column for column, _ in constants}:
-        keys *= max(1.0, size / max(_tuples_of_value(atom, column, known, size, sizes), MIN_FANOUT))
-    return not columns, max(selected, MIN_FANOUT) / min(keys, size)
-
-
 def _is_bound(term: Term, bound: Container[str]) -> bool:
     return isinstance(term, Var) and term.name in bound
-
-
-def _tuples_of_value(atom: Atom, column: int, known: list[Atom], size: float, sizes: Sizes) -> float:
-    """Estimate the tuples that have a value in one column of an atom, for values from the atoms joined before (`known`). size:
-    tuples of the atom's relation."""
-    term = atom.args[column]
-    average = size / max(1.0, sizes.distinct(atom.relation, column))
-    if isinstance(term, Const) or not hasattr(sizes, "join_fanout"):
-        return average
-    sources = [(other.relation, c) for other in known for c, same in enumerate(other.args) if same == term]
-    return min([sizes.join_fanout(name, (c,), atom.relation, (column,)) for name, c in sources], default=average)
 
 
 def pushed(literal: Literal, atoms: Collection[Atom], sizes: Sizes) -> bool:

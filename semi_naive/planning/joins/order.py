@@ -6,12 +6,12 @@ of its bound columns, at the start of the stratum, or when these turn out to hav
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from semi_naive.host.account import part
-from semi_naive.planning.joins.body import ChosenAtom, Compiler, DriverDatabase, PlannedBody, names_of_variables
+from semi_naive.planning.joins.body import ChosenAtom, PlannedBody, names_of_variables
+from semi_naive.planning.joins.compiler import Compiler
 from semi_naive.planning.joins.fanout import Sizes, fanout
-from semi_naive.planning.joins.folds import fold_steps
 from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.multiway import choose_core, choose_counted, largest_result
 from semi_naive.planning.joins.placing import NOWHERE, Placing
@@ -19,10 +19,15 @@ from semi_naive.planning.maintaining.names import origin
 from semi_naive.planning.rewriting.whole_bodies import FoldedBody, fold_of
 from semi_naive.ra.ir import Atom, Call, Order, Rule, Var, Wild
 from semi_naive.ra.rules.derive import Derivation
+from semi_naive.ra.rules.folding import Folded
 from semi_naive.ra.rules.weighing import extreme_only
+
+if TYPE_CHECKING:
+    from semi_naive.running.relations.database import Database
 
 NO_STREAMS: dict[str, Derivation] = {}
 MIN_SAMPLED_TUPLES = 256  # tuples of a relation from which its distribution of values is sampled
+MIN_FANOUT = 0.01  # the least expected number of tuples for a binding, as 0 would hide every later join
 MAX_FIRST_ATOMS = 24  # atoms of a body that are tried as the first one: the smallest
 GUARDED_COST_RATIO = 2  # cost of a partial aggregate without its guards, over that with them, up to which guards are left out
 INDEX_COST_RATIO = 2  # weight of the bindings of an atom that needs a new index
@@ -84,7 +89,7 @@ class Greedy:
         """Record an atom as the next one, with the reason."""
         self.rows *= self.expected(number, atom, bound)
         self.taken += 1
-        self.log.append(ChosenAtom(atom, self.parts.get(number, "all"), tuple(bound_places(atom, bound)), self.rows, reason))
+        self.log.append(ChosenAtom(atom, self.rows, reason))
         self._bind(atom)
 
     def _bind(self, atom: Atom) -> None:
@@ -99,10 +104,10 @@ class Greedy:
         self.rows = self.log[-1].expected if self.log else 1.0
         self.taken -= 1
 
-    def together(self, left: list[tuple[int, Atom]], atoms: dict[int, Atom], bound: set[str], reason: str) -> None:
+    def together(self, atoms: dict[int, Atom], bound: set[str], reason: str) -> None:
         """Replace the last choice by one multiway join of several atoms. atoms: by place, the last choice first; bound: the
         variables bound before."""
-        (number, first), *rest = atoms.items()
+        (_, first), *rest = atoms.items()
         bound = bound | names_of_variables(first)
         before = self.log[-2].expected if len(self.log) > 1 else 1.0
         while rest:
@@ -112,13 +117,28 @@ class Greedy:
             bound = bound | names_of_variables(atom)
             rest.remove((place, atom))
         self.rows = min(self.rows, before * largest_result(atoms, self.sizes, self.parts))
-        self.log[-1] = ChosenAtom(first, self.parts.get(number, "all"), (), self.rows, reason)
+        self.log[-1] = ChosenAtom(first, self.rows, reason)
 
     def cap(self, most: float, since: int) -> None:
         """Lower the expected bindings to `most`, now and in the log from entry `since` on."""
         self.rows = min(self.rows, most)
         for chosen in self.log[since:]:
             chosen.expected = min(chosen.expected, most)
+
+    def bindings_of_core(self, atoms: dict[int, Atom], core: frozenset[int]) -> tuple[float, float]:
+        """Estimate (the bindings that binary joins of a cyclic core make; how many of these there are for each binding with
+        which the core starts). atoms: of the whole body, by place; the delta is not a part of the core."""
+        binary, bound, left = Greedy(self.sizes, self.parts, self.first), set[str](), dict(atoms)
+        rows, made, before = 1.0, 0.0, 0.0
+        while left:
+            number, atom = binary(list(left.items()), bound)
+            fanout = max(binary.expected(number, atom, bound), MIN_FANOUT)
+            if number in core and number != self.first:
+                before = before or rows
+                made += rows * fanout
+            rows *= fanout
+            bound |= names_of_variables(left.pop(number))
+        return made, made / before
 
     def inner(self) -> "Greedy":
         """Return the chooser for the body of an aggregate, and for joins of a few bindings, which begin with the variables
@@ -200,7 +220,7 @@ class Greedy:
 def plan_body(
     rule: Rule, sizes: Sizes, indexes: Indexes, parts: dict[int, str], delta: int | None = None, version=0,
     placing: Placing = NOWHERE, deal: bool = False, multiway: str = "auto", made: dict[str, set[Order]] | None = None,
-    indexed: bool = False, in_driver: DriverDatabase | None = None, folds: bool = False,
+    indexed: bool = False, in_driver: "Database | None" = None, folds: bool = False,
     streams: Mapping[str, Derivation] = NO_STREAMS, lattice: str | None = None,
 ) -> PlannedBody:  # fmt: skip
     """Compile a rule's body in the best order known. `parts`: the part of a relation that an atom reads, by place in the body;
@@ -210,41 +230,9 @@ def plan_body(
     `streams`: the derivations of relations without a table; `lattice`: "min" or "max", if the head's table keeps the best
     value of each key."""
     fold = fold_of(rule) if folds and not parts and not rule.plan else None
-    if fold is None or fold.guards:
-        written = _plan_as_written(
-            rule, sizes, indexes, parts, delta, version, placing, deal, multiway, made, indexed, in_driver, streams, lattice
-        )
-        if fold is None:
-            return written
-    folded = _plan_fold(rule, fold, sizes, indexes, multiway, made, streams)
-    if fold.guards and _cost(folded) > GUARDED_COST_RATIO * _cost(written):
-        return written
-    return folded
-
-
-def _cost(body: PlannedBody) -> float:
-    return sum(chosen.expected for chosen in body.atoms)
-
-
-def _plan_fold(
-    rule: Rule, fold: FoldedBody, sizes: Sizes, indexes: Indexes, multiway: str, made: dict[str, set[Order]] | None,
-    streams: Mapping[str, Derivation],
-) -> PlannedBody:  # fmt: skip
-    """Compile a rule that aggregates its whole body (`fold`), without its guards."""
-    greedy = Greedy(sizes, {}, made=made, indexes=indexes)
-    compiler, after = Compiler(rule, greedy, indexes.order_for, {}), Compiler(rule, greedy.inner(), indexes.order_for, {})
-    compiler.streams = streams
-    binary = partial(binary_steps, rule, sizes, indexes.arities, fold.body, every=True)
-    compiler.core = choose_counted(rule, fold.body, set(), sizes, multiway, NOWHERE, binary)
-    steps = fold_steps(rule, fold, compiler, after)
-    planned = {atom.relation: sizes.size(atom.relation) for atom in (*fold.guards, *fold.body) if isinstance(atom, Atom)}
-    return PlannedBody(rule, Derivation(steps, rule.head.relation, rule.head.args), greedy.log, planned)
-
-
-def _plan_as_written(
-    rule, sizes, indexes, parts, delta, version, placing, deal, multiway, made, indexed, in_driver, streams, lattice
-) -> PlannedBody:
-    """Compile a rule's body without folding it: see `plan_body`."""
+    folded = _plan_fold(rule, fold, sizes, indexes, multiway, made, streams) if fold else None
+    if fold and folded and not fold.guards:
+        return folded
     atoms = [number for number, literal in enumerate(rule.body) if isinstance(literal, Atom)]
     given = tuple(atoms[place] for place in (rule.plan or {}).get(version, ()))
     if given and delta is not None and placing.own:  # each partition begins with its part of the delta
@@ -255,19 +243,46 @@ def _plan_as_written(
     compiler.streams = streams
 
     binary = partial(binary_steps, rule, sizes, indexes.arities)
-    choice = choose_core(rule, sizes, parts, delta, version, multiway, placing, partial(binary, rule.body), indexed)
+    choice = choose_core(rule, greedy, version, multiway, placing, partial(binary, rule.body), indexed)
     compiler.core = choice.core
     compiler.choose_inner_core = lambda body, outer: choose_counted(
-        rule, body, outer, sizes, multiway, placing, partial(binary, body, every=True)
+        rule, body, outer, Greedy(sizes, {}), multiway, placing, partial(binary, body, every=True)
     )
     steps = compiler.compile(rule.body, outside=names_of_variables(rule.head))
+    if folded and _cost(folded.atoms) <= GUARDED_COST_RATIO * _cost(greedy.log):
+        return folded
     if lattice and steps:
         steps = _towards_best(steps, rule, lattice, placing is NOWHERE)
     relations = [rule.body[number].relation for number in atoms]
-    derivation = Derivation(steps, rule.head.relation, rule.head.args)
     delta_relation = rule.body[delta].relation if delta is not None else ""
     first = delta_relation if relations.count(delta_relation) == 1 else ""
-    return PlannedBody(rule, derivation, greedy.log, {name: sizes.size(name) for name in relations}, choice.note, first)
+    planned = {name: sizes.size(name) for name in relations}
+    derivation = Derivation(steps, rule.head.relation, rule.head.args)
+    return PlannedBody(rule, derivation, greedy.log, planned, choice.note, first)
+
+
+def _cost(log: list[ChosenAtom]) -> float:
+    return sum(chosen.expected for chosen in log)
+
+
+def _plan_fold(
+    rule: Rule, fold: FoldedBody, sizes: Sizes, indexes: Indexes, multiway: str, made: dict[str, set[Order]] | None,
+    streams: Mapping[str, Derivation],
+) -> PlannedBody:  # fmt: skip
+    """Compile a rule that aggregates its whole body (`fold`), without its guards: the body is evaluated once, and folded by the
+    key (`ra.rules.folding`)."""
+    greedy = Greedy(sizes, {}, made=made, indexes=indexes)
+    compiler = Compiler(rule, greedy, indexes.order_for, {}, every=True)
+    after = Compiler(rule, greedy.inner(), indexes.order_for, {})
+    compiler.streams, compiler.weighs = streams, True
+    binary = partial(binary_steps, rule, sizes, indexes.arities, fold.body, every=True)
+    compiler.core = choose_counted(rule, fold.body, set(), Greedy(sizes, {}), multiway, NOWHERE, binary)
+    steps = compiler.compile(fold.body, outside=fold.outside)
+    names = {*fold.keys, *(aggregate.result.name for aggregate in fold.aggregates)}
+    rest = after.compile(fold.after, start=names, outside=names_of_variables(rule.head))
+    steps = [Folded(fold.keys, fold.aggregates, steps, fold.least_count), *rest]
+    planned = {atom.relation: sizes.size(atom.relation) for atom in (*fold.guards, *fold.body) if isinstance(atom, Atom)}
+    return PlannedBody(rule, Derivation(steps, rule.head.relation, rule.head.args), greedy.log, planned)
 
 
 def _towards_best(steps: list, rule: Rule, lattice: str, in_driver: bool) -> list:

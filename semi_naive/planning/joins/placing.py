@@ -95,10 +95,8 @@ def keyed(bodies: Iterable[Any]) -> dict[str, dict[Order, int]]:
     found: dict[str, dict[Order, int]] = {}
     for exchange in (exchange for body in bodies for exchange in exchanges(body.derivation.steps)):
         columns = found.setdefault(exchange.relation, {})
-        if exchange.keys:
-            columns[exchange.order] = min(len(exchange.keys), columns.get(exchange.order) or len(exchange.keys))
-        else:
-            columns.setdefault(exchange.order, 0)
+        keys, known = len(exchange.keys), columns.get(exchange.order, 0)
+        columns[exchange.order] = min(keys, known) if keys and known else max(keys, known)  # 0: only searched without keys
     return {
         relation: {order: number or min(1, len(order)) for order, number in columns.items()}
         for relation, columns in found.items()

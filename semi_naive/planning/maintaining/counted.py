@@ -17,6 +17,7 @@ from itertools import count
 
 from semi_naive.planning.joins.body import has_wild, names_of_variables
 from semi_naive.planning.joins.multiway import core_of
+from semi_naive.planning.rewrite import with_literals_at
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra import ir
 from semi_naive.ra.ir import Aggregate, Atom, Compare, Const, Kind, Not, Rule, Truth, Var, Wild
@@ -59,7 +60,7 @@ def counted_aggregate(rule: Rule, place: int, relation: str, group_size: GroupSi
     atoms = {number: each for number, each in enumerate(body) if isinstance(each, Atom)}
     bound = {term.name: term for atom in atoms.values() for term in atom.args if isinstance(term, Var)}
     outside = names_of_variables(rule.head).union(*map(names_of_variables, rule.body[:place] + rule.body[place + 1 :]))
-    inner = names_of_variables(body) | (names_of_variables(literal.target) if literal.target is not None else set())
+    inner = names_of_variables([*body, literal.target])
     if not atoms or not inner <= bound.keys() or any(map(_has_inner_wildcard, body)):
         return None
     shared = inner & outside
@@ -94,7 +95,7 @@ def replaced(
             zero = Compare("=", literal.result, Const(0, literal.result.kind), literal.result.kind)
             none = Not(replace(counted.atom, args=(*counted.outer, Wild())))
             ways = (counted.atom,), (none, zero)
-            rules = [_with_literal_replaced(each, literal, literals) for each in rules for literals in ways]
+            rules = [with_literals_at(each, each.body.index(literal), *literals) for each in rules for literals in ways]
     return rules, found
 
 
@@ -108,11 +109,6 @@ def counting(stratum: Stratum, group_size: GroupSize = unknown) -> tuple[Stratum
         rules += new_rules
         found += counted
     return replace(stratum, rules=rules), found
-
-
-def _with_literal_replaced(rule: Rule, literal: ir.Literal, literals: tuple[ir.Literal, ...]) -> Rule:
-    place = rule.body.index(literal)
-    return replace(rule, body=(*rule.body[:place], *literals, *rule.body[place + 1 :]), plan=None)
 
 
 def _with_named_wildcards(literal: ir.Literal, number: int) -> ir.Literal:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from semi_naive.planning.joins.body import names_of_variables
 from semi_naive.planning.maintaining.names import after, before, gained, lost
+from semi_naive.planning.rewrite import connected_with
 from semi_naive.ra.ir import Aggregate, Atom, Const, Kind, Literal, Not, Rule, Term, Var, Wild
 
 NEGATED, AGGREGATED = "!", "{}"
@@ -103,9 +104,8 @@ def _within(literal: Literal, changed: Atom, outside: set[str]) -> tuple[Atom, .
     Return () if the changed atom binds every variable that the groups share with the rest of the rule."""
     if not isinstance(literal, Aggregate) or not {changed, Not(changed)} & {*literal.body}:
         return ()
-    connected, others = [changed], [other for other in literal.body if isinstance(other, Atom) and other is not changed]
-    while neighbours := [other for other in others if names_of_variables(other) & names_of_variables(connected)]:
-        connected, others = connected + neighbours, [other for other in others if other not in neighbours]
+    others = [other for other in literal.body if isinstance(other, Atom) and other is not changed]
+    connected = [changed, *connected_with(changed, others)]
     if names_of_variables(connected) & outside <= names_of_variables(changed):
         return ()
     return tuple(replace(other, args=tuple(_renamed_apart(term, outside) for term in other.args)) for other in connected)

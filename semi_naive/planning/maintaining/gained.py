@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from semi_naive.planning.rewrite import with_literals_at
 from semi_naive.ra.ir import Atom, Rule
 
 
@@ -20,4 +21,4 @@ def delta_rules(rule: Rule, below: set[str], named: Callable[[str], str]) -> Ite
     for place, literal in enumerate(rule.body):
         if isinstance(literal, Atom) and literal.relation in below:
             changed = replace(literal, relation=named(literal.relation))
-            yield literal.relation, replace(rule, body=(*rule.body[:place], changed, *rule.body[place + 1 :]), plan=None)
+            yield literal.relation, with_literals_at(rule, place, changed)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from semi_naive.planning.joins.body import names_of_variables
 from semi_naive.planning.maintaining.names import column_variables, explicit, suspects
+from semi_naive.planning.rewrite import has_simple_arguments
 from semi_naive.ra.ir import Aggregate, Atom, Const, Kind, Not, Range, Rule, Var, Wild
 
 
@@ -48,7 +49,7 @@ def has_single_instances(rule: Rule) -> bool:
     head_variables = {term.name for term in rule.head.args if isinstance(term, Var)}
     return (
         all(isinstance(term, Var | Const) for atom in atoms for term in atom.args)
-        and all(isinstance(term, Var | Const | Wild) for atom in negated for term in atom.args)
+        and all(map(has_simple_arguments, negated))
         and not any(isinstance(literal, Aggregate | Range) for literal in rule.body)
         and names_of_variables(atoms) <= head_variables
     )

@@ -7,12 +7,13 @@ edge- has the deleted edges, reach: the suspects, and reach= the explicit facts.
 not change. So the engine evaluates it like any recursion; a tuple at a time if few tuples are suspected in each of many
 iterations."""
 
-from collections.abc import Callable, Container
+from collections.abc import Container
 from dataclasses import replace
 
 from semi_naive.planning.maintaining.flips import is_exact
 from semi_naive.planning.maintaining.gained import delta_rules
 from semi_naive.planning.maintaining.names import Kinds, asked, column_variables, explicit, suspects
+from semi_naive.planning.rewrite import has_simple_arguments, positive_atoms
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.ir import Atom, Compare, Const, Kind, Literal, Not, Rule, Term, Var, Wild
 
@@ -35,10 +36,10 @@ def suspecting(stratum: Stratum, known: set[str], best: Container[str] = (), kin
     return Stratum((*map(suspects, stratum.relations), *map(asked, tested)), rules, True)
 
 
-def suspected(rule: Rule, known: set[str], best: Container[str], named: Callable[[str], str] = suspects) -> Rule:
+def suspected(rule: Rule, known: set[str], best: Container[str]) -> Rule:
     """Return the rule that derives suspects instead of the heads of a rule. If its aggregates may have other results when they
     are computed again (not `is_exact`), the heads are read from their relation, by the variables that atoms bind. known: the
-    relations that may have explicit facts; best: those with best values; named: returns the relation of suspects.
+    relations that may have explicit facts; best: those with best values.
 
     >>> from semi_naive.ra.ir import Aggregate, Wild
     >>> x, y, z = (Var(name, Kind.FLOAT) for name in "xyz")
@@ -47,7 +48,7 @@ def suspected(rule: Rule, known: set[str], best: Container[str], named: Callable
     p:(x, @1) :- e-(x, _), p(x, @1).
     """
     head, exact = rule.head, is_exact(rule)
-    body = rule.body if exact else tuple(filter(_is_pattern, rule.body))
+    body = rule.body if exact else tuple(filter(has_simple_arguments, positive_atoms(rule.body)))
     bound = None if exact else {term for atom in body for term in atom.args}
     terms = tuple(_searchable(place, term, bound) for place, term in enumerate(head.args))
     conditions: list[Literal] = []
@@ -57,7 +58,7 @@ def suspected(rule: Rule, known: set[str], best: Container[str], named: Callable
         conditions += [replace(head, args=terms)] if head.relation in best or not exact else []
         conditions += [Not(Atom(explicit(head.relation), terms))] if head.relation in known else []
     args = head.args if exact else terms
-    return replace(rule, head=Atom(named(head.relation), args), body=(*body, *conditions), plan=None)
+    return replace(rule, head=Atom(suspects(head.relation), args), body=(*body, *conditions), plan=None)
 
 
 def _searchable(place: int, term: Term, bound: set[Term] | None) -> Term:
@@ -66,8 +67,3 @@ def _searchable(place: int, term: Term, bound: set[Term] | None) -> Term:
     if isinstance(term, Const | Wild) or isinstance(term, Var) and (bound is None or term in bound):
         return term
     return Var(f"@{place}", term.kind)
-
-
-def _is_pattern(literal: Literal) -> bool:
-    """True for an atom without computed terms."""
-    return isinstance(literal, Atom) and all(isinstance(term, Var | Const | Wild) for term in literal.args)

@@ -77,9 +77,9 @@ def _by_classes(rule: Rule, chosen: dict[str, Kind]) -> Rule:
     """Return the rule with atoms of classes in place of those of pairs. chosen: the kind of each relation kept as classes."""
     occurrences = Counter(part.name for part in rewrite.walk(rule) if isinstance(part, Var))
     unused, taken = {name for name, number in occurrences.items() if number == 1}, {*occurrences}
-    body = tuple(new for literal in rule.body for new in _replaced(literal, chosen, unused, taken))
+    body = (new for literal in rule.body for new in _replaced(literal, chosen, unused, taken))
     head = replace(rule.head, relation=rule.head.relation + CLASS) if rule.head.relation in chosen else rule.head
-    return replace(rewrite.with_body(rule, body) if body != rule.body else rule, head=head)
+    return replace(rewrite.with_body(rule, body), head=head)
 
 
 def _replaced(

@@ -55,14 +55,13 @@ def share(program: ir.Program, once: bool = True) -> ir.Program:
     b(y, y) :- red(y, y), shared.1(z, y).
     shared.1(x, z) :- edge(x, y), edge(y, z).
     """
-    subjoins, helpers = _Subjoins(program), []
-    while group := _best(subjoins, program.rules, once):
-        helper, changed = _shared(_unused_name(program), group, program.rules)
-        helpers.append(helper)
-        rules = [changed.get(i, rule) for i, rule in enumerate(program.rules)]
-        program = replace(program, rules=rules, relations=program.relations | _declare_helper(helper, program))
+    subjoins, extracted, rules = _Subjoins(program), rewrite.Extracted(program, "shared."), list(program.rules)
+    while group := _best(subjoins, rules, once):
+        changed = _shared(group, rules, extracted)
+        rules = [changed.get(i, rule) for i, rule in enumerate(rules)]
         subjoins.update(changed)
-    return replace(program, rules=[*program.rules, *helpers]) if helpers else program
+    extracted.rules = rules + extracted.rules
+    return extracted.program()
 
 
 class _Subjoins:
@@ -201,34 +200,18 @@ def _needed_variables(group: list[Subjoin], rules: list[ir.Rule], filters: set[s
     return sorted(needed)
 
 
-def _shared(name: str, group: list[Subjoin], rules: list[ir.Rule]) -> tuple[ir.Rule, dict[int, ir.Rule]]:
-    """Return (the rule that derives the shared relation `name`; the rules that read it, by their numbers)."""
+def _shared(group: list[Subjoin], rules: list[ir.Rule], extracted: rewrite.Extracted) -> dict[int, ir.Rule]:
+    """Add the relation of a join, and return the rules that read it, by their numbers."""
     filters = _filters(group, rules)
-    needed, changed = _needed_variables(group, rules, filters), {}
-    for part in group:
-        rule = rules[part.rule]
-        body = _remaining_literals(part, rule, filters)
-        body[min(part.places)] = ir.Atom(name, tuple(part.variables[i] for i in needed))
-        changed[part.rule] = rewrite.with_body(rule, (body[place] for place in sorted(body)))
-    first, rule = group[0], rules[group[0].rule]
+    needed, first, rule = _needed_variables(group, rules, filters), group[0], rules[group[0].rule]
     tests = [literal for literal in rule.body if filters and _canonical_text(literal, first) in filters]
-    head = ir.Atom(name, tuple(first.variables[i] for i in needed))
-    helper = ir.Rule(head, (*(rule.body[place] for place in sorted(first.places)), *tests), span=rule.span)
-    return replace(helper, text=f"shared by {quantity(len(group), 'rule')}: {helper}"), changed
-
-
-def _declare_helper(helper: ir.Rule, program: ir.Program) -> dict[str, ir.Relation]:
-    """Return the declaration of the shared relation. Its attributes have the names of the variables, and the types of their
-    first occurrences."""
-    types: dict[str, ir.Type] = {}
-    for atom in rewrite.positive_atoms(helper.body):
-        for arg, (_, type_) in zip(atom.args, program.relations[atom.relation].attributes, strict=True):
-            if isinstance(arg, ir.Var):
-                types.setdefault(arg.name, type_)
-    attributes = tuple((arg.name, types[arg.name]) for arg in helper.head.args)
-    return {helper.head.relation: ir.Relation(helper.head.relation, attributes, span=helper.span)}
-
-
-def _unused_name(program: ir.Program) -> str:
-    """Return a name that no relation has, and that no program can declare."""
-    return next(name for i in range(1, len(program.relations) + 2) if (name := f"shared.{i}") not in program.relations)
+    join = (*(rule.body[place] for place in sorted(first.places)), *tests)
+    name = extracted.atom(join, tuple(first.variables[i] for i in needed), rule).relation
+    *_, helper = extracted.rules
+    extracted.rules[-1] = replace(helper, text=f"shared by {quantity(len(group), 'rule')}: {helper}")
+    changed = {}
+    for part in group:
+        body = _remaining_literals(part, rules[part.rule], filters)
+        body[min(part.places)] = ir.Atom(name, tuple(part.variables[i] for i in needed))
+        changed[part.rule] = rewrite.with_body(rules[part.rule], (body[place] for place in sorted(body)))
+    return changed

@@ -22,7 +22,7 @@ A rule for a partial aggregate begins with the atoms that its keys are joined wi
 planner leaves them out if the whole part is expected to have few bindings."""
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import combinations
 
@@ -55,26 +55,18 @@ def aggregate_early(program: Program) -> Program:
     """
     if program.loops or not any(isinstance(literal, Aggregate) for rule in program.rules for literal in rule.body):
         return program
-    partial = _PartialAggregates(program)
-    rules: list[Rule] = []
+    partial = _PartialAggregates(program, PARTIAL)
     for rule in program.rules:
-        changed = rule if rule.plan or rule.join or rewrite.has_autoinc(rule) else partial.rewritten(rule)
-        rules += [*partial.new_rules, changed]
-        partial.new_rules = []
-    return replace(program, rules=rules, relations=partial.relations) if partial.names else program
+        partial.rules.append(rule if rule.plan or rule.join or rewrite.has_autoinc(rule) else partial.rewritten(rule))
+    return partial.program()
 
 
-@dataclass
-class _PartialAggregates:
-    """The relations of partial aggregates. names: by the canonical text of a relation's rule, its name; new_rules: rules that
-    are not in the program yet."""
+class _PartialAggregates(rewrite.Extracted):
+    """The relations of partial aggregates."""
 
-    program: Program
-    names: dict[str, str] = field(default_factory=dict)
-    new_rules: list[Rule] = field(default_factory=list)
-
-    def __post_init__(self):
-        self.relations, self.group = dict(self.program.relations), recursion_groups(self.program)
+    def __init__(self, program: Program, prefix: str):
+        super().__init__(program, prefix)
+        self.group = recursion_groups(program)
 
     def rewritten(self, rule: Rule) -> Rule:
         """Return the rule with partial aggregates in its aggregates; the same object if there are none."""
@@ -85,7 +77,7 @@ class _PartialAggregates:
                 return rule
             reduced = replace(fold, body=tuple(body.literals), aggregates=tuple(body.reduced_aggregates()))
             return replace(rule, body=reduced.literals())
-        return rewrite.with_literals(rule, tuple(self._reduced(rule, literal, taken) for literal in rule.body))
+        return rewrite.with_body(rule, (self._reduced(rule, literal, taken) for literal in rule.body))
 
     def _reduced(self, rule: Rule, literal: Literal, taken: set[str]) -> Literal:
         """Return a literal of a rule; an aggregate, with partial aggregates in its body."""
@@ -93,7 +85,7 @@ class _PartialAggregates:
             return literal
         others = [other for other in rule.body if other is not literal]
         outside = variables_of([rule.head, *others])
-        inner = variables_of([*literal.body, *([literal.target] if literal.target is not None else [])])
+        inner = variables_of([*literal.body, literal.target])
         recursive = self.group[rule.head.relation]
         atoms = [other for other in others if isinstance(other, Atom) and _is_simple(other)]
         around = tuple(atom for atom in atoms if self.group[atom.relation] != recursive)
@@ -102,18 +94,6 @@ class _PartialAggregates:
             return literal
         (reduced,) = body.reduced_aggregates()
         return replace(reduced, body=tuple(body.literals))
-
-    def relation(self, rule: Rule, fold: FoldedBody, keys: tuple[Var, ...]) -> str:
-        """Return the name of the relation of a partial aggregate. If it is new, add it, and its rule to `new_rules`. rule: the
-        rule from which it is taken; fold: the body of the new rule; keys: its first columns, before the results."""
-        columns = (*keys, *(aggregate.result for aggregate in fold.aggregates))
-        literals = fold.literals()
-        text = rewrite.canonical(Rule(Atom("", columns), literals))
-        if text not in self.names:
-            self.names[text] = name = f"{PARTIAL}{len(self.names) + 1}"
-            self.relations[name], new_rule = rewrite.relation_of(name, columns, literals, rule)
-            self.new_rules.append(new_rule)
-        return self.names[text]
 
 
 @dataclass
@@ -160,12 +140,11 @@ class _Body:
     def _is_reducible(self) -> bool:
         """True if the body has a form that this pass knows: not too long, of simple literals, all variables bound by atoms."""
         bound = variables_of([literal for literal in self.literals if isinstance(literal, Atom)]).keys()
-        targets = variables_of([target for target in self.targets if target is not None]).keys()
         return (
             1 < len(self.literals) <= MAX_LITERALS
             and all(isinstance(literal, Compare | ir.Test) or _is_simple(literal) for literal in self.literals)
             and all(each.op in ("count", "sum", "min", "max") for each in self.aggregates)
-            and variables_of(self.literals).keys() | targets <= bound | self.keys
+            and variables_of([*self.literals, *self.targets]).keys() <= bound | self.keys
         )
 
     def reduced_aggregates(self) -> list[Aggregate]:
@@ -281,23 +260,20 @@ class _Body:
         part = tuple(replaced if part is None else part)
         self.literals = [literal for literal in self.literals if literal not in replaced]
         keys = tuple(var.name for var in shared)
-        name = self.partial.relation(self.rule, FoldedBody(self._guards(set(keys)), part, keys, columns, after), shared)
-        self.literals.append(Atom(name, (*shared, *(aggregate.result for aggregate in columns))))
+        fold = FoldedBody(self._guards(shared), part, keys, columns, after)
+        variables = (*shared, *(aggregate.result for aggregate in columns))
+        self.literals.append(self.partial.atom(fold.literals(), variables, self.rule))
 
-    def _guards(self, shared: set[str]) -> tuple[Literal, ...]:
+    def _guards(self, shared: tuple[Var, ...]) -> tuple[Literal, ...]:
         """Return the remaining literals that restrict the values of the shared variables, with wildcards for variables that
         occur once."""
-        guards: list[Literal] = []
-        names, left = set(shared), [*(literal for literal in self.literals if isinstance(literal, Atom)), *self.around]
-        while connected := [literal for literal in left if names & variables_of(literal).keys()]:
-            guards += connected
-            left = [literal for literal in left if literal not in connected]
-            names |= variables_of(connected).keys()
+        atoms = [*(literal for literal in self.literals if isinstance(literal, Atom)), *self.around]
+        guards = rewrite.connected_with(shared, atoms)
         if guards:
             bound, others = variables_of(guards).keys(), [each for each in self.literals if not isinstance(each, Atom)]
             guards += [literal for literal in others if variables_of(literal).keys() <= bound]
         occurrences = Counter(node.name for node in rewrite.walk(guards) if isinstance(node, Var))
-        wildcards = {name: Wild() for name, number in occurrences.items() if number == 1 and name not in shared}
+        wildcards = {name: Wild() for name, number in occurrences.items() if number == 1 and name not in variables_of(shared)}
         return tuple(rewrite.substitute(each, wildcards) if isinstance(each, Atom) else each for each in guards)
 
 

@@ -162,7 +162,8 @@ class _Demands:
         demand = ir.Atom(f"{name}.demand", tuple(arg for arg, is_bound in zip(atom.args, bound, strict=True) if is_bound))
         tests = [literal for literal in rule.body if isinstance(literal, (ir.Compare, ir.Test)) and not _computes(literal)]
         tests = [literal for literal in tests if rewrite.variables_of(literal).keys() <= known]
-        body = _connected(demand, [_without_computed(part) for part in earlier if isinstance(part, ir.Atom)] + tests)
+        atoms = [_without_computed(part) for part in earlier if isinstance(part, ir.Atom)]
+        body = rewrite.connected_with(demand, atoms + tests)
         text = f"demand of {atom} in: {rule.text or rule}"
         self.rules.append(ir.Rule(demand, tuple(body), span=rule.span, text=text))
         return replace(atom, relation=name)
@@ -216,14 +217,3 @@ def _add_implied(known: set[str], body: Iterable) -> set[str]:
                 if isinstance(term, (ir.Var, ir.Pack)) and _is_known(other, known):
                     known |= rewrite.variables_bound_by(term)
     return known
-
-
-def _connected(atom: ir.Atom, literals: list) -> list:
-    """Return the literals that share variables with an atom, directly or through other literals."""
-    names = set(rewrite.variables_of(atom))
-    while True:
-        connected = [literal for literal in literals if rewrite.variables_of(literal).keys() & names]
-        new = rewrite.variables_of(connected).keys() - names
-        if not new:
-            return connected
-        names |= new

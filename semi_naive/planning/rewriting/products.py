@@ -12,7 +12,7 @@ each x is new once and is joined with each z once, so there are as many bindings
 from collections.abc import Iterator
 from dataclasses import replace
 
-from semi_naive.planning.rewrite import connected, is_plain, relation_of, variables_of, walk
+from semi_naive.planning.rewrite import Extracted, connected, is_plain, variables_of, walk
 from semi_naive.planning.strata import orderless
 from semi_naive.ra.ir import Atom, Literal, Program, Rule, Var, Wild
 
@@ -34,22 +34,14 @@ def factor(program: Program) -> Program:
     if all(len(_components(rule.body, of_one_tuple)) == 1 for rule in program.rules):
         return program
     cycles = orderless(program)
-    rules, relations = [], dict(program.relations)
-    names: dict[tuple, str] = {}  # of the relations of factors, by the texts of these
+    extracted = Extracted(program, "factor@")
     for rule in program.rules:
         body: list[Literal] = []
         for literals, kept in _factors(rule, cycles.get(rule.head.relation), of_one_tuple):
-            if kept is None:
-                body += literals
-                continue
-            key = tuple(map(str, literals)), tuple(map(str, kept))
-            if key not in names:
-                names[key] = name = f"factor@{len(names) + 1}"
-                relations[name], factor_rule = relation_of(name, kept, literals, rule)
-                rules.append(factor_rule)
-            body.append(Atom(names[key], kept))
-        rules.append(rule if all(literal in rule.body for literal in body) else replace(rule, body=tuple(body)))
-    return replace(program, rules=rules, relations=relations) if names else program
+            body += literals if kept is None else [extracted.atom(literals, kept, rule)]
+        changed = any(literal not in rule.body for literal in body)
+        extracted.rules.append(replace(rule, body=tuple(body)) if changed else rule)
+    return extracted.program()
 
 
 def _factors(

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from operator import is_not
 from typing import TypeVar
 
 from semi_naive.planning import rewrite
@@ -44,8 +43,7 @@ def settled(rule: ir.Rule) -> ir.Rule | None:
         head, body = fold(rule.head), _without_true(map(fold, rule.body))
         if body is None:
             return None
-        changes = head is not rule.head or len(body) < len(rule.body) or any(map(is_not, body, rule.body))
-        smaller = substitute_aliases(rewrite.with_body(replace(rule, head=head), body) if changes else rule)
+        smaller = substitute_aliases(rewrite.with_body(rule if head is rule.head else replace(rule, head=head), body))
         if smaller is rule or smaller == rule:
             return rule
         rule = smaller
@@ -126,10 +124,7 @@ def without_empty(program: ir.Program, given: set[str]) -> list[ir.Rule]:
 
     if nonempty >= set(program.relations):
         return program.rules
-    return [
-        rewrite.with_literals(rule, tuple(rewrite.transform(literal, change) for literal in rule.body))
-        for rule in program.rules
-    ]
+    return [rewrite.with_body(rule, (rewrite.transform(literal, change) for literal in rule.body)) for rule in program.rules]
 
 
 def _nonempty(program: ir.Program, given: set[str]) -> set[str]:
@@ -187,8 +182,7 @@ def _without_aliases(reader: Reader, body: tuple, fixed: set[str]) -> tuple[Read
     to a surrounding body."""
     while (found := _first_alias(body, fixed)) is not None:
         index, terms = found
-        if reader is not None:
-            reader = rewrite.substitute(reader, terms)
+        reader = rewrite.substitute(reader, terms)
         body = tuple(rewrite.substitute(literal, terms) for i, literal in enumerate(body) if i != index)
     return reader, body
 
@@ -199,7 +193,7 @@ def _without_aliases_in_aggregates(reader: Reader, body: tuple, outside: set[str
     changed = list(body)
     for index, literal in enumerate(body):
         if isinstance(literal, ir.Aggregate):
-            others = [other for i, other in enumerate(body) if i != index] + [reader] * (reader is not None)
+            others = [other for i, other in enumerate(body) if i != index] + [reader]
             fixed = outside | {literal.result.name, *rewrite.variables_of(others)}
             target, inner = _without_aliases(literal.target, literal.body, fixed)
             inner = _without_aliases_in_aggregates(target, inner, fixed) or (ir.Truth(True),)

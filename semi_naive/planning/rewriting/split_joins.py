@@ -11,7 +11,7 @@ the join that would otherwise be repeated in every iteration."""
 
 from dataclasses import replace
 
-from semi_naive.planning.rewrite import relation_of, variables_of
+from semi_naive.planning.rewrite import Extracted, part_of, variables_of
 from semi_naive.planning.strata import orderless
 from semi_naive.ra import ir
 from semi_naive.ra.ir import Atom, Compare, Literal, Program, Rule, Var, Wild
@@ -20,8 +20,8 @@ MIN_LITERALS = 3  # literals of a rule that is split: two recursive atoms, and o
 
 
 def halve(program: Program, names: dict[str, str] | None = None) -> Program:
-    """Split the joins of two recursive atoms, if the first half has fewer variables than it joins. names: the names of halves
-    by their text, which calls for several forms of a program share.
+    """Split the joins of two recursive atoms, if the first half has fewer variables than it joins. names: of halves, which
+    calls for several forms of a program share (`Extracted`).
 
     >>> from semi_naive.ra.ir import Kind, Relation, Type
     >>> x, y, z, o = (Var(name, Kind.NUMBER) for name in "xyzo")
@@ -36,22 +36,14 @@ def halve(program: Program, names: dict[str, str] | None = None) -> Program:
     if all(len(rule.body) < MIN_LITERALS for rule in program.rules):
         return program
     cycles = orderless(program)
-    rules, relations = [], dict(program.relations)
-    names = {} if names is None else names
+    extracted = Extracted(program, "half@", names)
     for rule in program.rules:
-        half = _half(rule, cycles.get(rule.head.relation, frozenset()))
-        if half is None:
-            rules.append(rule)
-            continue
-        body, kept = half
-        # Halves that are equal except for the names of variables have different texts. That only costs one more relation.
-        name = names.setdefault(f"{', '.join(map(str, body))} → {', '.join(map(str, kept))}", f"half@{len(names) + 1}")
-        if name not in relations:
-            relations[name], half_rule = relation_of(name, kept, body, rule)
-            rules.append(half_rule)
-        rest = tuple(literal for literal in rule.body if literal not in body)
-        rules.append(replace(rule, body=(Atom(name, kept), *rest)))
-    return replace(program, rules=rules, relations=relations) if len(relations) > len(program.relations) else program
+        if half := _half(rule, cycles.get(rule.head.relation, frozenset())):
+            body, kept = half
+            rest = (literal for literal in rule.body if literal not in body)
+            rule = replace(rule, body=(extracted.atom(body, kept, rule), *rest))
+        extracted.rules.append(rule)
+    return extracted.program()
 
 
 def _half(rule: Rule, cycle: frozenset[str]) -> tuple[tuple[Literal, ...], tuple[Var, ...]] | None:
@@ -68,15 +60,7 @@ def _half(rule: Rule, cycle: frozenset[str]) -> tuple[tuple[Literal, ...], tuple
     for chosen in recursive:
         names = set(variables_of(chosen))
         joined = [chosen, *(atom for atom in atoms if atom.relation not in cycle and names & variables_of(atom).keys())]
-        bound = variables_of(joined).keys()
-        body = tuple(
-            literal for literal in rule.body
-            if any(literal is atom for atom in joined)
-            or not isinstance(literal, Atom) and variables_of(literal).keys() <= bound
-        )  # fmt: skip
-        inside = variables_of(body)
-        needed = variables_of([rule.head, *(literal for literal in rule.body if literal not in body)])
-        kept = tuple(var for name, var in inside.items() if name in needed)
+        body, inside, kept = part_of(rule, joined)
         if len(joined) > 1 and 0 < len(kept) <= len(chosen.args) and len(kept) < len(inside):
             return body, kept
     return None

@@ -12,10 +12,10 @@ they are joined once. On the EL ontology of bench.ontologies (1.6 M tuples of is
 
 from dataclasses import replace
 
-from semi_naive.planning.rewrite import connected, has_simple_arguments, is_plain, positive_atoms, relation_of, variables_of
+from semi_naive.planning import rewrite
+from semi_naive.planning.rewrite import positive_atoms, variables_of
 from semi_naive.planning.strata import orderless
-from semi_naive.ra import ir
-from semi_naive.ra.ir import Atom, Compare, Literal, Program, Rule, Var
+from semi_naive.ra.ir import Literal, Program, Rule, Var
 
 PREFIX = "static@"
 MIN_LITERALS = 3  # literals of a rule with a static join: a recursive atom, and the two that are joined
@@ -27,7 +27,7 @@ def join_static(program: Program) -> Program:
     """Replace joins of complete relations in recursive rules by relations, if such a join drops a variable, and has no more
     columns than its widest atom.
 
-    >>> from semi_naive.ra.ir import Kind, Relation, Type
+    >>> from semi_naive.ra.ir import Atom, Kind, Relation, Type
     >>> x, y, z, u = (Var(name, Kind.NUMBER) for name in "xyzu")
     >>> column = ("a", Type("number", Kind.NUMBER))
     >>> relations = {name: Relation(name, (column, column)) for name in ("p", "f", "g")}
@@ -39,39 +39,26 @@ def join_static(program: Program) -> Program:
     if program.loops or all(len(rule.body) < MIN_LITERALS for rule in program.rules):
         return program
     cycles = orderless(program)
-    rules, relations = [], dict(program.relations)
-    names: dict[str, str] = {}  # of the relations of static joins, by the texts of these
+    extracted = rewrite.Extracted(program, PREFIX)
     for rule in program.rules:
         for literals, kept in _static_joins(rule, cycles.get(rule.head.relation, frozenset())):
-            key = f"{', '.join(map(str, literals))} → {', '.join(map(str, kept))}"
-            if key not in names:
-                names[key] = name = f"{PREFIX}{len(names) + 1}"
-                relations[name], static_rule = relation_of(name, kept, literals, rule)
-                rules.append(static_rule)
-            rest = tuple(literal for literal in rule.body if all(literal is not each for each in literals))
-            rule = replace(rule, body=(*rest, Atom(names[key], kept)))
-        rules.append(rule)
-    return replace(program, rules=rules, relations=relations) if names else program
+            rest = (literal for literal in rule.body if all(literal is not each for each in literals))
+            rule = replace(rule, body=(*rest, extracted.atom(literals, kept, rule)))
+        extracted.rules.append(rule)
+    return extracted.program()
 
 
 def _static_joins(rule: Rule, cycle: frozenset[str]) -> list[tuple[tuple[Literal, ...], tuple[Var, ...]]]:
     """Return the joins of a rule that are worth a relation: (literals, including filters; variables that the rest of the rule
     reads) of each. cycle: the relations of the head's stratum."""
     recursive = [atom for atom in positive_atoms(rule.body) if atom.relation in cycle]
-    if not recursive or len(rule.body) < MIN_LITERALS or not is_plain(rule):
+    if not recursive or len(rule.body) < MIN_LITERALS or not rewrite.is_plain(rule):
         return []
     found = []
-    complete = [atom for atom in positive_atoms(rule.body) if atom.relation not in cycle and has_simple_arguments(atom)]
-    for places in connected(complete):
+    complete = [atom for atom in positive_atoms(rule.body) if atom.relation not in cycle and rewrite.has_simple_arguments(atom)]
+    for places in rewrite.connected(complete):
         atoms = [complete[place] for place in places]
-        inside = variables_of(atoms)
-        literals = tuple(
-            literal for literal in rule.body
-            if any(literal is atom for atom in atoms)
-            or isinstance(literal, Compare | ir.Test) and variables_of(literal).keys() <= inside.keys()
-        )  # fmt: skip
-        needed = variables_of([rule.head, *(each for each in rule.body if all(each is not other for other in literals))])
-        kept = tuple(var for name, var in inside.items() if name in needed)
+        literals, inside, kept = rewrite.part_of(rule, atoms)
         is_narrow = 0 < len(kept) < len(inside) and len(kept) <= max(len(atom.args) for atom in atoms)
         names = {var.name for var in kept}
         # To search the atoms for each binding is faster than to make a relation that only filters a recursive atom.
@@ -83,7 +70,7 @@ def _static_joins(rule: Rule, cycle: frozenset[str]) -> list[tuple[tuple[Literal
 
 def is_static(name: str) -> bool:
     """True for the relation of a static join."""
-    return name.startswith(PREFIX)
+    return rewrite.is_extracted(name, PREFIX)
 
 
 def bound_of(read: float) -> int:

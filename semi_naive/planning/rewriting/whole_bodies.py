@@ -7,15 +7,24 @@ is what `s(a, sum(c)) :- e(a, b), f(b, c).` becomes. To read it as one body that
 
 from dataclasses import dataclass, replace
 
-from semi_naive.planning.rewrite import atoms_of, fresh, has_autoinc, rules_by_head, substitute, variables_of, walk
-from semi_naive.ra.ir import Aggregate, Atom, Literal, Program, Rule, Term, Var, Wild
+from semi_naive.planning.rewrite import (
+    atoms_of,
+    fresh,
+    has_autoinc,
+    is_extracted,
+    rules_by_head,
+    substitute,
+    variables_of,
+    walk,
+)
+from semi_naive.ra.ir import Aggregate, Atom, Compare, Const, Literal, Program, Rule, Var, Wild
 
 PARTIAL = "early@"  # begins the names of relations of partial aggregates
 
 
 def is_partial(relation: str) -> bool:
     """True if a relation holds partial aggregates. It may have keys that no rule needs."""
-    return relation.startswith(PARTIAL)
+    return is_extracted(relation, PARTIAL)
 
 
 @dataclass(frozen=True)
@@ -33,27 +42,28 @@ class FoldedBody:
     @property
     def outside(self) -> set[str]:
         """The variables of the body whose values the fold needs: the keys, and those of the targets."""
-        return {*self.keys, *variables_of([each.target for each in self.aggregates if each.target is not None])}
+        return {*self.keys, *variables_of([each.target for each in self.aggregates])}
+
+    @property
+    def least_count(self) -> int:
+        """The least result of the only aggregate that the comparisons `result > constant` let through; 1 without any."""
+        least = 1
+        for literal in self.after:
+            if isinstance(literal, Compare) and len(self.aggregates) == 1 and literal.left == self.aggregates[0].result:
+                if literal.op == ">" and isinstance(literal.right, Const) and isinstance(literal.right.value, int):
+                    least = max(least, literal.right.value + 1)
+        return least
 
     def literals(self) -> tuple[Literal, ...]:
         """Return the body of a rule with these parts: each aggregate has a copy of the body, its local variables renamed."""
         taken = {*variables_of([*self.guards, *self.body, *self.after]), *(each.result.name for each in self.aggregates)}
         aggregates = []
         for aggregate in self.aggregates:
-            local = {name: var for name, var in _variables_in(aggregate, self.body).items() if name not in self.keys}
+            local = {name: var for name, var in variables_of([*self.body, aggregate.target]).items() if name not in self.keys}
             names = {name: replace(var, name=fresh(name.partition("@")[0], taken)) for name, var in local.items()}
             body = tuple(substitute(literal, names) for literal in self.body)
-            aggregates.append(replace(aggregate, target=_substituted(aggregate.target, names), body=body))
+            aggregates.append(replace(aggregate, target=substitute(aggregate.target, names), body=body))
         return (*self.guards, *self.body, *aggregates, *self.after)
-
-
-def _variables_in(aggregate: Aggregate, body: tuple[Literal, ...]) -> dict[str, Var]:
-    """Return the variables of a body and of an aggregate's target, by name."""
-    return variables_of([*body, *([aggregate.target] if aggregate.target is not None else [])])
-
-
-def _substituted(target: Term | None, terms: dict[str, Var]) -> Term | None:
-    return None if target is None else substitute(target, terms)
 
 
 def fold_of(rule: Rule) -> FoldedBody | None:
@@ -76,12 +86,12 @@ def fold_of(rule: Rule) -> FoldedBody | None:
         if names is None:
             return None
         shared = {name for name, renamed in names.items() if name == renamed}
-        inner = _variables_in(aggregate, aggregate.body)
+        inner = variables_of([*aggregate.body, aggregate.target])
         if number and keys != shared or not inner.keys() <= names.keys():
             return None
         keys = shared
         renamed = {name: replace(var, name=names[name]) for name, var in inner.items()}
-        aggregates.append(replace(aggregate, target=_substituted(aggregate.target, renamed), body=()))
+        aggregates.append(replace(aggregate, target=substitute(aggregate.target, renamed), body=()))
     if variables_of([rule.head, *guards, *after]).keys() & (variables_of(body).keys() - keys):
         return None
     return FoldedBody(guards, body, tuple(sorted(keys)), tuple(aggregates), after)

@@ -98,7 +98,7 @@ class Database:
         return projection
 
     def repays_index(self, relation: str, bindings: float) -> bool:
-        """True if an index that only one rule searches is worth building; see `planning.joins.body.DriverDatabase`. bindings:
+        """True if an index that only one rule searches is worth building. bindings:
         the bindings that the join would otherwise make."""
         table = self.tables[relation]
         if relation in self.on_partitions or not isinstance(table, Table) or table.reduction:
@@ -107,7 +107,7 @@ class Database:
 
     def projects(self, relation: str, columns: Order, bindings: float) -> float:
         """Return the fraction of a relation's tuples that are distinct in some columns if an index of only these is worth
-        building, else 1; see `planning.joins.body.DriverDatabase`."""
+        building, else 1. bindings: see `repays_index`."""
         if not self.repays_index(relation, bindings):
             return 1.0
         table = self.tables[relation]

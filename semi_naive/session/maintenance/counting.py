@@ -10,7 +10,8 @@ import numpy as np
 
 from semi_naive.host import limits
 from semi_naive.host.threads import in_threads
-from semi_naive.planning.joins.body import Compiler, PlannedBody, names_of_variables, searched_indexes
+from semi_naive.planning.joins.body import PlannedBody, names_of_variables, searched_indexes
+from semi_naive.planning.joins.compiler import Compiler
 from semi_naive.planning.joins.multiway import CyclicCore, core_of
 from semi_naive.planning.joins.order import Greedy, share_indexes, versions
 from semi_naive.planning.maintaining.counted import CountedAggregate, atom_of

@@ -17,7 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from semi_naive.planning.joins.body import Compiler, PlannedBody, names_of_variables
+from semi_naive.planning.joins.body import PlannedBody, names_of_variables
+from semi_naive.planning.joins.compiler import Compiler
 from semi_naive.planning.joins.order import Greedy, share_indexes
 from semi_naive.planning.maintaining.guarded import DerivationRule, proof
 from semi_naive.planning.maintaining.names import Kinds, column_variables, suspects
