@@ -52,7 +52,7 @@ def _step_by_step(loop: ir.Loop, steps: ir.Steps, database: Database, most: int 
     if not clock.resumed:
         clock.step = int(begins[0]) if begins.size else None
         for name in loop.carried & database.tables.keys():
-            _clear(name, database)
+            database.clear(name)
     while clock.step is not None and (most is None or clock.done < most):
         _set_number(steps.step, clock.step, database)
         yield clock.step
@@ -71,19 +71,12 @@ def _step_by_step(loop: ir.Loop, steps: ir.Steps, database: Database, most: int 
             later = begins[begins >= clock.step]
             clock.step = int(later[0]) if later.size else None
     for name in (steps.step, *(known for known, _ in pairs), *steps.made):
-        _clear(name, database)
-
-
-def _clear(name: str, database: Database) -> None:
-    """Replace a relation by an empty table."""
-    database.on_partitions.pop(name, None)
-    database.tables[name] = database.empty_table(name)
-    database.forget_sizes(name)
+        database.clear(name)
 
 
 def _set_number(name: str, step: int, database: Database) -> None:
     """Make the number of a step the only tuple of a relation."""
-    _clear(name, database)
+    database.clear(name)
     database.load(name, np.array([[step]], np.int64))
     database.tables[name].settle()
 
@@ -103,14 +96,12 @@ def _alternating(loop: ir.Loop, database: Database) -> Iterator[int]:
 
 def _pass_on(known: str, name: str, database: Database) -> None:
     """Make the tuples that a round has derived in `name` those of `known`, for the next round. Blocks are not copied."""
-    database.on_partitions.pop(known, None)
+    database.clear(known)
     if name in database.on_partitions:
         database.on_partitions[known] = database.on_partitions[name]
-        database.tables[known] = Table(database.program.relations[known].arity)
         return
     database.tables[known] = snapshot(database.tables[name])
     database.tables[known].settle()
-    database.forget_sizes(known)
 
 
 def undefined_warnings(loops: Iterable[StratumLoop], database: Database) -> list[str]:
@@ -136,8 +127,7 @@ def _level_by_level(loop: ir.Loop, database: Database) -> Iterator[int]:
     keys = _Keys(loop, database)
     levels = keys.levels()
     for known, _ in loop.pairs:
-        database.on_partitions.pop(known, None)
-        database.tables[known] = Table(database.program.relations[known].arity)
+        database.clear(known)
     for level in range(max(1, levels.max(initial=-1) + 1)):
         keys.fill_due_keys(levels, level)
         yield level

@@ -32,7 +32,7 @@ from semi_naive.running.choose_plan import Groups, NotGroups, PlanChoice, choose
 from semi_naive.running.driver.local import Local, TooLarge
 from semi_naive.running.loops import StepClock, rounds, undefined_warnings
 from semi_naive.running.progress.recovery import Recovery
-from semi_naive.running.progress.state import RunState
+from semi_naive.running.progress.state import RunState, stratum_record
 from semi_naive.running.relations.spread import Spread
 from semi_naive.running.results.answers import Result
 from semi_naive.unused_settings import unused_settings
@@ -77,7 +77,7 @@ class ProgramRun(RunState):
             with part("load"):
                 self.recovery = Recovery(self, lambda names: self.load(facts, lenient, names))
             self._evaluate_all()
-            settings = unused_settings(self.config, {entry["plan"] for entry in self.plans})
+            settings = unused_settings(self.config, {entry["plan"] for entry in self.plans.values()})
             for line in [*undefined_warnings(self.compiled.loops.values(), self.database), *settings]:
                 log.warning("%s", line)
             result = Result(self)
@@ -247,7 +247,8 @@ class ProgramRun(RunState):
             return
         before = self.account.parts()
         stratum = make_static_joins(self, number, stratum)
-        self._begin_record(number, stratum)
+        self.trace_so_far, self.stratum_began = None, time.perf_counter()
+        self.current_record = stratum_record(number, stratum, "running") | {"iteration": 0}
         choice = choose_plan(stratum, self.database, self.config, self.plan)
         evaluation = self._evaluate_by_plan(number, stratum, choice)
         self.database.cache.clear()
@@ -261,28 +262,11 @@ class ProgramRun(RunState):
         seconds of each part of the account."""
         plan, reason, trace = evaluation
         tuples = sum(self.database.count(name) for name in stratum.relations)
-        entry: dict = {
-            "number": number, "relations": list(stratum.relations), "plan": plan, "reason": reason, "tuples": tuples,
-            "recursive": stratum.recursive,
-        }  # fmt: skip
-        for earlier in [each for each in self.plans if each["number"] == number]:
+        entry = stratum_record(number, stratum, plan, reason, tuples)
+        if earlier := self.plans.get(number):
             entry["rounds"] = earlier.get("rounds", 1) + 1
             spent = {name: spent.get(name, 0.0) + earlier["account"].get(name, 0.0) for name in PARTS}
-            self.plans.remove(earlier)
-        entry |= {"seconds": sum(spent.values()), "account": spent}
-        self.plans.append(entry | self.course_record(number) | ({"trace": trace} if trace else {}))
-        self.plans.sort(key=lambda each: each["number"])  # a checkpoint may have restored later strata
-
-    def _begin_record(self, number: int, stratum: Stratum) -> None:
-        """Begin the record of a stratum for `so_far`."""
-        self.trace_so_far, self.stratum_began = None, time.perf_counter()
-        self.current_record = {
-            "number": number, "relations": list(stratum.relations), "plan": "running", "reason": "", "tuples": 0,
-            "iteration": 0, "recursive": stratum.recursive,
-        }  # fmt: skip
-
-    def _set_trace_so_far(self, trace_so_far: Callable[[], dict]) -> None:
-        self.trace_so_far = trace_so_far
+        self.plans[number] = entry | {"seconds": sum(spent.values()), "account": spent} | self.details(number, trace)
 
     def _evaluate_by_plan(self, number: int, stratum: Stratum, choice: PlanChoice) -> Evaluation:
         """Evaluate a stratum by the chosen plan, or on the partitions if it grows too large."""
@@ -316,7 +300,7 @@ class ProgramRun(RunState):
         budget = None if reason_to_stay else self.config.local_tuples
         local = Local(
             stratum, number, self.database, self.indexes, self.profile, budget, self._progress_reporter(number, stratum),
-            self._set_trace_so_far,
+            partial(setattr, self, "trace_so_far"),
             limits=limit_sizes(stratum.relations, self.program), max_iterations=self.config.max_iterations,
             multiway=self.config.multiway, memory=self.config.memory, reason_to_stay=reason_to_stay,
             small=self.config.small_delta, cores=self.cluster.driver_cores, bodies=self.planned.get(number, {}),

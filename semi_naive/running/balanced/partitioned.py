@@ -16,7 +16,6 @@ from semi_naive.config import Config
 from semi_naive.host import limits
 from semi_naive.planning.detect_walk import walk_of
 from semi_naive.planning.joins.body import PlannedBody
-from semi_naive.planning.joins.fanout import alone
 from semi_naive.planning.joins.order import RuleVersion, plan_all, plan_body
 from semi_naive.planning.joins.placing import Placing, colocated_index, keyed
 from semi_naive.ra.blocks.block import merged_as
@@ -34,6 +33,7 @@ from semi_naive.running.balanced.exchange_segments import cut_into_segments
 from semi_naive.running.balanced.rebalance import Rebalance, joined_only
 from semi_naive.running.balanced.rounds import evaluate_in_rounds, evaluations
 from semi_naive.running.driver.local import Local
+from semi_naive.running.relations.cardinality import PartlyKnown
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
 from semi_naive.running.relations.dealing import deal_tuples
@@ -42,8 +42,7 @@ from semi_naive.running.relations.statics import Statics
 
 @dataclass
 class Partitioned:
-    """One stratum on the partitions. local: its evaluation in the driver, whose tuples and iterations are continued here. It
-    is also the `Sizes` for the planner."""
+    """One stratum on the partitions. local: its evaluation in the driver, whose tuples and iterations are continued here."""
 
     local: Local
     database: Database
@@ -63,6 +62,7 @@ class Partitioned:
         self.rebalance = Rebalance(self.cluster, self.config, self.trace)
         own = frozenset(self.stratum.relations) if self.recursive else frozenset()
         self.placing = Placing(own, self.config.replicate_bytes, self.database.bytes)
+        self.sizes = PartlyKnown(self.database, frozenset(self.stratum.relations), self.size)
         self.statics = Statics(self.database, self.cluster, self.placing, self.trace, self.cluster.bucket_map())
         self.walk = walk_of(self.local, self.config)  # set if run-ahead may follow edges
         self.runs: list[set[str]] = [set() for _ in range(self.partitions)]  # by partition, after the last iteration
@@ -179,35 +179,14 @@ class Partitioned:
         names = self.stratum.reads - set(self.stratum.relations)
         return max([self.database.size(name) for name in names], default=1) or 1
 
-    def join_fanout(self, relation: str, columns: tuple[int, ...], other: str, places: tuple[int, ...]) -> float:
-        """Return the expected number of tuples of `other` that a tuple of `relation` joins with. columns, places: the joined
-        columns of `relation` and of `other`."""
-        if {relation, other} & {*self.relations, *self.stratum.relations}:
-            return alone(self, other, places)
-        return self.database.join_fanout(relation, columns, other, places)
-
-    def fewest_fanout(self, relation: str, sides) -> float | None:
-        unknown = {relation, *(other for _, other, _ in sides)} & {*self.relations, *self.stratum.relations}
-        return None if unknown else self.database.fewest_fanout(relation, sides)
-
-    def matching(self, relation: str, constants) -> float | None:
-        own = relation in self.relations or relation in self.stratum.relations
-        return None if own else self.database.matching(relation, constants)
-
-    def distinct(self, relation: str, column: int) -> float:
-        """Return the expected number of distinct values of a column; for a relation of the stratum, the root of its size."""
-        if relation in self.relations or relation in self.stratum.relations:
-            return max(1.0, self.size(relation) ** 0.5)
-        return self.database.distinct(relation, column)
-
     def _plan(self, rule: Rule, place: int | None, parts: dict[int, str], number: int) -> PlannedBody:
         """Return the planned body of a `RuleVersion`. A body without exchanges is planned again if relations outgrow it."""
         key = (id(rule), number)
         body = self.bodies.get(key)
         exchanges = body is not None and any(isinstance(step, Exchange) for step in body.derivation.steps)
-        if body is None or (not exchanges and body.outgrown(self)):
+        if body is None or (not exchanges and body.outgrown(self.sizes)):
             self.bodies[key] = plan_body(
-                rule, self, self.local.indexes, parts, place, number, placing=self.placing, deal=place is None,
+                rule, self.sizes, self.local.indexes, parts, place, number, placing=self.placing, deal=place is None,
                 multiway=self.config.multiway, lattice=self.database.program.lattice(rule.head.relation),
             )  # fmt: skip
         return self.bodies[key]

@@ -177,10 +177,10 @@ class Checkpoints:
 
     def _strata(self) -> list[dict]:
         """Return the records of the traces of completed strata; each is written once."""
-        for entry in self.run.plans:
-            if f"stratum {entry['number']}" not in self.pieces:
-                self.pieces[f"stratum {entry['number']}"] = [self.files.write("stratum", entry)]
-        return [self.pieces[f"stratum {entry['number']}"][0] for entry in self.run.plans]
+        for number, entry in self.run.plans.items():
+            if f"stratum {number}" not in self.pieces:
+                self.pieces[f"stratum {number}"] = [self.files.write("stratum", entry)]
+        return [self.pieces[f"stratum {number}"][0] for number in self.run.plans]
 
     # -- taking up
 
@@ -213,7 +213,7 @@ class Checkpoints:
         for record, entry in entries:
             if entry["number"] in manifest["done"]:
                 self.pieces[f"stratum {entry['number']}"] = [record]
-                self.run.plans.append(entry)
+                self.run.plans[entry["number"]] = entry
         self.run.profile.take_up(manifest["rules"], self.run.program.rules)
 
     def restore(self, name: str, record: dict) -> None:

@@ -44,7 +44,7 @@ class Recovery:
             with self.checkpoints.files.checked_contents():
                 self.checkpoints.take_up(manifest)
                 for name, record in manifest["relations"].items():
-                    self._drop(name)
+                    self.database.clear(name)
                     self.checkpoints.restore(name, record)
                 self._set_position(manifest)
             for name in self._relations_of(self.done):
@@ -152,7 +152,7 @@ class Recovery:
         if self.checkpoints and manifest:
             self._set_position(manifest)
             for name in lost_relations & self._relations_of(self.done):
-                self._drop(name)
+                self.database.clear(name)
                 self.checkpoints.restore(name, manifest["relations"][name])
         elif lost_relations & self._relations_of(self.done):
             self.done = set()
@@ -160,28 +160,21 @@ class Recovery:
         self.reset_to_facts(to_derive)
         to_load = (lost_relations - derived) | (self.facts_on_partitions & to_derive)
         for name in to_load:
-            self._drop(name)
+            self.database.clear(name)
         self.load(to_load)
-        self.run.plans[:] = [entry for entry in self.run.plans if entry["number"] in self.done]
+        self.run.plans = {number: entry for number, entry in self.run.plans.items() if number in self.done}
 
     def reset_to_facts(self, names: set[str]) -> None:
         """Reset relations to their facts."""
         for name in names:
-            self._drop(name)
+            self.database.clear(name)
             self.database.tables[name] = snapshot(self.facts[name])
 
     def _set_position(self, manifest: dict) -> None:
         """Set the run to the position recorded in a manifest."""
         self.done, self.running, self.between = set(manifest["done"]), manifest["running"], manifest["between"]
         for name in self.running["relations"] if self.running else ():
-            self._drop(name)
-
-    def _drop(self, name: str) -> None:
-        """Replace a relation by an empty table."""
-        spread = self.database.on_partitions.pop(name, None)
-        if spread:
-            spread.close()
-        self.database.tables[name] = self.database.empty_table(name)
+            self.database.clear(name)
 
     def _derived(self) -> set[str]:
         """Return the relations that have rules."""

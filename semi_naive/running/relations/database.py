@@ -50,7 +50,7 @@ class Database:
         self.tables = {name: self.empty_table(name) for name in program.relations}
         self.on_partitions: dict[str, OnPartitions | Remade] = {}  # relations on the partitions
         # Caches by relation and columns. Each entry has the number of tuples, or the blocks, for which it was made.
-        self._distinct_counts: dict[tuple[str, int], tuple[int, float]] = {}
+        self._distinct_counts: dict[str, dict[int, tuple[int, float]]] = {}
         self._fanouts: dict[tuple, tuple] = {}
         self._samples: dict[tuple, tuple] = {}
         self._shares: dict[tuple[str, Order], tuple[int, float]] = {}  # the fraction that is distinct in the columns
@@ -203,10 +203,16 @@ class Database:
         spread = self.on_partitions.get(name)
         return spread.partitioned if spread else None
 
+    def clear(self, name: str) -> None:
+        """Replace a relation by an empty table, and release what it has on the partitions."""
+        if spread := self.on_partitions.pop(name, None):
+            spread.close()
+        self.tables[name] = self.empty_table(name)
+        self.forget_sizes(name)
+
     def forget_sizes(self, relation: str) -> None:
         """Drop estimates that were made before the relation had its tuples."""
-        for key in [key for key in self._distinct_counts if key[0] == relation]:
-            del self._distinct_counts[key]
+        self._distinct_counts.pop(relation, None)
 
     # -- estimates for join orders
 
@@ -257,14 +263,15 @@ class Database:
         """Estimate the number of distinct values of a column, from a sample if there are many tuples. Cached until the size of
         the relation doubles or halves."""
         count = self.count(relation)
-        counted, estimate = self._distinct_counts.get((relation, column), (-1, 0.0))
+        known = self._distinct_counts.setdefault(relation, {})
+        counted, estimate = known.get(column, (-1, 0.0))
         if counted / 2 <= count <= 2 * counted:
             return estimate
         if relation in self.on_partitions:
             estimate = self.on_partitions[relation].distinct(column)
         else:
             estimate = distinct_values(self.tables[relation], column)
-        self._distinct_counts[relation, column] = count, estimate
+        known[column] = count, estimate
         return estimate
 
 
