@@ -180,9 +180,13 @@ class Config:
     def to_json(self) -> dict:
         return asdict(self)
 
+    @property
+    def changed(self) -> dict[str, Any]:
+        """The settings that differ from the defaults."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if getattr(self, each.name) != each.default}
+
     def __repr__(self) -> str:
-        changed = {each.name: getattr(self, each.name) for each in fields(self) if getattr(self, each.name) != each.default}
-        return f"Config({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+        return f"Config({', '.join(f'{name}={value!r}' for name, value in self.changed.items())})"
 
 
 def _parse_setting(name: str, kind, value):

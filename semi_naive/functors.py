@@ -277,12 +277,12 @@ class _PickledFunction:
 
     @classmethod
     def of(cls, function: Callable):
-        """Return the picklable form of a function: a wrapper if numba or `np.vectorize` has made it, else the function."""
+        """Return a function in picklable form: as a `_PickledFunction` if numba has made it."""
         if _is_compiled(function):
             return cls(function.py_func, dict(function.targetoptions))
-        return (
-            Vectorised(_PickledVectorize(function.pyfunc, function.otypes)) if isinstance(function, np.vectorize) else function
-        )
+        if isinstance(function, np.vectorize):  # a new one, as one that has been called has a ufunc, which cannot be pickled
+            return np.vectorize(function.pyfunc, otypes=function.otypes)
+        return function
 
     def compiled(self) -> Callable:
         """Compile the function again."""
@@ -290,16 +290,6 @@ class _PickledFunction:
 
         options = {name: value for name, value in self.options.items() if name not in ("cache", "boundscheck", "nopython")}
         return numba.njit(**options)(self.function)
-
-
-class _PickledVectorize:
-    """The pickled form of a `np.vectorize`: its function and options."""
-
-    def __init__(self, function: Callable, types):
-        self.function, self.types = function, types
-
-    def __call__(self, *columns):
-        return np.vectorize(self.function, otypes=self.types)(*columns)
 
 
 def _python_value(value):

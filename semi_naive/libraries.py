@@ -67,9 +67,6 @@ class Libraries(Mapping):
                 return CFunction(path, name, self.bits)
         raise KeyError(name)
 
-    def __contains__(self, name) -> bool:
-        return any(hasattr(_module(path) if path.endswith(".py") else _library(path), name) for path in self.paths)
-
     def __iter__(self) -> Iterator[str]:
         """Yield the names of the modules' functions. Shared libraries cannot be listed."""
         for path in self.paths:

@@ -124,9 +124,8 @@ class Instances:
         self.database = Database(replace(program, relations=relations), values)
         self.database.on_partitions = {name: entry for name, entry in (spread or {}).items() if name in program.relations}
         in_process = program.relations.keys() - self.database.on_partitions.keys()
-        self.database.tables = CollectedTables(self.database.on_partitions) | {
-            name: snapshot(tables[name]) if name in tables else self.database.tables[name] for name in in_process
-        }
+        known = {name: snapshot(tables[name]) if name in tables else self.database.tables[name] for name in in_process}
+        self.database.tables = CollectedTables(self.database.on_partitions, known)
         self.facts = {node for rule in facts for node in self._tuples_of_atom(rule.head, {}, 1)}
         all_rules = [entry.rule for entries in self.rules.values() for entry in entries]
         indexes = Indexes({name: relation.arity for name, relation in relations.items()})
@@ -177,12 +176,9 @@ class CollectedTables(dict):
     """Tables by relation. A relation on the partitions is fetched on first use: runs that this process can see in place, others
     by collecting them once."""
 
-    def __init__(self, spread: dict[str, Any], tables=()):
+    def __init__(self, spread: dict[str, Any], tables: dict[str, Any]):
         super().__init__(tables)
         self.spread = spread
-
-    def __or__(self, others) -> "CollectedTables":
-        return CollectedTables(self.spread, {**self, **others})
 
     def __missing__(self, name: str) -> Table:
         """Collect the table of a relation on the partitions to this process."""

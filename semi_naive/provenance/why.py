@@ -74,7 +74,7 @@ class Why:
         missing = self.program.relations.keys() - self.tables.keys() - self.spread.keys()
         tables = self.tables | {name: self._on_demand(name) for name in missing}
         self.instances = Instances(self.program, tables, self.values, self.spread)
-        self.tables = self.instances.database.tables | {name: table for name, table in tables.items() if name in missing}
+        self.tables = self.instances.database.tables
         self.types = BUILT_IN | self.program.types
         self.paths: dict[str, Paths | None] = {}
         self.variables_of: dict[tuple[int, ...], dict[str, Type]] = {}  # for each tuple of rule ids, the types of the variables

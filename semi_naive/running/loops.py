@@ -10,6 +10,7 @@ import numpy as np
 
 from semi_naive.planning.rewriting.loops import StratumLoop
 from semi_naive.ra import ir
+from semi_naive.ra.blocks import kernels
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.expressions.arithmetic import EvaluationError
 from semi_naive.running.choose_plan import limit_sizes
@@ -178,9 +179,8 @@ class _Keys:
         ready, level = np.flatnonzero(missing == 0), 0
         while ready.size:
             levels[ready] = level
-            sizes = begins[ready + 1] - begins[ready]
             # The positions begins[key] … begins[key + 1] for each ready key, one range after another.
-            positions = np.repeat(begins[ready] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+            _, positions, _, _ = kernels.expand_some(begins[ready], begins[ready + 1], 0, 0, dependents.size)
             waiting = dependents[positions]
             np.subtract.at(missing, waiting, 1)
             ready, level = np.unique(waiting[missing[waiting] == 0]), level + 1

@@ -21,11 +21,11 @@ from semi_naive.planning.rewriting.static_joins import is_static
 from semi_naive.planning.strata import Stratum, is_fact
 from semi_naive.ra import ir
 from semi_naive.ra.blocks.table import Table, snapshot
-from semi_naive.ra.ir import Const, Kind, Pack, Relation, Rule, Term
+from semi_naive.ra.expressions.terms import evaluate
+from semi_naive.ra.ir import Const, Kind, Relation, Rule, Term
 from semi_naive.ra.spark.failures import translate_failures
 from semi_naive.ra.spark.lost import RunsLost
 from semi_naive.ra.storage.missing import RunMissing
-from semi_naive.ra.values import branches
 from semi_naive.ra.values.kinds import as_bits, dtype_of
 from semi_naive.running.beforehand import make_static_joins
 from semi_naive.running.choose_plan import Groups, NotGroups, PlanChoice, choose_plan, limit_sizes, why_in_one_place
@@ -65,7 +65,6 @@ class ProgramRun(RunState):
         """Raise Config.local_tuples to what the memory of this host can hold, as more tuples require starting Spark."""
         capacity = int(memory.DRIVER_SHARE * memory.limit()) // BYTES_PER_TUPLE
         self.config = self.config.with_options({"local_tuples": max(capacity, self.config.local_tuples or 0)})
-        self.loading.config = self.config
 
     def _run(self, facts, lenient: bool) -> Result:
         """Load the facts, evaluate all strata, and return the result. After an error, release the cluster."""
@@ -136,7 +135,7 @@ class ProgramRun(RunState):
         """Return a relation with all attributes of its facts, also those that no rule reads."""
         pushed = self.compiled.pushdown.get(name)
         relation = pushed.relation if pushed else self.program.relations[name]
-        return replace(relation, null=self.config.null) if relation.null == "error" != self.config.null else relation
+        return replace(relation, null=self.config.null) if relation.null == ir.NULL_IS_ERROR != self.config.null else relation
 
     def load_constants(self, wanted: set[str] | None = None) -> None:
         """Load the facts in the program's text, for all relations or those in `wanted`."""
@@ -160,14 +159,9 @@ class ProgramRun(RunState):
     def _column(self, constants: list[Term], kind: Kind) -> np.ndarray:
         """Return constants of a kind as an int64 column (n,): numbers as their bits, symbols and records as their ids."""
         if kind == Kind.RECORD:
-            return np.array([self._record_id(term) if isinstance(term, Pack) else 0 for term in constants], np.int64)
+            return np.array([evaluate(term, {}, 1, self.values)[0] for term in constants], np.int64)
         written = [cast(Const, term).value for term in constants]
         return self.values.intern(written) if kind == Kind.SYMBOL else as_bits(np.array(written, dtype_of(kind)))
-
-    def _record_id(self, pack: Pack) -> int:
-        """Return the id of a record of constants."""
-        fields = np.array([self._column([term], term.kind) for term in pack.args], np.int64).reshape(-1, 1)
-        return int((branches.branch_ids(pack.tag, fields, self.values) if pack.branch else self.values.pack(fields))[0])
 
     # -- strata
 
@@ -349,19 +343,16 @@ class ProgramRun(RunState):
         if the groups follow edges, and any rules, evaluated group by group. Raises TooLarge if the base is too large for the
         driver and, in the second form, NotGroups if it has too few groups, or one of them has most of it."""
         if groups.following:
-            from semi_naive.running.decomposition.reaching import follow
+            from semi_naive.running.decomposition.reaching import Reaching
 
             del self.bodies[local.number]  # no join of its recursive rules is made, so `explain` shows none
-            lazy = self._is_read_by_itself_only(groups.following.relation, local.number)
-            return follow(groups.following, local, self.database, self.cluster, self.config, reason, lazy)
+            read_elsewhere = self.read_by.get(groups.following.relation, set()) - {local.number}
+            lazy = not self.keeps and local.number not in self.looping and not read_elsewhere
+            return Reaching(groups.following, local, self.cluster, self.config, reason).run(lazy)
         from semi_naive.running.decomposition.decomposed import Decomposed
 
         forced = self.plan == "decomposed"
         return Decomposed(local, self.database, self.cluster, self.config, groups.carried, reason, forced).run()
-
-    def _is_read_by_itself_only(self, name: str, number: int) -> bool:
-        """True if no other stratum reads a relation, so that its tuples may be computed on demand. number: its stratum."""
-        return not self.keeps and number not in self.looping and not self.read_by.get(name, set()) - {number}
 
     def _progress_reporter(self, number: int, stratum: Stratum) -> Callable[..., None] | None:
         """Return a function that reports the progress of a stratum, `report(iteration, delta tuples, all tuples, **pieces)`;

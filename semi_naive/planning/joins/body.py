@@ -106,6 +106,10 @@ def searched_indexes(body_steps: list) -> set[tuple[str, ir.Order]]:
     return found
 
 
+class Ungrounded(AssertionError):
+    """Raised if nothing binds the variables of a literal, which is impossible in a checked program."""
+
+
 class Compiler:
     """Compiles one body, or the body of an aggregate in it.
 
@@ -158,8 +162,8 @@ class Compiler:
             else:
                 self.join(number, atom)
             self.apply_ready()
-        if self.pending:  # impossible in a checked program
-            raise AssertionError(f"nothing binds the variables of {', '.join(map(str, self.pending))}")
+        if self.pending:
+            raise Ungrounded(f"nothing binds the variables of {', '.join(map(str, self.pending))}")
         return self.steps
 
     # -- needed variables

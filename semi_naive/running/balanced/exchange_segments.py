@@ -15,15 +15,10 @@ from semi_naive.ra.rules.gathering import Gather, Hold
 from semi_naive.ra.rules.steps import GROUP, Bind, Exchange, Join
 
 
-def cut_into_segments(number: int, rule: Rule, body, relations: dict[str, PartitionedRelation], groups: BucketMap) -> Version:
-    """Return a `PlannedBody` as a version cut into segments. number: of the version in the job; relations: those on the
-    partitions; groups: the bucket map of the groups of aggregates."""
-    return _Cutting(number, rule, body, relations, groups).version()
+class Cutting:
+    """The construction of a version from a planned body. Steps are appended to the last segment; exchanges begin a new one.
 
-
-class _Cutting:
-    """The construction of one version. Steps are appended to the last segment, and exchanges begin a new one.
-
+    number: of the version in the job; relations: those on the partitions; groups: the bucket map of the groups of aggregates.
     moves: how bindings are sent between segments.
     holds, gathers: the Hold and the Gather with which a segment begins, by its number.
     waiting: the bindings of Holds whose Gather comes later.
@@ -31,7 +26,9 @@ class _Cutting:
     bucketed_by: (variables, bucket map): the current bindings are on the partitions of the buckets of these variables.
     """
 
-    def __init__(self, number: int, rule: Rule, body: PlannedBody, relations, groups: BucketMap):
+    def __init__(
+        self, number: int, rule: Rule, body: PlannedBody, relations: dict[str, PartitionedRelation], groups: BucketMap
+    ):  # fmt: skip
         self.number, self.rule, self.body, self.relations, self.groups = number, rule, body, relations, groups
         self.segments: list[list] = [[]]
         self.moves: list[Move] = []

@@ -29,7 +29,7 @@ from semi_naive.ra.rules.context import World
 from semi_naive.ra.rules.evaluate import Version
 from semi_naive.ra.rules.steps import Exchange
 from semi_naive.ra.spark.reports import Report
-from semi_naive.running.balanced.exchange_segments import cut_into_segments
+from semi_naive.running.balanced.exchange_segments import Cutting
 from semi_naive.running.balanced.rebalance import Rebalance, joined_only
 from semi_naive.running.balanced.rounds import evaluate_in_rounds, evaluations
 from semi_naive.running.driver.local import Local
@@ -196,7 +196,7 @@ class Partitioned:
         versions of the job; rule, place, parts, version: see `RuleVersion`."""
         body = self._plan(rule, place, parts, version)
         self.statics.prepare(body, self.iteration)
-        return cut_into_segments(number, rule, body, self.relations | self.statics.partitioned, self.statics.map)
+        return Cutting(number, rule, body, self.relations | self.statics.partitioned, self.statics.map).version()
 
     # -- iterating
 
@@ -256,13 +256,10 @@ class Partitioned:
 
     def _discard(self) -> None:
         """Remove the runs that were merged or moved since the last call, as no later job reads them."""
-        now = [self._own_runs(partition) for partition in range(self.partitions)]
+        relations = self.relations.values()
+        now = [{path for each in relations for path in each.paths(partition)} for partition in range(self.partitions)]
         self.cluster.jobs.discard([sorted(before - after) for before, after in zip(self.runs, now, strict=True)])
         self.runs = now
-
-    def _own_runs(self, partition: int) -> set[str]:
-        """Return the paths of the runs of the stratum's relations on a partition."""
-        return {path for relation in self.relations.values() for path in relation.paths(partition)}
 
     def _first_joins(self) -> FirstJoins:
         """Return the first joins of the tuples born in this iteration, by which they are weighed, if the balance is checked

@@ -34,7 +34,10 @@ def evaluate_in_rounds(
         last_tasks = last(label)
         results = cluster.jobs.job(*tasks, *last_tasks)
         results = results if last_tasks else [record for _, record in results]  # Evaluate yields (destination, record)
-        remaining |= _unfinished(results, partitions)
+        for report in evaluations(results):
+            if report.facts["left"] is not None:
+                waiting = remaining.setdefault(report.facts["stage"], [[] for _ in range(partitions)])
+                waiting[report.partition].append(report.facts["left"])
         yield results, remaining
         number += 1
 
@@ -51,13 +54,3 @@ def evaluations(results) -> list[Report]:
     """Return the reports of evaluations among the results of a job, by partition, stage and number."""
     reports = (result for result in results if isinstance(result, Report) and "left" in result.facts)
     return sorted(reports, key=lambda report: (report.partition, report.facts["stage"], report.facts["number"]))
-
-
-def _unfinished(results, partitions: int) -> Waiting:
-    """Return the remaining work that the reports of a job contain, by stage and partition."""
-    remaining: Waiting = {}
-    for report in evaluations(results):
-        if report.facts["left"] is not None:
-            stage = remaining.setdefault(report.facts["stage"], [[] for _ in range(partitions)])
-            stage[report.partition].append(report.facts["left"])
-    return remaining

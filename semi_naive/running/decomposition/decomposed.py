@@ -56,8 +56,8 @@ class Decomposed:
 
     def __post_init__(self):
         """Set up the homes of the relations, in buckets of their carried columns, and the trace."""
-        self.stratum, self.partitions = self.local.stratum, self.cluster.jobs.partitions
-        self.map = BucketMap.deal(self.config.buckets_on(self.partitions), self.partitions)
+        self.stratum = self.local.stratum
+        self.map = self.cluster.bucket_map()
         for name in self.stratum.relations:
             relation, keys = self.database.program.relations[name], self.carried.columns[name]
             order = (*keys, *(place for place in range(relation.arity) if place not in keys))

@@ -34,11 +34,15 @@ class Recovery:
     running: dict | None = None  # the checkpoint's entry of a stratum that was not finished
     between: dict | None = None  # the checkpoint's entry of a loop between two steps
     events: dict[int, list] = field(default_factory=dict)  # the events of failed attempts, by stratum
+    checkpoints: "Checkpoints | None" = None  # of the run, if it makes any
 
     def __post_init__(self):
         """Resume from the checkpoint, if there is one."""
         self.database, self.cluster = self.run.database, self.run.cluster
-        self.checkpoints = self._checkpoints() if self.run.config.checkpoint_dir else None
+        if self.run.config.checkpoint_dir:
+            from semi_naive.running.progress.checkpoint import Checkpoints
+
+            self.checkpoints = Checkpoints(self.run)
         manifest = self.checkpoints and self.checkpoints.manifest()
         if self.checkpoints and manifest:
             with self.checkpoints.files.checked_contents():
@@ -53,17 +57,7 @@ class Recovery:
         # The names of derived relations whose facts are on the partitions.
         self.facts_on_partitions = self._derived() & self.database.on_partitions.keys()
 
-    def _checkpoints(self) -> "Checkpoints":
-        """Return the checkpoints of the run."""
-        from semi_naive.running.progress.checkpoint import Checkpoints
-
-        return Checkpoints(self.run)
-
     # -- resuming and saving
-
-    def earlier_events(self, number: int) -> list[dict]:
-        """Return the trace events of earlier attempts at a stratum."""
-        return self.events.get(number, [])
 
     def resume_stratum(self, stratum: "Partitioned") -> bool:
         """Restore the state that a checkpoint has of a stratum, before it begins. Return False if there is none."""

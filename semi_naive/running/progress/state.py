@@ -69,7 +69,7 @@ class RunState:
         self.streamed = set() if kept else streamed(self.program)  # relations without a table, while strata are local
         self.looping = {number for loop in self.compiled.loops.values() for number in loop.numbers}
         self.strata = [replace(stratum, rules=[r for r in stratum.rules if not is_fact(r)]) for stratum in self.compiled.strata]
-        self.loading = FactLoader(self.program, self.database, self.cluster, self.values, self.config, self.compiled.pushdown)
+        self.loading = FactLoader(self)
 
     def nbytes(self) -> int:
         """Return the bytes of all relations, in this process and on the partitions, and of symbols and records."""

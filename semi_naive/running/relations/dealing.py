@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.partitions.loading import DealHome, Shared
 from semi_naive.ra.partitions.local_insert import absorb, insert_tasks
@@ -14,11 +12,6 @@ def deal_tuples(cluster, relations: dict[str, PartitionedRelation], blocks: Mapp
     """Send tuples to their home partitions by one job, and insert the new ones. blocks: for each relation (shared blocks, their
     column order), or the facts that are on other partitions."""
     bring_home(cluster, relations, DealHome(relations, blocks, cluster.jobs.partitions))
-
-
-def deal_columns(cluster, name: str, relation: PartitionedRelation, columns: np.ndarray) -> None:
-    """Add tuples, columns (arity, n) of this process, to a settled relation: see `deal_block`."""
-    deal_block(cluster, name, relation, Block.of(list(columns), columns.shape[1]))
 
 
 def deal_block(cluster, name: str, relation: PartitionedRelation, block: Block) -> None:
