@@ -83,7 +83,7 @@ class UserFunctor:
             return np.repeat(self._by_row([], 1, values), size)
         columns = [np.ascontiguousarray(column) for column in columns]
         if _takes_columns(self.function):
-            return self._by_column(columns, size, values)
+            return self._by_column(columns, values)
         if _is_compiled(self.function) and all(type_.kind in DTYPES for type_ in (*self.params, self.result)):
             return self._by_compiled_loop(columns, size)
         rows, inverse = distinct_rows(columns)
@@ -124,7 +124,7 @@ class UserFunctor:
 
         return bits_of_values(list(results), self.result, self.types, values, fault)
 
-    def _by_column(self, columns: list[np.ndarray], size: int, values: Values) -> np.ndarray:
+    def _by_column(self, columns: list[np.ndarray], values: Values) -> np.ndarray:
         """Return the results, as 64 bits each, of a vectorised function. Columns of symbols or records are reduced to distinct
         rows first."""
         inverse = None
@@ -215,7 +215,7 @@ class UserFunctor:
         results, order = initial.copy(), np.argsort(nth, kind="stable")
         for rows in np.split(order, np.cumsum(np.bincount(nth))[:-1]):  # the nth row of each group that has so many
             arguments = [results[group[rows]], np.ascontiguousarray(column[rows])]
-            results[group[rows]] = self._by_column(arguments, len(rows), values)
+            results[group[rows]] = self._by_column(arguments, values)
         return results
 
     @property
@@ -228,7 +228,21 @@ class UserFunctor:
 
     @functools.cached_property
     def _loop(self) -> Callable:
-        return _loop_over(self.function, len(self.params))
+        """A compiled `loop(results, done, *columns)` that calls the compiled function for each row. done: an array that gets
+        the number of the current row, for errors."""
+        import numba
+
+        names = [f"column{number}" for number in range(len(self.params))]
+        arguments = ", ".join(f"{name}[row]" for name in names)
+        text = f"""
+def loop(results, done, {", ".join(names)}):
+    for row in range(len(results)):
+        done[0] = row
+        results[row] = function({arguments})
+"""
+        namespace: dict[str, Any] = {"function": self.function}
+        exec(compile(text, "<functor>", "exec"), namespace)
+        return numba.njit(namespace["loop"])
 
     def _call(self, arguments: list) -> str:
         written = [f'"{each}"' if isinstance(each, str) else abbreviated(each) for each in map(_python_value, arguments)]
@@ -313,24 +327,6 @@ def _all_of_kind(array: np.ndarray, wanted) -> bool:
     if wanted is np.int64:
         return array.dtype != np.uint64 or not array.size or int(array.max()) < 1 << 63
     return wanted is np.float64 or array.dtype.kind == "u" or not array.size or int(array.min()) >= 0
-
-
-def _loop_over(function: Callable, arity: int) -> Callable:
-    """Return a compiled `loop(results, done, *columns)` that calls a compiled function for each row. done: an array that
-    receives the number of the current row, for errors."""
-    import numba
-
-    names = [f"column{number}" for number in range(arity)]
-    arguments = ", ".join(f"{name}[row]" for name in names)
-    text = f"""
-def loop(results, done, {", ".join(names)}):
-    for row in range(len(results)):
-        done[0] = row
-        results[row] = function({arguments})
-"""
-    namespace: dict[str, Any] = {"function": function}
-    exec(compile(text, "<functor>", "exec"), namespace)
-    return numba.njit(namespace["loop"])
 
 
 def _installed(module) -> bool:

@@ -16,7 +16,7 @@ from semi_naive.planning.joins.order import Greedy
 from semi_naive.provenance.closures import Paths
 from semi_naive.provenance.instances import UNNAMED
 from semi_naive.ra.expressions.terms import evaluate
-from semi_naive.ra.ir import Atom, Autoinc, Compare, Const, Kind, Literal, Not, Pack, Rule, Var, Wild
+from semi_naive.ra.ir import Atom, Autoinc, Call, Compare, Const, Kind, Literal, Not, Pack, Rule, Var, Wild
 from semi_naive.ra.rules.batch import Batch, concatenate_batches
 from semi_naive.ra.rules.steps import run_steps
 from semi_naive.running.relations.database import Database
@@ -94,7 +94,7 @@ class BodyWalk:
         comparing = [equation for equation in equations if equation not in unpacking]
         remaining, known = [*unpacking, *self.rule.body, *comparing], set(bound)
         while remaining:
-            ready = next((literal for literal in remaining if self._steps(literal, known) is not None), remaining[0])
+            ready = next((literal for literal in remaining if self._is_ready(literal, known)), remaining[0])
             remaining.remove(ready)
             known |= names_of_variables(ready)
             yield ready
@@ -102,6 +102,15 @@ class BodyWalk:
     def _others(self, literal: Literal) -> set[str]:
         """Return the variables of the rule outside of a literal."""
         return names_of_variables([self.rule.head, *(other for other in self.rule.body if other is not literal)])
+
+    def _is_ready(self, literal: Literal, bound: set[str]) -> bool:
+        """True if a literal can be evaluated for bindings of some variables. An atom waits for those of its computed arguments,
+        although it could be solved for them."""
+        if isinstance(literal, Atom):
+            own = {term.name for term in literal.args if isinstance(term, Var)}
+            if not names_of_variables([term for term in literal.args if isinstance(term, Call)]) <= bound | own:
+                return False
+        return self._steps(literal, bound) is not None
 
     def _steps(self, literal: Literal, bound: Collection[str]) -> list | None:
         """Return the steps of a literal for bindings of some variables; None if it needs other variables."""

@@ -226,7 +226,8 @@ class Why:
         bound = self._as_constants((rule.written, rule.expanded), dict(zip(names, instance.values, strict=True)))
         premises = iter(instance.premises)
         body = (proofs[next(premises)] if isinstance(part, Atom) else _instantiate(part, bound) for part in rule.written.body)
-        shown = [self._shown(part) for part in body if not _is_trivial(part)]
+        # the equation of a variable and its alias becomes one of equal sides
+        shown = [self._shown(part) for part in body if not (isinstance(part, Compare) and part.left == part.right)]
         if name in self.program.sums:
             shown = [*aggregated_from(self.program, name, values), *shown]
         return Proof(name, values, rule.text, _rule_place(rule.written), rule.number, tuple(shown))
@@ -385,11 +386,6 @@ def _instantiate(part, bound: dict[str, Const]):
         return node
 
     return rewrite.transform(part, instantiated)
-
-
-def _is_trivial(part) -> bool:
-    """True for an equation of equal sides, as that of a variable and its alias becomes."""
-    return isinstance(part, Compare) and part.left == part.right
 
 
 def _rule_place(rule: Rule) -> str:

@@ -9,7 +9,7 @@ from semi_naive.planning.joins.body import PlannedBody, makes_content, names_of_
 from semi_naive.ra.by_variable.bigjoin import Visit
 from semi_naive.ra.by_variable.multiway import Multiway
 from semi_naive.ra.ir import Rule, Term, Var
-from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
+from semi_naive.ra.partitions.partitioned import PartitionedIndex
 from semi_naive.ra.rules.evaluate import Move, Version, WaitingBindings
 from semi_naive.ra.rules.gathering import Gather, Hold
 from semi_naive.ra.rules.steps import GROUP, Bind, Exchange, Join
@@ -26,9 +26,7 @@ class Cutting:
     bucketed_by: (variables, bucket map): the current bindings are on the partitions of the buckets of these variables.
     """
 
-    def __init__(
-        self, number: int, rule: Rule, body: PlannedBody, relations: dict[str, PartitionedRelation], groups: BucketMap
-    ):  # fmt: skip
+    def __init__(self, number: int, rule: Rule, body: PlannedBody, relations, groups: BucketMap):
         self.number, self.rule, self.body, self.relations, self.groups = number, rule, body, relations, groups
         self.segments: list[list] = [[]]
         self.moves: list[Move] = []

@@ -18,7 +18,6 @@ from semi_naive.planning.detect_walk import walk_of
 from semi_naive.planning.joins.body import PlannedBody
 from semi_naive.planning.joins.order import RuleVersion, plan_all, plan_body
 from semi_naive.planning.joins.placing import Placing, colocated_index, keyed
-from semi_naive.ra.blocks.block import merged_as
 from semi_naive.ra.expressions.arithmetic import EvaluationError, located
 from semi_naive.ra.ir import Rule
 from semi_naive.ra.partitions.local_insert import Born, absorb, insert_tasks
@@ -36,7 +35,7 @@ from semi_naive.running.driver.local import Local
 from semi_naive.running.relations.cardinality import PartlyKnown
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
-from semi_naive.running.relations.dealing import deal_tuples
+from semi_naive.running.relations.dealing import deal_tuples, part_to_deal
 from semi_naive.running.relations.statics import Statics
 
 
@@ -147,12 +146,9 @@ class Partitioned:
                 table = self.database.tables[name]
                 if part == "delta" and self.iteration == 0:  # the facts are still in `new`
                     table.advance()
-                if self.relations[name].reduction:  # all best tuples become delta, although they derive little that is new
-                    blocks = table.blocks("all", table.home) if part == "delta" else []
-                else:
-                    blocks = table.blocks(part, table.home)
-                if blocks := [block for block in blocks if block.size]:
-                    to_deal[name] = self.cluster.share(f"{name}-{part}", merged_as(blocks, table.arity)), table.home
+                block = part_to_deal(table, part, table.home, bool(self.relations[name].reduction))
+                if block.size:
+                    to_deal[name] = self.cluster.share(f"{name}-{part}", block), table.home
             if to_deal:
                 deal_tuples(self.cluster, self.relations, to_deal)
                 if part == "full":  # from new to delta, and from delta to full
@@ -246,7 +242,17 @@ class Partitioned:
         births = births or [0]  # a job without births is recorded as one step
         self.iteration += len(births)
         self._discard()
-        self._record(delta, births, phases, begun)
+        seconds = time.perf_counter() - begun
+        busy = sum(max(p["seconds"]) for p in phases)
+        shown = self.relations[self.stratum.relations[0]]  # the balance of which is recorded
+        relations = [*self.relations.values(), *self.statics.partitioned.values()]
+        copies = sum(stored.size for index in self.statics.replicated.values() for stored in index)
+        held = [copies + sum(each.stored_tuples(partition) for each in relations) for partition in range(self.partitions)]
+        self.trace.iteration(
+            self.iteration, delta=delta, born=sum(births), births=births, steps=len(births), phases=phases,
+            seconds=seconds, full=sum(r.count for r in self.relations.values()), driver=max(0.0, seconds - busy),
+            relation=shown.name, held=held, **balance_of(shown.home.map, shown.home.sizes),
+        )  # fmt: skip
         limits.visit(sum(births))
         limits.check_bytes(lambda: sum(relation.bytes for relation in self.relations.values()), now=True)
         if self.local.growing.due():
@@ -256,10 +262,13 @@ class Partitioned:
 
     def _discard(self) -> None:
         """Remove the runs that were merged or moved since the last call, as no later job reads them."""
-        relations = self.relations.values()
-        now = [{path for each in relations for path in each.paths(partition)} for partition in range(self.partitions)]
+        now = [self._own_runs(partition) for partition in range(self.partitions)]
         self.cluster.jobs.discard([sorted(before - after) for before, after in zip(self.runs, now, strict=True)])
         self.runs = now
+
+    def _own_runs(self, partition: int) -> set[str]:
+        """Return the paths of the runs of the stratum's relations on a partition."""
+        return {path for relation in self.relations.values() for path in relation.paths(partition)}
 
     def _first_joins(self) -> FirstJoins:
         """Return the first joins of the tuples born in this iteration, by which they are weighed, if the balance is checked
@@ -316,19 +325,3 @@ class Partitioned:
         for name, relation in self.relations.items():
             relation.indexes = relation.indexes[:1]
             self.database.place(name, relation, self.cluster)
-
-    def _record(self, delta: int, births: list[int], phases: list[dict], begun: float) -> None:
-        """Add a job to the trace, with the balance of the stratum's first relation. The arguments are those of `record_job`."""
-        seconds = time.perf_counter() - begun
-        busy = sum(max(p["seconds"]) for p in phases)
-        shown = self.relations[self.stratum.relations[0]]
-        relations = [*self.relations.values(), *self.statics.partitioned.values()]
-        copies = sum(stored.size for index in self.statics.replicated.values() for stored in index)
-        held = [
-            copies + sum(relation.stored_tuples(partition) for relation in relations) for partition in range(self.partitions)
-        ]
-        self.trace.iteration(
-            self.iteration, delta=delta, born=sum(births), births=births, steps=len(births), phases=phases,
-            seconds=seconds, full=sum(r.count for r in self.relations.values()), driver=max(0.0, seconds - busy),
-            relation=shown.name, held=held, **balance_of(shown.home.map, shown.home.sizes),
-        )  # fmt: skip

@@ -134,6 +134,6 @@ class Reaching:
 
     def _share(self, name: str, array: np.ndarray) -> Replica:
         """Return an array that every host has."""
-        replica = self.cluster.share_array(self.cluster.label(f"{self.shape.relation}-{name}"), array)
+        replica = self.cluster.share_array(f"{self.shape.relation}-{name}", array)
         self.shared.append(replica)
         return replica

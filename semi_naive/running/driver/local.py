@@ -232,7 +232,8 @@ class Local:
 
     def _by_tuples(self) -> bool:
         """Run iterations on the machine, a tuple at a time. Return True if one was completed."""
-        from semi_naive.running.driver.small import Small, Unknown
+        from semi_naive.ra.tuple_at_a_time.assembler import Unknown
+        from semi_naive.running.driver.small import Small
 
         try:
             return Small(self).run()

@@ -3,9 +3,19 @@
 from collections.abc import Mapping
 
 from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.changes import union_of_blocks
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.ir import Order
 from semi_naive.ra.partitions.loading import DealHome, Shared
 from semi_naive.ra.partitions.local_insert import absorb, insert_tasks
 from semi_naive.ra.partitions.partitioned import PartitionedRelation
+
+
+def part_to_deal(table: Table, part: str, order: Order, reduced: bool) -> Block:
+    """Return a part of a table, "full" or "delta", as one block in a column order. If its tuples are `reduced`, all of them are
+    the delta, although the best ones of before derive little that is new."""
+    blocks = table.blocks("all" if reduced else part, order) if part == "delta" or not reduced else []
+    return union_of_blocks(blocks, table.arity)
 
 
 def deal_tuples(cluster, relations: dict[str, PartitionedRelation], blocks: Mapping[str, PartitionedRelation | Shared]) -> None:
