@@ -20,10 +20,6 @@ _C = {
     (Kind.NUMBER, 32): ctypes.c_int32, (Kind.UNSIGNED, 32): ctypes.c_uint32, (Kind.FLOAT, 32): ctypes.c_float,
     (Kind.SYMBOL, 64): ctypes.c_char_p, (Kind.SYMBOL, 32): ctypes.c_char_p,
 }  # fmt: skip
-_RANGES = {
-    (Kind.NUMBER, 64): (-(1 << 63), (1 << 63) - 1), (Kind.UNSIGNED, 64): (0, (1 << 64) - 1),
-    (Kind.NUMBER, 32): (-(1 << 31), (1 << 31) - 1), (Kind.UNSIGNED, 32): (0, (1 << 32) - 1),
-}  # fmt: skip
 
 
 class Libraries(Mapping):
@@ -157,8 +153,8 @@ class CFunction:
         if kind == Kind.SYMBOL:
             return value.encode()
         if kind != Kind.FLOAT:
-            least, greatest = _RANGES[kind, self.bits]
-            if not least <= value <= greatest:
+            least = -(1 << (self.bits - 1)) if kind == Kind.NUMBER else 0
+            if not least <= value < least + (1 << self.bits):
                 raise OverflowError(f"{value} does not fit into {self.bits} bits")
         return value
 

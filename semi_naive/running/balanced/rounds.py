@@ -24,7 +24,11 @@ def evaluate_in_rounds(
     stages, partitions = max([len(version.segments) for version in versions], default=1), cluster.jobs.partitions
     for version in versions:
         version.first = stages - len(version.segments)
-    remaining, number = _first_stages(versions, partitions), 0
+    remaining: Waiting = {  # at first, for each version the stage in which it begins
+        stage: [[Remaining(v.number) for v in versions if v.first == stage and v.begins(p)] for p in range(partitions)]
+        for stage in {version.first for version in versions}
+    }
+    number = 0
     while remaining:
         label = cluster.label(f"{name}.{number}")
         tasks = []
@@ -40,14 +44,6 @@ def evaluate_in_rounds(
                 waiting[report.partition].append(report.facts["left"])
         yield results, remaining
         number += 1
-
-
-def _first_stages(versions: list[Version], partitions: int) -> Waiting:
-    """Return the work of each partition in the stages in which versions begin."""
-    return {
-        stage: [[Remaining(v.number) for v in versions if v.first == stage and v.begins(p)] for p in range(partitions)]
-        for stage in {version.first for version in versions}
-    }
 
 
 def evaluations(results) -> list[Report]:
