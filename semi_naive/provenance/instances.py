@@ -32,7 +32,6 @@ from semi_naive.ra.ir import (
     Const,
     Kind,
     Loop,
-    Order,
     Program,
     Relation,
     Rule,
@@ -203,10 +202,7 @@ def collected_table(spread: OnPartitions | Remade | Table) -> Table:
 class _Local(Local):
     """An evaluation of one instance rule at a time, whose plans are cached."""
 
-    def _indexes_made(self) -> dict[str, set[Order]]:
-        """Return the existing indexes, so that no other is planned: building one of a large relation takes longer than the
-        searches of a proof in it."""
-        return self.database.orders()
+    charges_for_indexes = True  # building one of a large relation takes longer than the searches of a proof in it
 
     def evaluated(self, entry: InstanceRule, name: str, rows: set[Row]) -> tuple[list[np.ndarray], int]:
         """Derive the instances of a rule for some tuples. Return (columns (size,) of the head's terms and the variables, size).

@@ -45,10 +45,6 @@ class Groups:
     following: ReachabilityShape | None = None
 
     @property
-    def closure(self) -> bool:
-        return self.following is not None and self.following.closure
-
-    @property
     def reason(self) -> str:
         """The reason for the decomposed plan, as text."""
         if self.following:

@@ -28,7 +28,7 @@ from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra.blocks.block import Chunked
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.expressions.arithmetic import EvaluationError, located
-from semi_naive.ra.ir import Order, Rule
+from semi_naive.ra.ir import Rule
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.derive import Derivation, Sink, derivation_slices, is_sliceable
 from semi_naive.ra.tuple_at_a_time.ready import machine_is_ready
@@ -91,6 +91,8 @@ class Local:
     for_driver: bool = True  # bodies are planned for this process, where steps may use its tables directly
     course: Course | None = None  # the recorded sizes of the iterations of a recursive stratum
 
+    charges_for_indexes = False  # True if plans charge for indexes to be built. In a run these cost little beside the joins.
+
     def __post_init__(self):
         """Divide the rules into those that run once and those that run in every iteration, and set up the tables."""
         relations, self.database.cores = self.database.program.relations, self.cores
@@ -101,7 +103,7 @@ class Local:
         if dominated := [relations[name] for name in self.stratum.relations if name in relations and relations[name].dominated]:
             from semi_naive.running.driver import dominance
 
-            self.dominance = dominance.Dominance(self, dominated, Local)
+            self.dominance = dominance.Dominance(self, dominated)
         removals = self.dominance.removals if self.dominance else ()
         rules = [rule for rule in self.stratum.rules if rule.head.relation not in removals]
         found = [(rule, versions(rule, recursive)) for rule in rules]
@@ -413,8 +415,9 @@ class Local:
         key = (id(rule), number)
         if key not in self.bodies or self.bodies[key].outgrown(self.database):
             self.shares_indexes = False
+            made = self.database.orders() if self.charges_for_indexes else None
             self.bodies[key] = plan_body(
-                rule, self.database, self.indexes, parts, place, number, multiway=self.multiway, made=self._indexes_made(),
+                rule, self.database, self.indexes, parts, place, number, multiway=self.multiway, made=made,
                 indexed=self._indexed(number), in_driver=self.database if self.for_driver else None, folds=self.for_driver,
                 streams=self.database.streams if self.for_driver else {},
                 lattice=self.database.program.lattice(rule.head.relation),
@@ -425,8 +428,3 @@ class Local:
         """True if the multiway join of a delta version should search existing indexes, as in a session, whose subclasses
         override this. A run builds tries instead."""
         return False
-
-    def _indexes_made(self) -> dict[str, set[Order]] | None:
-        """Return the orders that relations are sorted in, for an estimate that charges for other orders. None in a run: there
-        an index costs little compared with the joins."""
-        return None
