@@ -19,15 +19,14 @@ import numpy as np
 
 from semi_naive.host.numbers import quantity
 from semi_naive.io.errors import BadInput
-from semi_naive.io.values.bits import HOW_TO_READ, abbreviated, type_description
+from semi_naive.io.values.bits import BUILT_IN, HOW_TO_READ, abbreviated, type_description
 from semi_naive.io.values.fields import bits_of_values
-from semi_naive.io.values.records import Unpacked
 from semi_naive.ra.expressions.arithmetic import EvaluationError
 from semi_naive.ra.ir import Kind, Type
-from semi_naive.ra.values.distinct import distinct_rows, distinct_with_inverse
+from semi_naive.ra.values.distinct import distinct_rows
 from semi_naive.ra.values.kinds import as_bits
 from semi_naive.ra.values.values import Values
-from semi_naive.running.results.python_values import DTYPES, python_values
+from semi_naive.running.results.python_values import DTYPES, nested_values
 
 MAX_RETRIED_ROWS = 1000  # rows up to which a failing vectorised function is called again row by row, to find the one that fails
 
@@ -91,16 +90,8 @@ class UserFunctor:
 
     def _argument_lists(self, columns: list[np.ndarray], values: Values) -> list[list]:
         """Return each column of arguments as a list of Python objects."""
-        return [self._python_values(column, type_, values) for column, type_ in zip(columns, self.params, strict=True)]
-
-    def _python_values(self, column: np.ndarray, type_: Type, values: Values) -> list:
-        """Return a column as Python objects; records are tuples, at any depth."""
-        if type_.kind != Kind.RECORD:
-            return list(python_values(column, type_.kind, values))
-        ids, positions = distinct_with_inverse(column)
-        unpacked = Unpacked(ids, type_, self.types, values)
-        objects = [unpacked.value(i, type_) for i in ids.tolist()]
-        return [objects[position] for position in positions.tolist()]
+        types = BUILT_IN | self.types
+        return [list(nested_values(each, type_, types, values)) for each, type_ in zip(columns, self.params, strict=True)]
 
     def _by_row(self, columns: list[np.ndarray], size: int, values: Values) -> np.ndarray:
         """Return the results, as 64 bits each, of a Python function that is called row by row."""
@@ -156,7 +147,7 @@ class UserFunctor:
             array = column.view(DTYPES[type_.kind])
         else:
             array = np.empty(len(column), object)
-            for row, value in enumerate(self._python_values(column, type_, values)):
+            for row, value in enumerate(nested_values(column, type_, BUILT_IN | self.types, values)):
                 array[row] = value  # one by one: numpy would take tuples for rows
         array.flags.writeable = False
         return array

@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import os
 import sys
+import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -109,11 +110,8 @@ def _line_of_error(error: Exception, path: str) -> int | None:
     """Return the line of a file that is innermost in an error's traceback, None if the file is not in it."""
     if isinstance(error, SyntaxError):
         return error.lineno
-    line, trace = None, error.__traceback__
-    while trace is not None:
-        line = trace.tb_lineno if trace.tb_frame.f_code.co_filename == path else line
-        trace = trace.tb_next
-    return line
+    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == path]
+    return lines[-1] if lines else None
 
 
 @functools.cache
