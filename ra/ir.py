@@ -306,6 +306,9 @@ class Rule:
         return f"the rule{where}, {' '.join((self.text or str(self)).split())}"
 
 
+NULL_IS_ERROR, NULL_IS_SKIPPED = "error", "skip"  # values of `Relation.null`
+
+
 @node
 class Relation:
     """A declared relation: name(attribute: type, …).
@@ -334,7 +337,7 @@ class Relation:
     watched: bool = False
     follows: tuple[str, ...] = ()
     rounded: bool = False
-    null: str = "error"
+    null: str = NULL_IS_ERROR
 
     @property
     def arity(self) -> int:

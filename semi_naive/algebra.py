@@ -106,7 +106,8 @@ class Rules:
         rule = ir.Rule(Atom(name, tuple(body.terms)), tuple(body.literals))
         times = Counter(part.name for part in walk(rule) if isinstance(part, Var))
         once = {variable for variable, count in times.items() if count == 1}
-        kept = [_with_wildcards(literal, once) if isinstance(literal, Atom) else literal for literal in rule.body]
+        wild = dict.fromkeys(once, Wild())
+        kept = [substitute(literal, wild) if isinstance(literal, Atom) else literal for literal in rule.body]
         rule = ir.Rule(rule.head, tuple(kept))
         columns = zip(body.terms, self.relations[name].attributes, strict=True)
         labels = {term.name: column for term, (column, _) in columns if isinstance(term, Var)}
@@ -118,11 +119,6 @@ class Rules:
             names[variable] = Var(label, term.kind)
         rule = substitute(rule, names)
         self.rules.append(replace(rule, text=str(rule)))
-
-
-def _with_wildcards(atom: Atom, once: set[str]) -> Atom:
-    """Return an atom with `_` in place of the variables in `once`."""
-    return Atom(atom.relation, tuple(Wild() if isinstance(term, Var) and term.name in once else term for term in atom.args))
 
 
 def _nodes(root) -> list:

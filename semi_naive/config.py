@@ -122,11 +122,11 @@ class Config:
         for name in ("run_ahead", "refinement_minimum", "local_tuples", "small_delta", "replicate_bytes"):
             self._check(name, lambda value: isinstance(value, int) and value >= 0, "a whole number from 0")
         self._check("query_seconds", lambda value: 0 < value < inf, "a number of seconds above 0")
-        self._check("refinement_ratio", lambda value: value >= 1, "a number from 1")
         self._check("follow", lambda value: 0 <= value < inf, "a number from 0")
-        self._check("tolerance", lambda value: value >= 1, "a number from 1")
-        self._check("grain", lambda value: value > 0, "a number above 0")
-        self._check("horizon", lambda value: value > 0, "a number above 0")
+        for name in ("refinement_ratio", "tolerance"):
+            self._check(name, lambda value: value >= 1, "a number from 1")
+        for name in ("grain", "horizon"):
+            self._check(name, lambda value: value > 0, "a number above 0")
         self._check("policy", lambda value: value in POLICIES, f"one of {', '.join(POLICIES)}")
         self._check("multiway", lambda value: value in MULTIWAY, f"one of {', '.join(MULTIWAY)}")
         self._check("refinement_factor", lambda value: isinstance(value, int) and value >= 2, "a whole number from 2")
@@ -180,9 +180,13 @@ class Config:
     def to_json(self) -> dict:
         return asdict(self)
 
+    @property
+    def changed(self) -> dict[str, Any]:
+        """The settings that differ from the defaults."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if getattr(self, each.name) != each.default}
+
     def __repr__(self) -> str:
-        changed = {each.name: getattr(self, each.name) for each in fields(self) if getattr(self, each.name) != each.default}
-        return f"Config({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+        return f"Config({', '.join(f'{name}={value!r}' for name, value in self.changed.items())})"
 
 
 def _parse_setting(name: str, kind, value):

@@ -19,15 +19,14 @@ import numpy as np
 
 from semi_naive.host.numbers import quantity
 from semi_naive.io.errors import BadInput
-from semi_naive.io.values.bits import HOW_TO_READ, abbreviated, type_description
+from semi_naive.io.values.bits import BUILT_IN, HOW_TO_READ, abbreviated, type_description
 from semi_naive.io.values.fields import bits_of_values
-from semi_naive.io.values.records import Unpacked
 from semi_naive.ra.expressions.arithmetic import EvaluationError
 from semi_naive.ra.ir import Kind, Type
-from semi_naive.ra.values.distinct import distinct_rows, distinct_with_inverse
+from semi_naive.ra.values.distinct import distinct_rows
 from semi_naive.ra.values.kinds import as_bits
 from semi_naive.ra.values.values import Values
-from semi_naive.running.results.python_values import DTYPES, python_values
+from semi_naive.running.results.python_values import DTYPES, nested_values
 
 MAX_RETRIED_ROWS = 1000  # rows up to which a failing vectorised function is called again row by row, to find the one that fails
 
@@ -83,7 +82,7 @@ class UserFunctor:
             return np.repeat(self._by_row([], 1, values), size)
         columns = [np.ascontiguousarray(column) for column in columns]
         if _takes_columns(self.function):
-            return self._by_column(columns, size, values)
+            return self._by_column(columns, values)
         if _is_compiled(self.function) and all(type_.kind in DTYPES for type_ in (*self.params, self.result)):
             return self._by_compiled_loop(columns, size)
         rows, inverse = distinct_rows(columns)
@@ -91,16 +90,8 @@ class UserFunctor:
 
     def _argument_lists(self, columns: list[np.ndarray], values: Values) -> list[list]:
         """Return each column of arguments as a list of Python objects."""
-        return [self._python_values(column, type_, values) for column, type_ in zip(columns, self.params, strict=True)]
-
-    def _python_values(self, column: np.ndarray, type_: Type, values: Values) -> list:
-        """Return a column as Python objects; records are tuples, at any depth."""
-        if type_.kind != Kind.RECORD:
-            return list(python_values(column, type_.kind, values))
-        ids, positions = distinct_with_inverse(column)
-        unpacked = Unpacked(ids, type_, self.types, values)
-        objects = [unpacked.value(i, type_) for i in ids.tolist()]
-        return [objects[position] for position in positions.tolist()]
+        types = BUILT_IN | self.types
+        return [list(nested_values(each, type_, types, values)) for each, type_ in zip(columns, self.params, strict=True)]
 
     def _by_row(self, columns: list[np.ndarray], size: int, values: Values) -> np.ndarray:
         """Return the results, as 64 bits each, of a Python function that is called row by row."""
@@ -124,7 +115,7 @@ class UserFunctor:
 
         return bits_of_values(list(results), self.result, self.types, values, fault)
 
-    def _by_column(self, columns: list[np.ndarray], size: int, values: Values) -> np.ndarray:
+    def _by_column(self, columns: list[np.ndarray], values: Values) -> np.ndarray:
         """Return the results, as 64 bits each, of a vectorised function. Columns of symbols or records are reduced to distinct
         rows first."""
         inverse = None
@@ -156,7 +147,7 @@ class UserFunctor:
             array = column.view(DTYPES[type_.kind])
         else:
             array = np.empty(len(column), object)
-            for row, value in enumerate(self._python_values(column, type_, values)):
+            for row, value in enumerate(nested_values(column, type_, BUILT_IN | self.types, values)):
                 array[row] = value  # one by one: numpy would take tuples for rows
         array.flags.writeable = False
         return array
@@ -215,7 +206,7 @@ class UserFunctor:
         results, order = initial.copy(), np.argsort(nth, kind="stable")
         for rows in np.split(order, np.cumsum(np.bincount(nth))[:-1]):  # the nth row of each group that has so many
             arguments = [results[group[rows]], np.ascontiguousarray(column[rows])]
-            results[group[rows]] = self._by_column(arguments, len(rows), values)
+            results[group[rows]] = self._by_column(arguments, values)
         return results
 
     @property
@@ -228,7 +219,21 @@ class UserFunctor:
 
     @functools.cached_property
     def _loop(self) -> Callable:
-        return _loop_over(self.function, len(self.params))
+        """A compiled `loop(results, done, *columns)` that calls the compiled function for each row. done: an array that gets
+        the number of the current row, for errors."""
+        import numba
+
+        names = [f"column{number}" for number in range(len(self.params))]
+        arguments = ", ".join(f"{name}[row]" for name in names)
+        text = f"""
+def loop(results, done, {", ".join(names)}):
+    for row in range(len(results)):
+        done[0] = row
+        results[row] = function({arguments})
+"""
+        namespace: dict[str, Any] = {"function": self.function}
+        exec(compile(text, "<functor>", "exec"), namespace)
+        return numba.njit(namespace["loop"])
 
     def _call(self, arguments: list) -> str:
         written = [f'"{each}"' if isinstance(each, str) else abbreviated(each) for each in map(_python_value, arguments)]
@@ -277,12 +282,12 @@ class _PickledFunction:
 
     @classmethod
     def of(cls, function: Callable):
-        """Return the picklable form of a function: a wrapper if numba or `np.vectorize` has made it, else the function."""
+        """Return a function in picklable form: as a `_PickledFunction` if numba has made it."""
         if _is_compiled(function):
             return cls(function.py_func, dict(function.targetoptions))
-        return (
-            Vectorised(_PickledVectorize(function.pyfunc, function.otypes)) if isinstance(function, np.vectorize) else function
-        )
+        if isinstance(function, np.vectorize):  # a new one, as one that has been called has a ufunc, which cannot be pickled
+            return np.vectorize(function.pyfunc, otypes=function.otypes)
+        return function
 
     def compiled(self) -> Callable:
         """Compile the function again."""
@@ -290,16 +295,6 @@ class _PickledFunction:
 
         options = {name: value for name, value in self.options.items() if name not in ("cache", "boundscheck", "nopython")}
         return numba.njit(**options)(self.function)
-
-
-class _PickledVectorize:
-    """The pickled form of a `np.vectorize`: its function and options."""
-
-    def __init__(self, function: Callable, types):
-        self.function, self.types = function, types
-
-    def __call__(self, *columns):
-        return np.vectorize(self.function, otypes=self.types)(*columns)
 
 
 def _python_value(value):
@@ -323,24 +318,6 @@ def _all_of_kind(array: np.ndarray, wanted) -> bool:
     if wanted is np.int64:
         return array.dtype != np.uint64 or not array.size or int(array.max()) < 1 << 63
     return wanted is np.float64 or array.dtype.kind == "u" or not array.size or int(array.min()) >= 0
-
-
-def _loop_over(function: Callable, arity: int) -> Callable:
-    """Return a compiled `loop(results, done, *columns)` that calls a compiled function for each row. done: an array that
-    receives the number of the current row, for errors."""
-    import numba
-
-    names = [f"column{number}" for number in range(arity)]
-    arguments = ", ".join(f"{name}[row]" for name in names)
-    text = f"""
-def loop(results, done, {", ".join(names)}):
-    for row in range(len(results)):
-        done[0] = row
-        results[row] = function({arguments})
-"""
-    namespace: dict[str, Any] = {"function": function}
-    exec(compile(text, "<functor>", "exec"), namespace)
-    return numba.njit(namespace["loop"])
 
 
 def _installed(module) -> bool:

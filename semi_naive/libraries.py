@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import os
 import sys
+import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -19,10 +20,6 @@ _C = {
     (Kind.NUMBER, 64): ctypes.c_int64, (Kind.UNSIGNED, 64): ctypes.c_uint64, (Kind.FLOAT, 64): ctypes.c_double,
     (Kind.NUMBER, 32): ctypes.c_int32, (Kind.UNSIGNED, 32): ctypes.c_uint32, (Kind.FLOAT, 32): ctypes.c_float,
     (Kind.SYMBOL, 64): ctypes.c_char_p, (Kind.SYMBOL, 32): ctypes.c_char_p,
-}  # fmt: skip
-_RANGES = {
-    (Kind.NUMBER, 64): (-(1 << 63), (1 << 63) - 1), (Kind.UNSIGNED, 64): (0, (1 << 64) - 1),
-    (Kind.NUMBER, 32): (-(1 << 31), (1 << 31) - 1), (Kind.UNSIGNED, 32): (0, (1 << 32) - 1),
 }  # fmt: skip
 
 
@@ -66,9 +63,6 @@ class Libraries(Mapping):
             elif hasattr(_library(path), name):
                 return CFunction(path, name, self.bits)
         raise KeyError(name)
-
-    def __contains__(self, name) -> bool:
-        return any(hasattr(_module(path) if path.endswith(".py") else _library(path), name) for path in self.paths)
 
     def __iter__(self) -> Iterator[str]:
         """Yield the names of the modules' functions. Shared libraries cannot be listed."""
@@ -116,11 +110,8 @@ def _line_of_error(error: Exception, path: str) -> int | None:
     """Return the line of a file that is innermost in an error's traceback, None if the file is not in it."""
     if isinstance(error, SyntaxError):
         return error.lineno
-    line, trace = None, error.__traceback__
-    while trace is not None:
-        line = trace.tb_lineno if trace.tb_frame.f_code.co_filename == path else line
-        trace = trace.tb_next
-    return line
+    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == path]
+    return lines[-1] if lines else None
 
 
 @functools.cache
@@ -160,8 +151,8 @@ class CFunction:
         if kind == Kind.SYMBOL:
             return value.encode()
         if kind != Kind.FLOAT:
-            least, greatest = _RANGES[kind, self.bits]
-            if not least <= value <= greatest:
+            least = -(1 << (self.bits - 1)) if kind == Kind.NUMBER else 0
+            if not least <= value < least + (1 << self.bits):
                 raise OverflowError(f"{value} does not fit into {self.bits} bits")
         return value
 

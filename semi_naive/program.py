@@ -82,16 +82,13 @@ class Program:
         cls, source: "SourceProgram", file: str = "<program>", functors: Functors = None, sandbox: Sandbox | None = None
     ) -> "Program":
         """Check a program that is given as a syntax tree (`semi_naive.language.syntax.SourceProgram`) instead of text."""
-        program = cls.__new__(cls)
-        program.name, program.sandbox = file, sandbox
-        program.checked = check_source(source, functors={} if functors is None else functors)
-        return program
+        return cls.from_checked(check_source(source, functors={} if functors is None else functors), file, sandbox)
 
     @classmethod
-    def from_checked(cls, checked: ir.Program, file: str = "<rules>") -> "Program":
+    def from_checked(cls, checked: ir.Program, file: str = "<rules>", sandbox: Sandbox | None = None) -> "Program":
         """Make a program of checked, typed rules."""
         program = cls.__new__(cls)
-        program.name, program.checked = file, checked
+        program.name, program.checked, program.sandbox = file, checked, sandbox
         return program
 
     @classmethod
@@ -182,7 +179,7 @@ class Program:
             with part("start"):
                 from semi_naive.running.run import ProgramRun
             config = (config or Config()).with_options(options)
-            pushed = only_outputs and config.null == "error"  # otherwise a missing value counts in any column
+            pushed = only_outputs and config.null == ir.NULL_IS_ERROR  # otherwise a missing value counts in any column
             compiled = self.compile(facts, pushed, config.max_iterations is not None)
             with showing(progress, self.name, "stratum") as report:
                 return ProgramRun(self, compiled, config, spark, report, watch, plan).run(facts, lenient)

@@ -12,7 +12,7 @@ from semi_naive.io.values.bits import NAME
 from semi_naive.ra.text.arrow_arrays import arrow_of
 from semi_naive.running.results.answers import Answer
 from semi_naive.running.results.files import written_by_spark
-from semi_naive.running.results.frames import ToArrow, ToSpark
+from semi_naive.running.results.frames import ToArrow
 from semi_naive.tuples import Tuples
 
 if TYPE_CHECKING:
@@ -72,18 +72,14 @@ class Closure(Answer):
     def _converter(self, for_spark: bool = False, for_tasks: bool = False) -> ToArrow:
         """Return the converter of tuples to Arrow, which replaces numbers by the graph's vertices."""
         vertices, names = self._shared if for_tasks else (self._vertices, self._names)
-        if names is None:
-            return replace(super()._converter(for_spark, for_tasks), vertices=vertices)
-        return (ToSpark if for_spark else ToArrow)(self.relation, self.types, VertexNames(names), vertices)
+        converter = replace(super()._converter(for_spark, for_tasks), vertices=vertices)
+        return converter if names is None else replace(converter, values=VertexNames(names))
 
     @cached_property
     def _shared(self) -> tuple[Any, Any]:
         """(vertices, names) for tasks: a file on each host, and a broadcast; each None if the graph has none."""
-        cluster, vertices, names = self._result.cluster, self._vertices, self._names
-        return (
-            None if vertices is None else cluster.share_array("vertices", vertices),
-            None if names is None else cluster.sc.broadcast(names),
-        )
+        vertices = None if self._vertices is None else self.cluster.share_array("vertices", self._vertices)
+        return vertices, None if self._names is None else self.cluster.sc.broadcast(self._names)
 
     def why(self, x, y) -> "Proof":
         """Return a shortest path from x to y, as a proof of the pair by the rules of the closure. Raises ValueError if y is

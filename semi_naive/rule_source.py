@@ -70,12 +70,15 @@ class _Line:
             raise self._error(name, f"the name of {what}: letters, digits and _")
         return name
 
-    def _write_all(self, items, write, between: str = ", ") -> tuple:
-        """Append items to the text, with a separator, and return their nodes. `write` appends one and returns its node."""
-        nodes = []
+    def _write_all(self, items, write, between: str = ", ", opened: str = "", closed: str = "") -> tuple:
+        """Append items to the text, with a separator and between brackets, and return their nodes. `write` appends one and
+        returns its node."""
+        nodes: list = []
+        self.text += opened
         for item in items:
             self.text += between if nodes else ""
             nodes.append(write(item))
+        self.text += closed
         return tuple(nodes)
 
     # -- declarations
@@ -171,9 +174,7 @@ class _Line:
         if op in COMPARED:
             terms = self._write_all(args, self._term, f" {op} ")
         else:
-            self.text += f"{op}("
-            terms = self._write_all(args, self._term)
-            self.text += ")"
+            terms = self._write_all(args, self._term, opened=f"{op}(", closed=")")
         return self._node(syntax.Constraint, begin, op, terms)
 
     def _atom(self, data) -> syntax.Atom:
@@ -181,9 +182,7 @@ class _Line:
         if not isinstance(data, (tuple, list)) or not data:
             raise self._error(data, "an atom: (relation, term, …)")
         begin = len(self.text)
-        self.text += f"{self._name(data[0], 'a relation')}("
-        args = self._write_all(data[1:], self._term)
-        self.text += ")"
+        args = self._write_all(data[1:], self._term, opened=f"{self._name(data[0], 'a relation')}(", closed=")")
         return self._node(syntax.Atom, begin, data[0], args)
 
     # -- terms
@@ -203,14 +202,10 @@ class _Line:
             self.text += "nil"
             return self._node(syntax.Nil, begin)
         if isinstance(data, list):
-            self.text += "["
-            args = self._write_all(data, self._term)
-            self.text += "]"
+            args = self._write_all(data, self._term, opened="[", closed="]")
             return self._node(syntax.RecordInit, begin, args)
         if isinstance(data, Branch):
-            self.text += f"${self._name(data.name, 'a branch')}("
-            args = self._write_all(data.fields, self._term)
-            self.text += ")"
+            args = self._write_all(data.fields, self._term, opened=f"${self._name(data.name, 'a branch')}(", closed=")")
             return self._node(syntax.BranchInit, begin, data.name, args)
         if isinstance(data, tuple) and data and isinstance(data[0], str):
             return self._functor(data[0], data[1:], begin)
@@ -233,12 +228,9 @@ class _Line:
             self.text += f", {self._name(args[1], 'a type')})"
             return self._node(syntax.As, begin, inner, args[1])
         if name in INFIX and len(args) == 2:
-            self.text += "("
-            terms = self._write_all(args, self._term, f" {name} ")
+            terms = self._write_all(args, self._term, f" {name} ", "(", ")")
         else:
-            self.text += f"{self._name(name, 'a functor')}("
-            terms = self._write_all(args, self._term)
-        self.text += ")"
+            terms = self._write_all(args, self._term, opened=f"{self._name(name, 'a functor')}(", closed=")")
         return self._node(syntax.Functor, begin, name, terms)
 
     def _aggregate(self, op: str, args: tuple, begin: int):

@@ -4,7 +4,6 @@ Only durability is more than a matter of speed: a closure that is asked to be de
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import fields
 from typing import NamedTuple
 
 from semi_naive.config import Config
@@ -50,11 +49,6 @@ OF_A_CLOSURE = (  # further rules for a closure
 )
 
 
-def changed_settings(config: Config) -> list[str]:
-    """Return the settings that differ from the defaults."""
-    return [field.name for field in fields(config) if getattr(config, field.name) != field.default]
-
-
 def unused_settings(config: Config, plans: Iterable[str], rules: tuple[NoEffect, ...] = RULES) -> list[str]:
     """Return a note for each reason for which given settings had no effect on the strata evaluated by some plans.
 
@@ -63,7 +57,7 @@ def unused_settings(config: Config, plans: Iterable[str], rules: tuple[NoEffect,
     >>> unused_settings(Config(buckets=8, max_iterations=3, checkpoint_interval=5), {"decomposed", "local"})
     ['the setting checkpoint_interval has no effect: no checkpoint_dir is given']
     """
-    remaining, notes, used = changed_settings(config), [], set(plans)
+    remaining, notes, used = [*config.changed], [], set(plans)
     for rule in rules if used else ():
         names = [name for name in remaining if name in rule.settings and rule.holds(config, used)]
         remaining = [name for name in remaining if name not in names]

@@ -32,7 +32,6 @@ from semi_naive.ra.ir import (
     Const,
     Kind,
     Loop,
-    Order,
     Program,
     Relation,
     Rule,
@@ -124,9 +123,8 @@ class Instances:
         self.database = Database(replace(program, relations=relations), values)
         self.database.on_partitions = {name: entry for name, entry in (spread or {}).items() if name in program.relations}
         in_process = program.relations.keys() - self.database.on_partitions.keys()
-        self.database.tables = CollectedTables(self.database.on_partitions) | {
-            name: snapshot(tables[name]) if name in tables else self.database.tables[name] for name in in_process
-        }
+        known = {name: snapshot(tables[name]) if name in tables else self.database.tables[name] for name in in_process}
+        self.database.tables = CollectedTables(self.database.on_partitions, known)
         self.facts = {node for rule in facts for node in self._tuples_of_atom(rule.head, {}, 1)}
         all_rules = [entry.rule for entries in self.rules.values() for entry in entries]
         indexes = Indexes({name: relation.arity for name, relation in relations.items()})
@@ -177,12 +175,9 @@ class CollectedTables(dict):
     """Tables by relation. A relation on the partitions is fetched on first use: runs that this process can see in place, others
     by collecting them once."""
 
-    def __init__(self, spread: dict[str, Any], tables=()):
+    def __init__(self, spread: dict[str, Any], tables: dict[str, Any]):
         super().__init__(tables)
         self.spread = spread
-
-    def __or__(self, others) -> "CollectedTables":
-        return CollectedTables(self.spread, {**self, **others})
 
     def __missing__(self, name: str) -> Table:
         """Collect the table of a relation on the partitions to this process."""
@@ -207,10 +202,7 @@ def collected_table(spread: OnPartitions | Remade | Table) -> Table:
 class _Local(Local):
     """An evaluation of one instance rule at a time, whose plans are cached."""
 
-    def _indexes_made(self) -> dict[str, set[Order]]:
-        """Return the existing indexes, so that no other is planned: building one of a large relation takes longer than the
-        searches of a proof in it."""
-        return self.database.orders()
+    charges_for_indexes = True  # building one of a large relation takes longer than the searches of a proof in it
 
     def evaluated(self, entry: InstanceRule, name: str, rows: set[Row]) -> tuple[list[np.ndarray], int]:
         """Derive the instances of a rule for some tuples. Return (columns (size,) of the head's terms and the variables, size).

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from semi_naive.provenance.instances import Instance, Instances, Node
+from semi_naive.ra.blocks import kernels
 from semi_naive.ra.words import distinct
 
 GROWTH_BETWEEN_HEIGHTS = 1.2  # growth factor of the number of tuples between two computations of heights
@@ -104,7 +105,8 @@ class Search:
             proven[new] = True
             if proven[0]:
                 return height, chosen
-            users_of_new = users[order[concatenated_ranges(begins[new], begins[new + 1])]]
+            _, positions, _, _ = kernels.expand_some(begins[new], begins[new + 1], 0, 0, order.size)
+            users_of_new = users[order[positions]]
             np.subtract.at(unproven, users_of_new, 1)
             ready = distinct(np.concatenate([ready, users_of_new[unproven[users_of_new] == 0]]))
             ready = ready[~proven[heads[ready]]]
@@ -122,13 +124,3 @@ class Search:
                 proof[current] = instance = self.found[number] if number >= 0 else None
                 waiting += instance.premises if instance else ()
         return proof
-
-
-def concatenated_ranges(begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Return the numbers of several ranges [begin, end), one range after the other.
-
-    >>> concatenated_ranges(np.array([3, 7]), np.array([5, 8])).tolist()
-    [3, 4, 7]
-    """
-    sizes = ends - begins
-    return np.arange(sizes.sum()) + np.repeat(begins - (np.cumsum(sizes) - sizes), sizes)

@@ -4,36 +4,20 @@ Each literal is compiled separately, once, for the variables bound before it, an
 literal.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
-from semi_naive.planning import rewrite
 from semi_naive.planning.joins.body import names_of_variables
-from semi_naive.planning.joins.compiler import Compiler
+from semi_naive.planning.joins.compiler import Compiler, Ungrounded
 from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.order import Greedy
 from semi_naive.provenance.closures import Paths
 from semi_naive.provenance.instances import UNNAMED
 from semi_naive.ra.expressions.terms import evaluate
-from semi_naive.ra.ir import (
-    Aggregate,
-    Atom,
-    Autoinc,
-    Call,
-    Compare,
-    Const,
-    Kind,
-    Literal,
-    Not,
-    Pack,
-    Range,
-    Rule,
-    Var,
-    Wild,
-)
+from semi_naive.ra.ir import Atom, Autoinc, Call, Compare, Const, Kind, Literal, Not, Pack, Rule, Var, Wild
 from semi_naive.ra.rules.batch import Batch, concatenate_batches
 from semi_naive.ra.rules.steps import run_steps
 from semi_naive.running.relations.database import Database
@@ -99,8 +83,7 @@ class BodyWalk:
         """Evaluate all literals in the rule's order: yield (literal, True if it holds, the values of the variables after it).
         A literal that has no match, or whose inputs are not bound, binds no variable."""
         for literal in self.rule.body:
-            ready = _is_ready(literal, bound.keys(), self._others(literal))
-            joined = self._join(literal, _batch_of_one(bound)) if ready else None
+            joined = self._join(literal, _batch_of_one(bound))
             bound = bound if joined is None else _first_binding(joined)
             yield literal, joined is not None, bound
 
@@ -112,7 +95,7 @@ class BodyWalk:
         comparing = [equation for equation in equations if equation not in unpacking]
         remaining, known = [*unpacking, *self.rule.body, *comparing], set(bound)
         while remaining:
-            ready = next((literal for literal in remaining if _is_ready(literal, known, self._others(literal))), remaining[0])
+            ready = next((literal for literal in remaining if self._is_ready(literal, known)), remaining[0])
             remaining.remove(ready)
             known |= names_of_variables(ready)
             yield ready
@@ -121,13 +104,31 @@ class BodyWalk:
         """Return the variables of the rule outside of a literal."""
         return names_of_variables([self.rule.head, *(other for other in self.rule.body if other is not literal)])
 
-    def _join(self, literal: Literal, batch: Batch) -> Batch | None:
-        """Join a batch of bindings with a literal; None if no binding is left."""
-        kept = batch.columns.keys() | self._others(literal)
+    def _is_ready(self, literal: Literal, bound: set[str]) -> bool:
+        """True if a literal can be evaluated for bindings of some variables. An atom waits for those of its computed arguments,
+        although it could be solved for them."""
+        if isinstance(literal, Atom):
+            own = {term.name for term in literal.args if isinstance(term, Var)}
+            if not names_of_variables([term for term in literal.args if isinstance(term, Call)]) <= bound | own:
+                return False
+        return self._steps(literal, bound) is not None
+
+    def _steps(self, literal: Literal, bound: Collection[str]) -> list | None:
+        """Return the steps of a literal for bindings of some variables; None if it needs other variables."""
+        kept = {*bound, *self._others(literal)}
         if isinstance(literal, Atom):
             kept |= names_of_variables(literal)
         compiler = Compiler(self.rule, Greedy(self.database, {}), self.indexes.order_for, {})
-        steps = compiler.compile((literal,), start=batch.columns.keys(), outside=kept)
+        try:
+            return compiler.compile((literal,), start=bound, outside=kept)
+        except Ungrounded:
+            return None
+
+    def _join(self, literal: Literal, batch: Batch) -> Batch | None:
+        """Join a batch of bindings with a literal; None if no binding is left, or it needs other variables."""
+        steps = self._steps(literal, batch.columns.keys())
+        if steps is None:
+            return None
         with self._with_pairs(literal, batch):
             joined = [part for part in run_steps(steps, batch, self.database) if part.size]
         return concatenate_batches(joined) if joined else None
@@ -168,30 +169,3 @@ def _batch_of_one(bound: Bits) -> Batch:
 def _first_binding(batch: Batch) -> Bits:
     """Return the first row of a batch."""
     return {name: int(column[0]) for name, column in batch.columns.items()}
-
-
-def _is_ready(literal: Literal, bound, others: set[str]) -> bool:
-    """True if a literal can be evaluated with some variables bound. others: the variables of the rest of its rule."""
-    if isinstance(literal, Atom):
-        bindable = bound | {term.name for arg in literal.args for term in _fields_of(arg) if isinstance(term, Var)}
-        return all(_can_be_bound(arg, bindable) for arg in literal.args)
-    if isinstance(literal, Compare) and literal.op == "=":
-        pairs = ((literal.left, literal.right), (literal.right, literal.left))
-        return any(names_of_variables(known) <= bound and _can_be_bound(other, bound) for known, other in pairs)
-    inside = names_of_variables(literal) - {literal.result.name if isinstance(literal, Range | Aggregate) else ""}
-    needed = inside & others if isinstance(literal, Aggregate) else inside  # the other variables of an aggregate are its own
-    return needed <= bound
-
-
-def _fields_of(term) -> Iterator:
-    """Yield a term, or the fields of a record."""
-    if isinstance(term, Pack):
-        for field in term.args:
-            yield from _fields_of(field)
-    else:
-        yield term
-
-
-def _can_be_bound(term, bound) -> bool:
-    """True if an equality with a known value binds the term's variables: all variables inside calls are bound already."""
-    return all(names_of_variables(call) <= bound for call in rewrite.walk(term) if isinstance(call, Call))

@@ -74,7 +74,7 @@ class Why:
         missing = self.program.relations.keys() - self.tables.keys() - self.spread.keys()
         tables = self.tables | {name: self._on_demand(name) for name in missing}
         self.instances = Instances(self.program, tables, self.values, self.spread)
-        self.tables = self.instances.database.tables | {name: table for name, table in tables.items() if name in missing}
+        self.tables = self.instances.database.tables
         self.types = BUILT_IN | self.program.types
         self.paths: dict[str, Paths | None] = {}
         self.variables_of: dict[tuple[int, ...], dict[str, Type]] = {}  # for each tuple of rule ids, the types of the variables
@@ -226,7 +226,8 @@ class Why:
         bound = self._as_constants((rule.written, rule.expanded), dict(zip(names, instance.values, strict=True)))
         premises = iter(instance.premises)
         body = (proofs[next(premises)] if isinstance(part, Atom) else _instantiate(part, bound) for part in rule.written.body)
-        shown = [self._shown(part) for part in body if not _is_trivial(part)]
+        # the equation of a variable and its alias becomes one of equal sides
+        shown = [self._shown(part) for part in body if not (isinstance(part, Compare) and part.left == part.right)]
         if name in self.program.sums:
             shown = [*aggregated_from(self.program, name, values), *shown]
         return Proof(name, values, rule.text, _rule_place(rule.written), rule.number, tuple(shown))
@@ -385,11 +386,6 @@ def _instantiate(part, bound: dict[str, Const]):
         return node
 
     return rewrite.transform(part, instantiated)
-
-
-def _is_trivial(part) -> bool:
-    """True for an equation of equal sides, as that of a variable and its alias becomes."""
-    return isinstance(part, Compare) and part.left == part.right
 
 
 def _rule_place(rule: Rule) -> str:

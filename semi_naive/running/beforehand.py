@@ -9,7 +9,7 @@ from semi_naive.planning.joins.order import plan_body
 from semi_naive.planning.rewriting.static_joins import bound_of, is_static
 from semi_naive.planning.strata import Stratum, is_fact
 from semi_naive.running.driver.local import Local, TooLarge
-from semi_naive.running.progress.state import RunState
+from semi_naive.running.progress.state import RunState, stratum_record
 
 BEFOREHAND = "what never changes is joined once, by the stratum that reads it"
 LEFT_OUT = "left out with all of its reader: one is too large or reads what is on the partitions, or there are checkpoints"
@@ -23,33 +23,19 @@ def make_static_joins(run: RunState, number: int, stratum: Stratum) -> Stratum:
     joins = [(place, join) for place, join in enumerate(run.strata) if names.intersection(join.relations)] if names else []
     if not joins:
         return stratum
-    feasible = not run.config.checkpoint_dir and all(_is_small(run, join) for _, join in joins)
+    spread = run.database.on_partitions.keys()
+    here = not run.config.checkpoint_dir and all(spread.isdisjoint(join.reads) for _, join in joins)
+    feasible = here and all(is_expected_small(run, join) for _, join in joins)
     made = feasible and all(_make(run, place, join) for place, join in joins)
-    run.strata[number] = stratum if made else _as_written(run, stratum)
-    _record(run, joins, BEFOREHAND if made else LEFT_OUT)
-    return run.strata[number]
-
-
-def _as_written(run: RunState, stratum: Stratum) -> Stratum:
-    """Return a stratum without static joins. As in `run.strata`, it has no facts, which were loaded before."""
-    written = run.compiled.unjoined_strata[stratum.relations[0]]
-    return replace(written, rules=[rule for rule in written.rules if not is_fact(rule)])
-
-
-def _record(run: RunState, joins: list[tuple[int, Stratum]], reason: str) -> None:
-    """Add a record to `run.plans` for each static join, (number of its stratum, stratum), that has none."""
-    recorded = {entry["number"] for entry in run.plans}
-    for number, join in joins:
-        if number not in recorded:
-            entry: dict = {"number": number, "relations": list(join.relations), "plan": "local", "recursive": False}
-            entry |= {"reason": reason, "tuples": run.database.count(join.relations[0])}
-            # the time is charged to the stratum that reads it
-            run.plans.append(entry | {"seconds": 0.0, "account": dict.fromkeys(PARTS, 0.0)})
-
-
-def _is_small(run: RunState, join: Stratum) -> bool:
-    """True if a static join can be made in this process, and is expected to be small."""
-    return run.database.on_partitions.keys().isdisjoint(join.reads) and is_expected_small(run, join)
+    if not made:
+        written = run.compiled.unjoined_strata[stratum.relations[0]]
+        stratum = replace(written, rules=[rule for rule in written.rules if not is_fact(rule)])  # facts were loaded before
+    run.strata[number] = stratum
+    for place, join in joins:
+        entry = stratum_record(place, join, "local", BEFOREHAND if made else LEFT_OUT, run.database.count(join.relations[0]))
+        # the time is charged to the stratum that reads it
+        run.plans.setdefault(place, entry | {"seconds": 0.0, "account": dict.fromkeys(PARTS, 0.0)})
+    return stratum
 
 
 def is_expected_small(run: RunState, join: Stratum) -> bool:

@@ -12,6 +12,13 @@ from semi_naive.planning.strata import Stratum
 from semi_naive.ra.ir import Atom
 
 MAX_READ_FACTOR = 4  # times Config.local_tuples: the most tuples that a stratum in the driver reads
+IN_ONE_PLACE = {  # the attributes of relations that cannot be spread over partitions, and the reasons
+    "eqrel": "the classes of an equivalence relation are united in one place",
+    "choice": "a choice-domain chooses among all tuples of an iteration",
+    "joins": "the least upper bounds of a lattice are of all tuples of an iteration",
+    "dominated": "all tuples are compared with those of an iteration, as some subsume others",
+    "follows": "the numbers of iterations are those of the stratum as a whole",
+}
 
 
 @dataclass
@@ -36,10 +43,6 @@ class Groups:
     carried: Carried
     columns_text: str  # the columns in which the tuples of a group agree, for messages
     following: ReachabilityShape | None = None
-
-    @property
-    def closure(self) -> bool:
-        return self.following is not None and self.following.closure
 
     @property
     def reason(self) -> str:
@@ -113,16 +116,9 @@ def why_in_one_place(stratum: Stratum, relations) -> str:
     """Return the reason why a stratum cannot be spread over partitions; "" if it can."""
     if stratum.makes_numbers:
         return "autoinc() counts in one place"
-    if any(relations[name].eqrel for name in stratum.relations):
-        return "the classes of an equivalence relation are united in one place"
-    if any(relations[name].choice for name in stratum.relations):
-        return "a choice-domain chooses among all tuples of an iteration"
-    if any(relations[name].joins for name in stratum.relations):
-        return "the least upper bounds of a lattice are of all tuples of an iteration"
-    if any(relations[name].dominated for name in stratum.relations):
-        return "all tuples are compared with those of an iteration, as some subsume others"
-    if any(relations[name].follows for name in stratum.relations):
-        return "the numbers of iterations are those of the stratum as a whole"
+    for attribute, reason in IN_ONE_PLACE.items():
+        if any(getattr(relations[name], attribute) for name in stratum.relations):
+            return reason
     best = {name for name in stratum.relations if relations[name].lattice}
     for rule in stratum.rules if best else ():
         own = [a for a in rule.body if isinstance(a, Atom) and a.relation in stratum.relations]

@@ -10,6 +10,7 @@ import numpy as np
 
 from semi_naive.planning.rewriting.loops import StratumLoop
 from semi_naive.ra import ir
+from semi_naive.ra.blocks import kernels
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.expressions.arithmetic import EvaluationError
 from semi_naive.running.choose_plan import limit_sizes
@@ -52,7 +53,7 @@ def _step_by_step(loop: ir.Loop, steps: ir.Steps, database: Database, most: int 
     if not clock.resumed:
         clock.step = int(begins[0]) if begins.size else None
         for name in loop.carried & database.tables.keys():
-            _clear(name, database)
+            database.clear(name)
     while clock.step is not None and (most is None or clock.done < most):
         _set_number(steps.step, clock.step, database)
         yield clock.step
@@ -71,19 +72,12 @@ def _step_by_step(loop: ir.Loop, steps: ir.Steps, database: Database, most: int 
             later = begins[begins >= clock.step]
             clock.step = int(later[0]) if later.size else None
     for name in (steps.step, *(known for known, _ in pairs), *steps.made):
-        _clear(name, database)
-
-
-def _clear(name: str, database: Database) -> None:
-    """Replace a relation by an empty table."""
-    database.on_partitions.pop(name, None)
-    database.tables[name] = database.empty_table(name)
-    database.forget_sizes(name)
+        database.clear(name)
 
 
 def _set_number(name: str, step: int, database: Database) -> None:
     """Make the number of a step the only tuple of a relation."""
-    _clear(name, database)
+    database.clear(name)
     database.load(name, np.array([[step]], np.int64))
     database.tables[name].settle()
 
@@ -103,14 +97,12 @@ def _alternating(loop: ir.Loop, database: Database) -> Iterator[int]:
 
 def _pass_on(known: str, name: str, database: Database) -> None:
     """Make the tuples that a round has derived in `name` those of `known`, for the next round. Blocks are not copied."""
-    database.on_partitions.pop(known, None)
+    database.clear(known)
     if name in database.on_partitions:
         database.on_partitions[known] = database.on_partitions[name]
-        database.tables[known] = Table(database.program.relations[known].arity)
         return
     database.tables[known] = snapshot(database.tables[name])
     database.tables[known].settle()
-    database.forget_sizes(known)
 
 
 def undefined_warnings(loops: Iterable[StratumLoop], database: Database) -> list[str]:
@@ -136,8 +128,7 @@ def _level_by_level(loop: ir.Loop, database: Database) -> Iterator[int]:
     keys = _Keys(loop, database)
     levels = keys.levels()
     for known, _ in loop.pairs:
-        database.on_partitions.pop(known, None)
-        database.tables[known] = Table(database.program.relations[known].arity)
+        database.clear(known)
     for level in range(max(1, levels.max(initial=-1) + 1)):
         keys.fill_due_keys(levels, level)
         yield level
@@ -188,9 +179,8 @@ class _Keys:
         ready, level = np.flatnonzero(missing == 0), 0
         while ready.size:
             levels[ready] = level
-            sizes = begins[ready + 1] - begins[ready]
             # The positions begins[key] … begins[key + 1] for each ready key, one range after another.
-            positions = np.repeat(begins[ready] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
+            _, positions, _, _ = kernels.expand_some(begins[ready], begins[ready + 1], 0, 0, dependents.size)
             waiting = dependents[positions]
             np.subtract.at(missing, waiting, 1)
             ready, level = np.unique(waiting[missing[waiting] == 0]), level + 1

@@ -21,18 +21,18 @@ from semi_naive.planning.rewriting.static_joins import is_static
 from semi_naive.planning.strata import Stratum, is_fact
 from semi_naive.ra import ir
 from semi_naive.ra.blocks.table import Table, snapshot
-from semi_naive.ra.ir import Const, Kind, Pack, Relation, Rule, Term
+from semi_naive.ra.expressions.terms import evaluate
+from semi_naive.ra.ir import Const, Kind, Relation, Rule, Term
 from semi_naive.ra.spark.failures import translate_failures
 from semi_naive.ra.spark.lost import RunsLost
 from semi_naive.ra.storage.missing import RunMissing
-from semi_naive.ra.values import branches
 from semi_naive.ra.values.kinds import as_bits, dtype_of
 from semi_naive.running.beforehand import make_static_joins
 from semi_naive.running.choose_plan import Groups, NotGroups, PlanChoice, choose_plan, limit_sizes, why_in_one_place
 from semi_naive.running.driver.local import Local, TooLarge
 from semi_naive.running.loops import StepClock, rounds, undefined_warnings
 from semi_naive.running.progress.recovery import Recovery
-from semi_naive.running.progress.state import RunState
+from semi_naive.running.progress.state import RunState, stratum_record
 from semi_naive.running.relations.spread import Spread
 from semi_naive.running.results.answers import Result
 from semi_naive.unused_settings import unused_settings
@@ -65,7 +65,6 @@ class ProgramRun(RunState):
         """Raise Config.local_tuples to what the memory of this host can hold, as more tuples require starting Spark."""
         capacity = int(memory.DRIVER_SHARE * memory.limit()) // BYTES_PER_TUPLE
         self.config = self.config.with_options({"local_tuples": max(capacity, self.config.local_tuples or 0)})
-        self.loading.config = self.config
 
     def _run(self, facts, lenient: bool) -> Result:
         """Load the facts, evaluate all strata, and return the result. After an error, release the cluster."""
@@ -77,7 +76,7 @@ class ProgramRun(RunState):
             with part("load"):
                 self.recovery = Recovery(self, lambda names: self.load(facts, lenient, names))
             self._evaluate_all()
-            settings = unused_settings(self.config, {entry["plan"] for entry in self.plans})
+            settings = unused_settings(self.config, {entry["plan"] for entry in self.plans.values()})
             for line in [*undefined_warnings(self.compiled.loops.values(), self.database), *settings]:
                 log.warning("%s", line)
             result = Result(self)
@@ -136,7 +135,7 @@ class ProgramRun(RunState):
         """Return a relation with all attributes of its facts, also those that no rule reads."""
         pushed = self.compiled.pushdown.get(name)
         relation = pushed.relation if pushed else self.program.relations[name]
-        return replace(relation, null=self.config.null) if relation.null == "error" != self.config.null else relation
+        return replace(relation, null=self.config.null) if relation.null == ir.NULL_IS_ERROR != self.config.null else relation
 
     def load_constants(self, wanted: set[str] | None = None) -> None:
         """Load the facts in the program's text, for all relations or those in `wanted`."""
@@ -160,14 +159,9 @@ class ProgramRun(RunState):
     def _column(self, constants: list[Term], kind: Kind) -> np.ndarray:
         """Return constants of a kind as an int64 column (n,): numbers as their bits, symbols and records as their ids."""
         if kind == Kind.RECORD:
-            return np.array([self._record_id(term) if isinstance(term, Pack) else 0 for term in constants], np.int64)
+            return np.array([evaluate(term, {}, 1, self.values)[0] for term in constants], np.int64)
         written = [cast(Const, term).value for term in constants]
         return self.values.intern(written) if kind == Kind.SYMBOL else as_bits(np.array(written, dtype_of(kind)))
-
-    def _record_id(self, pack: Pack) -> int:
-        """Return the id of a record of constants."""
-        fields = np.array([self._column([term], term.kind) for term in pack.args], np.int64).reshape(-1, 1)
-        return int((branches.branch_ids(pack.tag, fields, self.values) if pack.branch else self.values.pack(fields))[0])
 
     # -- strata
 
@@ -247,7 +241,8 @@ class ProgramRun(RunState):
             return
         before = self.account.parts()
         stratum = make_static_joins(self, number, stratum)
-        self._begin_record(number, stratum)
+        self.trace_so_far, self.stratum_began = None, time.perf_counter()
+        self.current_record = stratum_record(number, stratum, "running") | {"iteration": 0}
         choice = choose_plan(stratum, self.database, self.config, self.plan)
         evaluation = self._evaluate_by_plan(number, stratum, choice)
         self.database.cache.clear()
@@ -261,28 +256,11 @@ class ProgramRun(RunState):
         seconds of each part of the account."""
         plan, reason, trace = evaluation
         tuples = sum(self.database.count(name) for name in stratum.relations)
-        entry: dict = {
-            "number": number, "relations": list(stratum.relations), "plan": plan, "reason": reason, "tuples": tuples,
-            "recursive": stratum.recursive,
-        }  # fmt: skip
-        for earlier in [each for each in self.plans if each["number"] == number]:
+        entry = stratum_record(number, stratum, plan, reason, tuples)
+        if earlier := self.plans.get(number):
             entry["rounds"] = earlier.get("rounds", 1) + 1
             spent = {name: spent.get(name, 0.0) + earlier["account"].get(name, 0.0) for name in PARTS}
-            self.plans.remove(earlier)
-        entry |= {"seconds": sum(spent.values()), "account": spent}
-        self.plans.append(entry | self.course_record(number) | ({"trace": trace} if trace else {}))
-        self.plans.sort(key=lambda each: each["number"])  # a checkpoint may have restored later strata
-
-    def _begin_record(self, number: int, stratum: Stratum) -> None:
-        """Begin the record of a stratum for `so_far`."""
-        self.trace_so_far, self.stratum_began = None, time.perf_counter()
-        self.current_record = {
-            "number": number, "relations": list(stratum.relations), "plan": "running", "reason": "", "tuples": 0,
-            "iteration": 0, "recursive": stratum.recursive,
-        }  # fmt: skip
-
-    def _set_trace_so_far(self, trace_so_far: Callable[[], dict]) -> None:
-        self.trace_so_far = trace_so_far
+        self.plans[number] = entry | {"seconds": sum(spent.values()), "account": spent} | self.details(number, trace)
 
     def _evaluate_by_plan(self, number: int, stratum: Stratum, choice: PlanChoice) -> Evaluation:
         """Evaluate a stratum by the chosen plan, or on the partitions if it grows too large."""
@@ -316,7 +294,7 @@ class ProgramRun(RunState):
         budget = None if reason_to_stay else self.config.local_tuples
         local = Local(
             stratum, number, self.database, self.indexes, self.profile, budget, self._progress_reporter(number, stratum),
-            self._set_trace_so_far,
+            partial(setattr, self, "trace_so_far"),
             limits=limit_sizes(stratum.relations, self.program), max_iterations=self.config.max_iterations,
             multiway=self.config.multiway, memory=self.config.memory, reason_to_stay=reason_to_stay,
             small=self.config.small_delta, cores=self.cluster.driver_cores, bodies=self.planned.get(number, {}),
@@ -365,19 +343,16 @@ class ProgramRun(RunState):
         if the groups follow edges, and any rules, evaluated group by group. Raises TooLarge if the base is too large for the
         driver and, in the second form, NotGroups if it has too few groups, or one of them has most of it."""
         if groups.following:
-            from semi_naive.running.decomposition.reaching import follow
+            from semi_naive.running.decomposition.reaching import Reaching
 
             del self.bodies[local.number]  # no join of its recursive rules is made, so `explain` shows none
-            lazy = self._is_read_by_itself_only(groups.following.relation, local.number)
-            return follow(groups.following, local, self.database, self.cluster, self.config, reason, lazy)
+            read_elsewhere = self.read_by.get(groups.following.relation, set()) - {local.number}
+            lazy = not self.keeps and local.number not in self.looping and not read_elsewhere
+            return Reaching(groups.following, local, self.cluster, self.config, reason).run(lazy)
         from semi_naive.running.decomposition.decomposed import Decomposed
 
         forced = self.plan == "decomposed"
         return Decomposed(local, self.database, self.cluster, self.config, groups.carried, reason, forced).run()
-
-    def _is_read_by_itself_only(self, name: str, number: int) -> bool:
-        """True if no other stratum reads a relation, so that its tuples may be computed on demand. number: its stratum."""
-        return not self.keeps and number not in self.looping and not self.read_by.get(name, set()) - {number}
 
     def _progress_reporter(self, number: int, stratum: Stratum) -> Callable[..., None] | None:
         """Return a function that reports the progress of a stratum, `report(iteration, delta tuples, all tuples, **pieces)`;

@@ -12,10 +12,9 @@ from semi_naive.io.formats.layouts import Format
 from semi_naive.io.names import with_header
 from semi_naive.io.values.bits import Mismatch, Vertex, bits_of_text, type_description
 from semi_naive.io.values.fields import bits_of_list
-from semi_naive.io.values.missing import ERROR, SKIP
 from semi_naive.io.values.record_text import parse_record
 from semi_naive.io.values.records import Records
-from semi_naive.ra.ir import Kind, Relation, Type
+from semi_naive.ra.ir import NULL_IS_ERROR, NULL_IS_SKIPPED, Kind, Relation, Type
 from semi_naive.ra.values.values import Values
 
 REST_OF_QUOTED = re.compile(rb'[^"]*(?:""[^"]*)*"(?!")')  # of a quoted field, from behind its first quote
@@ -95,7 +94,7 @@ class _LineReader:
         for number, attribute in self.wanted.items():
             start, field = fields[number]
             if self._is_missing(field, attribute):
-                if self.relation.null == SKIP:
+                if self.relation.null == NULL_IS_SKIPPED:
                     return
                 field = self.relation.null
             try:
@@ -111,7 +110,7 @@ class _LineReader:
 
     def _is_missing(self, field: str, attribute: int) -> bool:
         """True if the field of an attribute is empty and no text, and the relation has a rule for missing values."""
-        if self.relation.null == ERROR or field.strip():
+        if self.relation.null == NULL_IS_ERROR or field.strip():
             return False
         return self.relation.attributes[attribute][1].kind not in (Kind.SYMBOL, Kind.RECORD)
 

@@ -10,10 +10,8 @@ import numpy as np
 
 from semi_naive.io.errors import BadInput
 from semi_naive.io.values.bits import Mismatch, bits_of_text
-from semi_naive.ra.ir import Kind, Relation
+from semi_naive.ra.ir import NULL_IS_ERROR, NULL_IS_SKIPPED, Kind, Relation
 from semi_naive.ra.values.values import Values
-
-ERROR, SKIP = "error", "skip"
 
 
 def complete_columns(
@@ -30,14 +28,14 @@ def complete_columns(
     """
     columns, skipped = np.empty((relation.arity, size), np.int64), np.zeros(size, np.bool_)
     for place, (_, type_) in enumerate(relation.attributes):
-        absent = None if relation.null == ERROR or type_.kind == Kind.RECORD else missing(place)
+        absent = None if relation.null == NULL_IS_ERROR or type_.kind == Kind.RECORD else missing(place)
         if absent is None or not absent.any():
             columns[place] = convert(place, None)
             continue
         present = np.flatnonzero(~absent)
         columns[place, present] = convert(place, present)
-        columns[place, absent] = 0 if relation.null == SKIP else _replacement(relation, place, values)
-        skipped |= absent & (relation.null == SKIP)
+        columns[place, absent] = 0 if relation.null == NULL_IS_SKIPPED else _replacement(relation, place, values)
+        skipped |= absent & (relation.null == NULL_IS_SKIPPED)
     return columns[:, ~skipped] if skipped.any() else columns
 
 

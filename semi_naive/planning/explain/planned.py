@@ -87,8 +87,9 @@ class _PlannedExplanation(Explanation):
         yield f"plan {choice.plan}: {choice.reason}"
         if choice.plan == "local" and choice.reason.startswith("it reads"):
             other = "balanced"
-            if choice.groups:
-                other = "the decomposed plan of a closure" if choice.groups.closure else f"decomposed; {choice.groups.reason}"
+            if groups := choice.groups:
+                is_closure = groups.following and groups.following.closure
+                other = "the decomposed plan of a closure" if is_closure else f"decomposed; {groups.reason}"
             yield f"  should it make more than {most:,} in an iteration: {other}"
 
     def _followed(self, stratum: Stratum) -> Iterator[str]:

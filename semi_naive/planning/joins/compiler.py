@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from semi_naive.running.relations.database import Database
 
 
+class Ungrounded(AssertionError):
+    """Raised if nothing binds the variables of a literal, which is impossible in a checked program."""
+
+
 class Compiler:
     """Compiles one body, or the body of an aggregate in it.
 
@@ -75,8 +79,8 @@ class Compiler:
             else:
                 self.join(number, atom)
             self.apply_ready()
-        if self.pending:  # impossible in a checked program
-            raise AssertionError(f"nothing binds the variables of {', '.join(map(str, self.pending))}")
+        if self.pending:
+            raise Ungrounded(f"nothing binds the variables of {', '.join(map(str, self.pending))}")
         return self.steps
 
     # -- needed variables

@@ -59,7 +59,8 @@ def _pushed_down(programs: list[ir.Program], keep: set[str], given: Iterable[str
     heads = {rule.head.relation for program in programs for rule in program.rules if not is_fact(rule)}
     whole = {each.relation for program in programs for each in program.directives if each.kind != "input"} | heads | keep
     relations = {name: relation for name, relation in programs[0].relations.items() if relation.plain and relation.arity}
-    relations = {name: relation for name, relation in relations.items() if relation.null == "error"}  # else all columns count
+    # where missing values are no error, all columns count
+    relations = {name: relation for name, relation in relations.items() if relation.null == ir.NULL_IS_ERROR}
     readings = {name: _Reading() for name in given if name in relations and name not in whole}
     partial = dict(readings)  # those of which a further rule may read more
     for rule in chain.from_iterable(program.rules for program in programs):

@@ -9,21 +9,16 @@ from semi_naive.planning.joins.body import PlannedBody, makes_content, names_of_
 from semi_naive.ra.by_variable.bigjoin import Visit
 from semi_naive.ra.by_variable.multiway import Multiway
 from semi_naive.ra.ir import Rule, Term, Var
-from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
+from semi_naive.ra.partitions.partitioned import PartitionedIndex
 from semi_naive.ra.rules.evaluate import Move, Version, WaitingBindings
 from semi_naive.ra.rules.gathering import Gather, Hold
 from semi_naive.ra.rules.steps import GROUP, Bind, Exchange, Join
 
 
-def cut_into_segments(number: int, rule: Rule, body, relations: dict[str, PartitionedRelation], groups: BucketMap) -> Version:
-    """Return a `PlannedBody` as a version cut into segments. number: of the version in the job; relations: those on the
-    partitions; groups: the bucket map of the groups of aggregates."""
-    return _Cutting(number, rule, body, relations, groups).version()
+class Cutting:
+    """The construction of a version from a planned body. Steps are appended to the last segment; exchanges begin a new one.
 
-
-class _Cutting:
-    """The construction of one version. Steps are appended to the last segment, and exchanges begin a new one.
-
+    number: of the version in the job; relations: those on the partitions; groups: the bucket map of the groups of aggregates.
     moves: how bindings are sent between segments.
     holds, gathers: the Hold and the Gather with which a segment begins, by its number.
     waiting: the bindings of Holds whose Gather comes later.

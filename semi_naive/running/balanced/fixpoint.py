@@ -30,7 +30,7 @@ class Fixpoint:
         """Evaluate to the fixpoint, and return the trace. The stratum's relations are then on the partitions, or in the driver
         if it ran the last iterations."""
         stratum = self.stratum
-        stratum.trace.take_up([], self.recovery.earlier_events(stratum.local.number))
+        stratum.trace.take_up([], self.recovery.events.get(stratum.local.number, []))
         with memory.working_on(lambda: stratum.local.busiest(self.stratum.iteration), made=lambda: self.stratum.made_so_far()):
             stratum.begin(self.recovery.resume_stratum)
             return self._go_on()

@@ -16,10 +16,8 @@ from semi_naive.config import Config
 from semi_naive.host import limits
 from semi_naive.planning.detect_walk import walk_of
 from semi_naive.planning.joins.body import PlannedBody
-from semi_naive.planning.joins.fanout import alone
 from semi_naive.planning.joins.order import RuleVersion, plan_all, plan_body
 from semi_naive.planning.joins.placing import Placing, colocated_index, keyed
-from semi_naive.ra.blocks.block import union_of_blocks
 from semi_naive.ra.expressions.arithmetic import EvaluationError, located
 from semi_naive.ra.ir import Rule
 from semi_naive.ra.partitions.local_insert import Born, absorb, insert_tasks
@@ -30,20 +28,20 @@ from semi_naive.ra.rules.context import World
 from semi_naive.ra.rules.evaluate import Version
 from semi_naive.ra.rules.steps import Exchange
 from semi_naive.ra.spark.reports import Report
-from semi_naive.running.balanced.exchange_segments import cut_into_segments
+from semi_naive.running.balanced.exchange_segments import Cutting
 from semi_naive.running.balanced.rebalance import Rebalance, joined_only
 from semi_naive.running.balanced.rounds import evaluate_in_rounds, evaluations
 from semi_naive.running.driver.local import Local
+from semi_naive.running.relations.cardinality import PartlyKnown
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
-from semi_naive.running.relations.dealing import deal_tuples
+from semi_naive.running.relations.dealing import deal_tuples, part_to_deal
 from semi_naive.running.relations.statics import Statics
 
 
 @dataclass
 class Partitioned:
-    """One stratum on the partitions. local: its evaluation in the driver, whose tuples and iterations are continued here. It
-    is also the `Sizes` for the planner."""
+    """One stratum on the partitions. local: its evaluation in the driver, whose tuples and iterations are continued here."""
 
     local: Local
     database: Database
@@ -63,6 +61,7 @@ class Partitioned:
         self.rebalance = Rebalance(self.cluster, self.config, self.trace)
         own = frozenset(self.stratum.relations) if self.recursive else frozenset()
         self.placing = Placing(own, self.config.replicate_bytes, self.database.bytes)
+        self.sizes = PartlyKnown(self.database, frozenset(self.stratum.relations), self.size)
         self.statics = Statics(self.database, self.cluster, self.placing, self.trace, self.cluster.bucket_map())
         self.walk = walk_of(self.local, self.config)  # set if run-ahead may follow edges
         self.runs: list[set[str]] = [set() for _ in range(self.partitions)]  # by partition, after the last iteration
@@ -147,12 +146,9 @@ class Partitioned:
                 table = self.database.tables[name]
                 if part == "delta" and self.iteration == 0:  # the facts are still in `new`
                     table.advance()
-                if self.relations[name].reduction:  # all best tuples become delta, although they derive little that is new
-                    blocks = table.blocks("all", table.home) if part == "delta" else []
-                else:
-                    blocks = table.blocks(part, table.home)
-                if blocks := [block for block in blocks if block.size]:
-                    to_deal[name] = self.cluster.share(f"{name}-{part}", union_of_blocks(blocks, table.arity)), table.home
+                block = part_to_deal(table, part, table.home, bool(self.relations[name].reduction))
+                if block.size:
+                    to_deal[name] = self.cluster.share(f"{name}-{part}", block), table.home
             if to_deal:
                 deal_tuples(self.cluster, self.relations, to_deal)
                 if part == "full":  # from new to delta, and from delta to full
@@ -179,35 +175,14 @@ class Partitioned:
         names = self.stratum.reads - set(self.stratum.relations)
         return max([self.database.size(name) for name in names], default=1) or 1
 
-    def join_fanout(self, relation: str, columns: tuple[int, ...], other: str, places: tuple[int, ...]) -> float:
-        """Return the expected number of tuples of `other` that a tuple of `relation` joins with. columns, places: the joined
-        columns of `relation` and of `other`."""
-        if {relation, other} & {*self.relations, *self.stratum.relations}:
-            return alone(self, other, places)
-        return self.database.join_fanout(relation, columns, other, places)
-
-    def fewest_fanout(self, relation: str, sides) -> float | None:
-        unknown = {relation, *(other for _, other, _ in sides)} & {*self.relations, *self.stratum.relations}
-        return None if unknown else self.database.fewest_fanout(relation, sides)
-
-    def matching(self, relation: str, constants) -> float | None:
-        own = relation in self.relations or relation in self.stratum.relations
-        return None if own else self.database.matching(relation, constants)
-
-    def distinct(self, relation: str, column: int) -> float:
-        """Return the expected number of distinct values of a column; for a relation of the stratum, the root of its size."""
-        if relation in self.relations or relation in self.stratum.relations:
-            return max(1.0, self.size(relation) ** 0.5)
-        return self.database.distinct(relation, column)
-
     def _plan(self, rule: Rule, place: int | None, parts: dict[int, str], number: int) -> PlannedBody:
         """Return the planned body of a `RuleVersion`. A body without exchanges is planned again if relations outgrow it."""
         key = (id(rule), number)
         body = self.bodies.get(key)
         exchanges = body is not None and any(isinstance(step, Exchange) for step in body.derivation.steps)
-        if body is None or (not exchanges and body.outgrown(self)):
+        if body is None or (not exchanges and body.outgrown(self.sizes)):
             self.bodies[key] = plan_body(
-                rule, self, self.local.indexes, parts, place, number, placing=self.placing, deal=place is None,
+                rule, self.sizes, self.local.indexes, parts, place, number, placing=self.placing, deal=place is None,
                 multiway=self.config.multiway, lattice=self.database.program.lattice(rule.head.relation),
             )  # fmt: skip
         return self.bodies[key]
@@ -217,7 +192,7 @@ class Partitioned:
         versions of the job; rule, place, parts, version: see `RuleVersion`."""
         body = self._plan(rule, place, parts, version)
         self.statics.prepare(body, self.iteration)
-        return cut_into_segments(number, rule, body, self.relations | self.statics.partitioned, self.statics.map)
+        return Cutting(number, rule, body, self.relations | self.statics.partitioned, self.statics.map).version()
 
     # -- iterating
 
@@ -267,7 +242,17 @@ class Partitioned:
         births = births or [0]  # a job without births is recorded as one step
         self.iteration += len(births)
         self._discard()
-        self._record(delta, births, phases, begun)
+        seconds = time.perf_counter() - begun
+        busy = sum(max(p["seconds"]) for p in phases)
+        shown = self.relations[self.stratum.relations[0]]  # the balance of which is recorded
+        relations = [*self.relations.values(), *self.statics.partitioned.values()]
+        copies = sum(stored.size for index in self.statics.replicated.values() for stored in index)
+        held = [copies + sum(each.stored_tuples(partition) for each in relations) for partition in range(self.partitions)]
+        self.trace.iteration(
+            self.iteration, delta=delta, born=sum(births), births=births, steps=len(births), phases=phases,
+            seconds=seconds, full=sum(r.count for r in self.relations.values()), driver=max(0.0, seconds - busy),
+            relation=shown.name, held=held, **balance_of(shown.home.map, shown.home.sizes),
+        )  # fmt: skip
         limits.visit(sum(births))
         limits.check_bytes(lambda: sum(relation.bytes for relation in self.relations.values()), now=True)
         if self.local.growing.due():
@@ -340,19 +325,3 @@ class Partitioned:
         for name, relation in self.relations.items():
             relation.indexes = relation.indexes[:1]
             self.database.place(name, relation, self.cluster)
-
-    def _record(self, delta: int, births: list[int], phases: list[dict], begun: float) -> None:
-        """Add a job to the trace, with the balance of the stratum's first relation. The arguments are those of `record_job`."""
-        seconds = time.perf_counter() - begun
-        busy = sum(max(p["seconds"]) for p in phases)
-        shown = self.relations[self.stratum.relations[0]]
-        relations = [*self.relations.values(), *self.statics.partitioned.values()]
-        copies = sum(stored.size for index in self.statics.replicated.values() for stored in index)
-        held = [
-            copies + sum(relation.stored_tuples(partition) for relation in relations) for partition in range(self.partitions)
-        ]
-        self.trace.iteration(
-            self.iteration, delta=delta, born=sum(births), births=births, steps=len(births), phases=phases,
-            seconds=seconds, full=sum(r.count for r in self.relations.values()), driver=max(0.0, seconds - busy),
-            relation=shown.name, held=held, **balance_of(shown.home.map, shown.home.sizes),
-        )  # fmt: skip

@@ -24,7 +24,11 @@ def evaluate_in_rounds(
     stages, partitions = max([len(version.segments) for version in versions], default=1), cluster.jobs.partitions
     for version in versions:
         version.first = stages - len(version.segments)
-    remaining, number = _first_stages(versions, partitions), 0
+    remaining: Waiting = {  # at first, for each version the stage in which it begins
+        stage: [[Remaining(v.number) for v in versions if v.first == stage and v.begins(p)] for p in range(partitions)]
+        for stage in {version.first for version in versions}
+    }
+    number = 0
     while remaining:
         label = cluster.label(f"{name}.{number}")
         tasks = []
@@ -34,30 +38,15 @@ def evaluate_in_rounds(
         last_tasks = last(label)
         results = cluster.jobs.job(*tasks, *last_tasks)
         results = results if last_tasks else [record for _, record in results]  # Evaluate yields (destination, record)
-        remaining |= _unfinished(results, partitions)
+        for report in evaluations(results):
+            if report.facts["left"] is not None:
+                waiting = remaining.setdefault(report.facts["stage"], [[] for _ in range(partitions)])
+                waiting[report.partition].append(report.facts["left"])
         yield results, remaining
         number += 1
-
-
-def _first_stages(versions: list[Version], partitions: int) -> Waiting:
-    """Return the work of each partition in the stages in which versions begin."""
-    return {
-        stage: [[Remaining(v.number) for v in versions if v.first == stage and v.begins(p)] for p in range(partitions)]
-        for stage in {version.first for version in versions}
-    }
 
 
 def evaluations(results) -> list[Report]:
     """Return the reports of evaluations among the results of a job, by partition, stage and number."""
     reports = (result for result in results if isinstance(result, Report) and "left" in result.facts)
     return sorted(reports, key=lambda report: (report.partition, report.facts["stage"], report.facts["number"]))
-
-
-def _unfinished(results, partitions: int) -> Waiting:
-    """Return the remaining work that the reports of a job contain, by stage and partition."""
-    remaining: Waiting = {}
-    for report in evaluations(results):
-        if report.facts["left"] is not None:
-            stage = remaining.setdefault(report.facts["stage"], [[] for _ in range(partitions)])
-            stage[report.partition].append(report.facts["left"])
-    return remaining

@@ -119,7 +119,10 @@ class RunAhead:
     def _can_run_ahead(self, iterations_left: int) -> bool:
         """True if a job of several steps is useful and possible: three steps that grow like the last iteration probably stay
         within the budget, and the steps need no other partition, as they begin with the delta and all else is copied."""
-        distributed, growth = self.distributed, self._growth()
+        distributed = self.distributed
+        last_entries = distributed.trace.record["iterations"][-2:]  # of one or several iterations each
+        births = [born for entry in last_entries for born in entry["births"]]
+        growth = max(1.0, births[-1] / births[-2]) if len(births) > 1 and births[-2] else 1.0  # 1 if it is not known
         made_in_three_steps = growth + growth**2 + growth**3  # for each tuple of the delta
         max_delta = min(distributed.config.run_ahead, self._budget() * distributed.partitions / made_in_three_steps)
         return (
@@ -128,12 +131,6 @@ class RunAhead:
             and all(version.part == "delta" for version in distributed.compiled_delta_versions())
             and not distributed.statics.partitioned
         )
-
-    def _growth(self) -> float:
-        """Return the factor by which the last iteration made more new tuples than the one before: 1 if not more, or unknown."""
-        last_entries = self.distributed.trace.record["iterations"][-2:]  # of one or several iterations each
-        births = [born for entry in last_entries for born in entry["births"]]
-        return max(1.0, births[-1] / births[-2]) if len(births) > 1 and births[-2] else 1.0
 
     def _budget(self) -> int:
         """Return the tuples that a partition may make in the next job."""
@@ -184,9 +181,7 @@ class RunAhead:
             return ()
         words = sort_unique(columns[0].view(np.uint64) << np.uint64(32) | columns[1].view(np.uint64))
         arrays = adjacency(Dense(words, np.empty(int(columns.max()) + 1, np.int64)))
-        indptr, targets = (
-            cluster.share_array(cluster.label(name), array) for name, array in zip(("indptr", "targets"), arrays, strict=True)
-        )
+        indptr, targets = map(cluster.share_array, ("indptr", "targets"), arrays)
         return indptr, targets
 
     def _walking_job(self, walk: LinearWalk, edges: Adjacency, iterations_left: int) -> tuple[Tasks, list[Version]]:

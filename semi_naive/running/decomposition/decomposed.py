@@ -10,6 +10,7 @@ cores. All other relations that the rules read are copied to every host. Each ta
 
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import product
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from semi_naive.host import limits
 from semi_naive.host.numbers import quantity
 from semi_naive.planning.carried import Carried
 from semi_naive.planning.joins.placing import Placing
-from semi_naive.ra.blocks.block import Block, group_begins, union_of_blocks
+from semi_naive.ra.blocks.block import Block, group_begins
 from semi_naive.ra.expressions.arithmetic import EvaluationError, located
 from semi_naive.ra.partitions import parcels
 from semi_naive.ra.partitions.groups import DealtPieces, Delta, Home, PieceReport, RunGroups
@@ -31,6 +32,7 @@ from semi_naive.running.decomposition.pieces import PIECES_PER_CORE, record, rel
 from semi_naive.running.driver.local import Local
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
+from semi_naive.running.relations.dealing import part_to_deal
 from semi_naive.running.relations.statics import Statics
 
 MIN_GROUPS_PER_CORE = 4  # with fewer groups, cores would be idle
@@ -56,8 +58,8 @@ class Decomposed:
 
     def __post_init__(self):
         """Set up the homes of the relations, in buckets of their carried columns, and the trace."""
-        self.stratum, self.partitions = self.local.stratum, self.cluster.jobs.partitions
-        self.map = BucketMap.deal(self.config.buckets_on(self.partitions), self.partitions)
+        self.stratum = self.local.stratum
+        self.map = self.cluster.bucket_map()
         for name in self.stratum.relations:
             relation, keys = self.database.program.relations[name], self.carried.columns[name]
             order = (*keys, *(place for place in range(relation.arity) if place not in keys))
@@ -73,7 +75,11 @@ class Decomposed:
         """Evaluate to the fixpoint, and return the trace; the stratum's relations are then on the partitions. Raises NotGroups
         if another plan is better, which can continue from the base, and TooLarge if the base is too large for the driver."""
         self.local.evaluate_base_for_groups()
-        base = {part: self._base(part) for part in ("full", "delta")}
+        base: Base = {"full": {}, "delta": {}}
+        for part, name in product(base, self.homes):
+            table, home = self.database.tables[name], self.homes[name]
+            block = part_to_deal(table, part, home.order, bool(home.reduction))
+            base[part] |= {name: block} if block.size else {}
         if not self.forced:
             self._check(base)
         versions = self.local.compiled()
@@ -91,19 +97,6 @@ class Decomposed:
         return self._finish(run_pieces(self.cluster, task, pieces, self.local.report_progress))
 
     # -- the base
-
-    def _base(self, part: str) -> dict[str, Block]:
-        """Return the base of each relation in its home order. part: "full" or "delta", which has all if they are reduced."""
-        found = {}
-        for name, home in self.homes.items():
-            table = self.database.tables[name]
-            if home.reduction:
-                blocks = table.blocks("all", home.order) if part == "delta" else []
-            else:
-                blocks = table.blocks(part, home.order)
-            if blocks := [block for block in blocks if block.size]:
-                found[name] = union_of_blocks(blocks, home.arity)
-        return found
 
     def _check(self, base: Base) -> None:
         """Raise NotGroups if there are too few groups, or one is too large. base: the blocks of each relation, by part."""

@@ -33,8 +33,6 @@ class Iterations:
     def parts(self, rule: Rule) -> dict[int, str]:
         """Return {place: "delta"} for the atoms of a body that read the number of the iteration: the current number is the
         delta of their relation, and earlier ones are not."""
-        if not self.numbers:
-            return {}
         found = [place for place, part in enumerate(rule.body) if isinstance(part, Atom) and part.relation in self.numbers]
         return dict.fromkeys(found, "delta")
 

@@ -28,7 +28,7 @@ from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra.blocks.block import Chunked
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.expressions.arithmetic import EvaluationError, located
-from semi_naive.ra.ir import Order, Rule
+from semi_naive.ra.ir import Rule
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.derive import Derivation, Sink, derivation_slices, is_sliceable
 from semi_naive.ra.tuple_at_a_time.ready import machine_is_ready
@@ -70,6 +70,8 @@ class Local:
     max_tuples: int = MAX_DRIVER_TUPLES  # tuples that the stratum's relations may have
     made: int = 0  # heads made in this iteration, duplicates included
     words: int = 0  # words of the heads of this iteration; a word may hold many tuples of a dense relation
+    counting: Lock = field(default_factory=Lock)  # held while a thread adds to `words`
+    too_many: bool = False  # the heads of this iteration are too many for this process, and incomplete
     iteration: int = 0  # the number of completed iterations; the first one runs the nonrecursive rules
     returns: int = 0  # how often the stratum has returned from the partitions
     limits: dict[str, int] = field(default_factory=dict)  # the .limitsize of relations that have one
@@ -89,13 +91,19 @@ class Local:
     for_driver: bool = True  # bodies are planned for this process, where steps may use its tables directly
     course: Course | None = None  # the recorded sizes of the iterations of a recursive stratum
 
+    charges_for_indexes = False  # True if plans charge for indexes to be built. In a run these cost little beside the joins.
+
     def __post_init__(self):
         """Divide the rules into those that run once and those that run in every iteration, and set up the tables."""
         relations, self.database.cores = self.database.program.relations, self.cores
         self.iterations = Iterations(self.stratum.relations, relations, self.database)
         recursive = set(self.stratum.relations) - self.iterations.names if self.stratum.recursive else set()
         self.recursive = recursive
-        self.dominance = self._dominance()
+        self.dominance: Dominance | None = None  # applies the subsumptive rules, which few strata have
+        if dominated := [relations[name] for name in self.stratum.relations if name in relations and relations[name].dominated]:
+            from semi_naive.running.driver import dominance
+
+            self.dominance = dominance.Dominance(self, dominated)
         removals = self.dominance.removals if self.dominance else ()
         rules = [rule for rule in self.stratum.rules if rule.head.relation not in removals]
         found = [(rule, versions(rule, recursive)) for rule in rules]
@@ -115,16 +123,6 @@ class Local:
         self.shares_indexes = True  # False if bodies have been planned since their indexes were shared
         if any(relations[name].stepwise for name in self.stratum.relations if name in relations):
             self.small = 0  # the machine supports neither choices nor subsumption
-
-    def _dominance(self) -> Dominance | None:
-        """Return the `Dominance` that applies the stratum's subsumptive rules; None if it has none, like most."""
-        relations = self.database.program.relations
-        found = [relations[name] for name in self.stratum.relations if name in relations and relations[name].dominated]
-        if not found:
-            return None
-        from semi_naive.running.driver.dominance import Dominance
-
-        return Dominance(self, found, Local)
 
     def nonrecursive_versions(self) -> list[RuleVersion]:
         """Return a version of each nonrecursive rule, which reads no delta."""
@@ -185,18 +183,21 @@ class Local:
             if self.growing.due():
                 self.growing.look(self.tables)
             if not self.is_last(self.iteration, self.database.count):
-                suits_machine = delta <= self.small and not self._too_much_work() and machine_is_ready(self._block_seconds())
-                if suits_machine and not self._has_many_chunks() and self._by_tuples():
+                if self._suits_machine(delta) and self._by_tuples():
                     continue
                 begun = time.perf_counter()
                 self.iterate()
                 self.small_seconds += time.perf_counter() - begun if delta <= self.small else 0
             self._advance()
 
-    def _block_seconds(self) -> float:
-        """Return the seconds that iterations with small deltas take a block at a time, including the least of the next one."""
+    def _suits_machine(self, delta: int) -> bool:
+        """True if the next iteration is likely to be faster on the machine: its delta is small, and the machine is not paused,
+        nor too slow if the iteration makes as many heads as the last one, at two instructions each. Its kernels are loaded once
+        iterations with small deltas have taken long enough a block at a time, with the least seconds of the next one."""
+        if delta > self.small or self.iteration < self.paused_until or 2 * self.made > self.work:
+            return False
         due = sum(self.readers[name] for name, table in self.tables.items() if table.delta_size)
-        return self.small_seconds + MIN_SECONDS_PER_VERSION * due
+        return machine_is_ready(self.small_seconds + MIN_SECONDS_PER_VERSION * due) and not self._has_many_chunks()
 
     def _take_tables(self) -> None:
         """Set `tables` to the current tables of the stratum's relations, without those that rules do not derive."""
@@ -221,11 +222,6 @@ class Local:
         blocks = [block for table in tables for block in table.blocks("full", table.home)]
         return sum(block.size for block in blocks if isinstance(block, Chunked)) > MAX_UNPACKED_TUPLES
 
-    def _too_much_work(self) -> bool:
-        """True if the next iteration is likely to take longer on the machine than a block at a time: the machine is paused, or
-        too slow if the next iteration makes as many heads as the last one, at two instructions each."""
-        return self.iteration < self.paused_until or 2 * self.made > self.work
-
     @property
     def work(self) -> int:
         """The instructions of the machine in one iteration above which the stratum is evaluated a block at a time."""
@@ -238,7 +234,8 @@ class Local:
 
     def _by_tuples(self) -> bool:
         """Run iterations on the machine, a tuple at a time. Return True if one was completed."""
-        from semi_naive.running.driver.small import Small, Unknown
+        from semi_naive.ra.tuple_at_a_time.assembler import Unknown
+        from semi_naive.running.driver.small import Small
 
         try:
             return Small(self).run()
@@ -267,7 +264,7 @@ class Local:
         due = [version for version in self.delta_versions if self.tables[version.delta_relation].delta_size]
         if together := Together.of(self, due):
             together.run()
-            if together.exceeds:
+            if self.too_many:
                 self._hand_over()
         else:
             for rule, versions_of_rule in groupby(due, key=attrgetter("rule")):
@@ -290,11 +287,11 @@ class Local:
         entry = self.profile.rule(rule, self.number, bool(self.recursive))
         with self.profile.timed(entry), memory.working_on(partial(self._location, rule), made=self.made_so_far):
             try:
-                made, born, too_many = self._insert_heads(rule, self._body(rule, place, parts, number).derivation)
+                made, born = self._insert_heads(rule, self._body(rule, place, parts, number).derivation)
             except EvaluationError as error:
                 raise located(error, rule) from None
         self.made += made
-        if too_many:
+        if self.too_many:
             self._hand_over()
         entry["made"] += made
         entry["tuples"] += born
@@ -307,41 +304,43 @@ class Local:
 
     def _hand_over(self) -> None:
         """Roll back the iteration, and raise TooLarge, so that another plan continues."""
+        self.too_many = False
         self._within_memory()
         self._roll_back()
         raise TooLarge
 
-    def _insert_heads(self, rule: Rule, derivation: Derivation) -> tuple[int, int, bool]:
+    def _insert_heads(self, rule: Rule, derivation: Derivation) -> tuple[int, int]:
         """Evaluate a derivation in slices on all cores, and insert the heads into the table of the rule's head. Return (heads
-        made, tuples born, True if it stopped because there were too many)."""
-        name, database = rule.head.relation, cast(Any, self.database)
-        table = self.tables[name].target
-        derivation, lock, stop, made, too_many = derivation.towards(table.home), Lock(), Event(), 0, False
+        made, tuples born). It stops if there are `too_many`."""
+        table, lock, stop = self.tables[rule.head.relation].target, Lock(), Event()
+        derivation = derivation.towards(table.home)
 
-        def derive_slice(batch: Batch) -> int:
-            """Insert the heads of a slice, and return the number of new tuples. All slices stop if they make too many."""
-            nonlocal made, too_many  # `in_threads` stops the slices as well, after an error
-            sink = Sink(table, lock)
-            for heads in derivation.heads_from(batch, derivation.steps[1:], database, table.home):  # step 0 made the batch
-                if stop.is_set():
-                    break
-                made_before, words_before = sink.made, sink.words
-                sink.take(heads)
-                with lock:
-                    made += sink.made - made_before
-                    self.words += sink.words - words_before
-                if self._exceeds():
-                    too_many = True
-                    stop.set()
-            return sink.flush()
+        def insert(batch: Batch) -> Sink:
+            return self.fill(Sink(table, lock), derivation, batch, stop)
 
-        batches = derivation_slices(derivation, database, self.cores)
+        batches = derivation_slices(derivation, cast(Any, self.database), self.cores)
         first_two = list(islice(batches, 2))
-        if len(first_two) < 2 or not is_sliceable(derivation):  # the first step may make several batches of its own
-            born = sum(map(derive_slice, chain(first_two, batches)))
-        else:
-            born = sum(in_threads(derive_slice, chain(first_two, batches), self.cores, stop.set))
-        return made, born, too_many
+        batches = chain(first_two, batches)
+        sliced = len(first_two) == 2 and is_sliceable(derivation)  # the first step may make several batches of its own
+        sinks = in_threads(insert, batches, self.cores, stop.set) if sliced else map(insert, batches)
+        counts = [(sink.made, sink.born) for sink in sinks]
+        return sum(made for made, _ in counts), sum(born for _, born in counts)
+
+    def fill(self, sink: Sink, derivation: Derivation, batch: Batch, stop: Event) -> Sink:
+        """Put the heads that a derivation makes of some bindings of its first step into a sink, and return it, flushed. One of
+        several threads sets `stop`, which ends all of them, and `too_many`, if together they make too many heads."""
+        for heads in derivation.heads_from(batch, derivation.steps[1:], cast(Any, self.database), sink.table.home):
+            if stop.is_set():
+                break
+            words_before = sink.words
+            sink.take(heads)
+            with self.counting:
+                self.words += sink.words - words_before
+            if self._exceeds():
+                self.too_many = True  # `in_threads` sets `stop` as well, in the end or after an error
+                stop.set()
+        sink.flush()
+        return sink
 
     def _exceeds(self) -> bool:
         """True if this iteration makes too much for this process: more words than `budget`, tables beyond `memory`, or a budget
@@ -416,8 +415,9 @@ class Local:
         key = (id(rule), number)
         if key not in self.bodies or self.bodies[key].outgrown(self.database):
             self.shares_indexes = False
+            made = self.database.orders() if self.charges_for_indexes else None
             self.bodies[key] = plan_body(
-                rule, self.database, self.indexes, parts, place, number, multiway=self.multiway, made=self._indexes_made(),
+                rule, self.database, self.indexes, parts, place, number, multiway=self.multiway, made=made,
                 indexed=self._indexed(number), in_driver=self.database if self.for_driver else None, folds=self.for_driver,
                 streams=self.database.streams if self.for_driver else {},
                 lattice=self.database.program.lattice(rule.head.relation),
@@ -428,8 +428,3 @@ class Local:
         """True if the multiway join of a delta version should search existing indexes, as in a session, whose subclasses
         override this. A run builds tries instead."""
         return False
-
-    def _indexes_made(self) -> dict[str, set[Order]] | None:
-        """Return the orders that relations are sorted in, for an estimate that charges for other orders. None in a run: there
-        an index costs little compared with the joins."""
-        return None

@@ -17,10 +17,7 @@ from semi_naive.ra.expressions.arithmetic import EvaluationError
 from semi_naive.ra.ir import Atom
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.tuple_at_a_time import layout as at
-from semi_naive.ra.tuple_at_a_time.assembler import Unknown
 from semi_naive.ra.tuple_at_a_time.stratum import SLICE_INSTRUCTIONS, Bounds, Interpreter
-
-__all__ = ["Small", "Unknown"]
 
 MAX_DELTA_GROWTH = 4  # times `small_delta`: the size of a delta above which blocks take over
 MAX_HEADS_PER_DELTA_TUPLE = 16  # heads of one iteration for each delta tuple above which blocks are faster

@@ -33,8 +33,6 @@ class Together:
     local: Any
     versions: list[tuple[Rule, Table, Derivation]]
     stop: Event = field(default_factory=Event)
-    counting: Lock = field(default_factory=Lock)
-    exceeds: bool = False  # True if the results are too large for this process; then they are incomplete
 
     @classmethod
     def of(cls, local: Any, rule_versions: Sequence[Any]) -> "Together | None":
@@ -78,24 +76,13 @@ class Together:
                 yield number, batch
 
     def _run_task(self, task: Task) -> tuple[int, Sink, float]:
-        """Run a task. Return (number of the version, a sink that keeps its tuples, seconds). If the results are too large for
-        this process, stop all threads."""
+        """Run a task. Return (number of the version, a sink that keeps its tuples, seconds)."""
         number, batch = task
         local, begun, (rule, table, derivation) = self.local, time.perf_counter(), self.versions[number]
         sink = Sink(table, self.table_locks[id(table)], [])
         with memory.working_on(partial(local._location, rule), made=local.made_so_far):
             try:
-                for heads in derivation.heads_from(batch, derivation.steps[1:], local.database, table.home):
-                    if self.stop.is_set():
-                        break
-                    words_before = sink.words
-                    sink.take(heads)
-                    with self.counting:
-                        local.words += sink.words - words_before
-                    if local._exceeds():
-                        self.exceeds = True
-                        self.stop.set()
-                sink.flush()
+                local.fill(sink, derivation, batch, self.stop)
             except EvaluationError as error:
                 raise located(error, rule) from None
         return number, sink, time.perf_counter() - begun
@@ -106,9 +93,10 @@ class Together:
         searched = {index for _, _, derivation in self.versions for index in searched_parts(derivation.steps)}
         for relation, part, order in searched:
             table = tables[relation]
-            for stored_part in ("full", "delta") if part == "all" else (part,):
-                if isinstance(table, Table) and _lacks_index(table, stored_part, order):
-                    missing.add((relation, stored_part, order))
+            if isinstance(table, Table) and part != "delta" and order not in table.full:
+                missing.add((relation, "full", order))
+            if isinstance(table, Table) and part != "full" and table.delta_size and order not in table.delta:
+                missing.add((relation, "delta", order))
 
         def make(index: tuple[str, str, Order]) -> None:
             relation, part, order = index
@@ -116,8 +104,3 @@ class Together:
 
         for _ in in_threads(make, sorted(missing), self.local.cores):
             pass
-
-
-def _lacks_index(table: Table, part: str, order: Order) -> bool:
-    """True if a part of a table, "full" or "delta", has tuples and no index in a column order."""
-    return order not in table.full if part == "full" else bool(table.delta_size) and order not in table.delta

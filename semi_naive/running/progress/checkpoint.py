@@ -8,6 +8,7 @@ immutable, so a checkpoint costs only the tuples made or merged since the last o
 
 import hashlib
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -89,17 +90,15 @@ class Checkpoints:
             name: number in done for number, each in enumerate(strata) for name in each.relations if name not in saved_apart
         }
         fresh = [key for key in is_done.items() if key not in self.saved and self._needs_saving(*key)]
-        spread = {name: relation for name, _ in fresh if (relation := self.database.partitioned(name))}
-        self._copy_runs([*running.values(), *spread.values()])
-        for name, complete in fresh:
-            self.saved[name, complete] = self._record_of_runs(spread[name]) if name in spread else self._save_block(name)
+        records = self._save_relations(name for name, _ in fresh)
+        self.saved |= {(name, complete): records[name] for name, complete in fresh}
         relations = {key[0]: self.saved[key] for key in is_done.items() if key in self.saved}
         self.files.publish({
             "version": VERSION, "fingerprint": self.fingerprint, "relations": relations, "values": self._values(),
             "strata": self._strata(),
             "done": [number for number in done if relations.keys() >= set(strata[number].relations)],
             "running": self._running(stratum) if stratum else None,
-            "between": position | {"relations": self._save_kept_relations(kept)} if between else None,
+            "between": position | {"relations": self._save_relations(sorted(kept))} if between else None,
             "rules": self.run.profile.by_place(self.run.program.rules),
         })  # fmt: skip
         self.iteration, self.saved_at = stratum.iteration if stratum else 0, time.perf_counter()
@@ -127,13 +126,11 @@ class Checkpoints:
             self.copies[path] = durable.to_json(stored, self.files.name(targets[path]))
             self.size += 8 * stored.run.words
 
-    def _save_kept_relations(self, names: set[str]) -> dict[str, dict]:
-        """Save the relations that a loop keeps between two steps."""
-        spread = {name: relation for name in names if (relation := self.database.partitioned(name))}
-        self._copy_runs([*spread.values()])
-        return {
-            name: self._record_of_runs(spread[name]) if name in spread else self._save_block(name) for name in sorted(names)
-        }
+    def _save_relations(self, names: Iterable[str]) -> dict[str, dict]:
+        """Save relations of no stratum that is being evaluated, and return their records: of runs, or of a block."""
+        stored = {name: self.database.partitioned(name) for name in names}
+        self._copy_runs(list(filter(None, stored.values())))
+        return {name: self._record_of_runs(spread) if spread else self._save_block(name) for name, spread in stored.items()}
 
     def _record_of_runs(self, relation: PartitionedRelation) -> dict:
         """Return the record of a relation on the partitions, with the records of its copied runs."""
@@ -166,6 +163,7 @@ class Checkpoints:
         """Return the record of the stratum that is being evaluated on the partitions, a `Partitioned`. The new iterations of
         its trace are written to a file, as there may be many."""
         number, trace = stratum.local.number, stratum.trace.record
+        self._copy_runs([*stratum.relations.values()])
         pieces = self.pieces.setdefault(f"trace {number}", [])
         since = trace["iterations"][_total_length(pieces) :]
         pieces.append(self.files.write("trace", since, length=len(since)))
@@ -177,10 +175,10 @@ class Checkpoints:
 
     def _strata(self) -> list[dict]:
         """Return the records of the traces of completed strata; each is written once."""
-        for entry in self.run.plans:
-            if f"stratum {entry['number']}" not in self.pieces:
-                self.pieces[f"stratum {entry['number']}"] = [self.files.write("stratum", entry)]
-        return [self.pieces[f"stratum {entry['number']}"][0] for entry in self.run.plans]
+        for number, entry in self.run.plans.items():
+            if f"stratum {number}" not in self.pieces:
+                self.pieces[f"stratum {number}"] = [self.files.write("stratum", entry)]
+        return [self.pieces[f"stratum {number}"][0] for number in self.run.plans]
 
     # -- taking up
 
@@ -213,7 +211,7 @@ class Checkpoints:
         for record, entry in entries:
             if entry["number"] in manifest["done"]:
                 self.pieces[f"stratum {entry['number']}"] = [record]
-                self.run.plans.append(entry)
+                self.run.plans[entry["number"]] = entry
         self.run.profile.take_up(manifest["rules"], self.run.program.rules)
 
     def restore(self, name: str, record: dict) -> None:

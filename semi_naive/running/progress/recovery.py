@@ -34,17 +34,21 @@ class Recovery:
     running: dict | None = None  # the checkpoint's entry of a stratum that was not finished
     between: dict | None = None  # the checkpoint's entry of a loop between two steps
     events: dict[int, list] = field(default_factory=dict)  # the events of failed attempts, by stratum
+    checkpoints: "Checkpoints | None" = None  # of the run, if it makes any
 
     def __post_init__(self):
         """Resume from the checkpoint, if there is one."""
         self.database, self.cluster = self.run.database, self.run.cluster
-        self.checkpoints = self._checkpoints() if self.run.config.checkpoint_dir else None
+        if self.run.config.checkpoint_dir:
+            from semi_naive.running.progress.checkpoint import Checkpoints
+
+            self.checkpoints = Checkpoints(self.run)
         manifest = self.checkpoints and self.checkpoints.manifest()
         if self.checkpoints and manifest:
             with self.checkpoints.files.checked_contents():
                 self.checkpoints.take_up(manifest)
                 for name, record in manifest["relations"].items():
-                    self._drop(name)
+                    self.database.clear(name)
                     self.checkpoints.restore(name, record)
                 self._set_position(manifest)
             for name in self._relations_of(self.done):
@@ -53,17 +57,7 @@ class Recovery:
         # The names of derived relations whose facts are on the partitions.
         self.facts_on_partitions = self._derived() & self.database.on_partitions.keys()
 
-    def _checkpoints(self) -> "Checkpoints":
-        """Return the checkpoints of the run."""
-        from semi_naive.running.progress.checkpoint import Checkpoints
-
-        return Checkpoints(self.run)
-
     # -- resuming and saving
-
-    def earlier_events(self, number: int) -> list[dict]:
-        """Return the trace events of earlier attempts at a stratum."""
-        return self.events.get(number, [])
 
     def resume_stratum(self, stratum: "Partitioned") -> bool:
         """Restore the state that a checkpoint has of a stratum, before it begins. Return False if there is none."""
@@ -152,7 +146,7 @@ class Recovery:
         if self.checkpoints and manifest:
             self._set_position(manifest)
             for name in lost_relations & self._relations_of(self.done):
-                self._drop(name)
+                self.database.clear(name)
                 self.checkpoints.restore(name, manifest["relations"][name])
         elif lost_relations & self._relations_of(self.done):
             self.done = set()
@@ -160,28 +154,21 @@ class Recovery:
         self.reset_to_facts(to_derive)
         to_load = (lost_relations - derived) | (self.facts_on_partitions & to_derive)
         for name in to_load:
-            self._drop(name)
+            self.database.clear(name)
         self.load(to_load)
-        self.run.plans[:] = [entry for entry in self.run.plans if entry["number"] in self.done]
+        self.run.plans = {number: entry for number, entry in self.run.plans.items() if number in self.done}
 
     def reset_to_facts(self, names: set[str]) -> None:
         """Reset relations to their facts."""
         for name in names:
-            self._drop(name)
+            self.database.clear(name)
             self.database.tables[name] = snapshot(self.facts[name])
 
     def _set_position(self, manifest: dict) -> None:
         """Set the run to the position recorded in a manifest."""
         self.done, self.running, self.between = set(manifest["done"]), manifest["running"], manifest["between"]
         for name in self.running["relations"] if self.running else ():
-            self._drop(name)
-
-    def _drop(self, name: str) -> None:
-        """Replace a relation by an empty table."""
-        spread = self.database.on_partitions.pop(name, None)
-        if spread:
-            spread.close()
-        self.database.tables[name] = self.database.empty_table(name)
+            self.database.clear(name)
 
     def _derived(self) -> set[str]:
         """Return the relations that have rules."""

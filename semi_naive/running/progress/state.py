@@ -13,7 +13,7 @@ from semi_naive.host.account import Account
 from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.rewriting.passes import Compiled
 from semi_naive.planning.rewriting.whole_bodies import streamed
-from semi_naive.planning.strata import is_fact, readers
+from semi_naive.planning.strata import Stratum, is_fact, readers
 from semi_naive.ra.values.values import Values
 from semi_naive.running.progress.profile import Profile
 from semi_naive.running.relations.cluster import Cluster
@@ -37,7 +37,7 @@ class RunState:
     plan: str = "auto"  # see `Program.run`
     keeps: bool = False  # True for a session: relations on the partitions stay there, to be compared with later states
     values: Values = field(default_factory=lambda: Values())
-    plans: list[dict] = field(default_factory=list)
+    plans: dict[int, dict] = field(default_factory=dict)  # the records of the strata evaluated so far, by number
     bodies: dict[int, dict] = field(default_factory=dict)  # for each stratum, the bodies of its rules as planned last
     planned: dict[int, dict] = field(default_factory=dict)  # for each stratum of a loop, the bodies planned for the driver
     current_record: dict | None = None  # the record, so far, of the stratum that is being evaluated
@@ -69,7 +69,7 @@ class RunState:
         self.streamed = set() if kept else streamed(self.program)  # relations without a table, while strata are local
         self.looping = {number for loop in self.compiled.loops.values() for number in loop.numbers}
         self.strata = [replace(stratum, rules=[r for r in stratum.rules if not is_fact(r)]) for stratum in self.compiled.strata]
-        self.loading = FactLoader(self.program, self.database, self.cluster, self.values, self.config, self.compiled.pushdown)
+        self.loading = FactLoader(self)
 
     def nbytes(self) -> int:
         """Return the bytes of all relations, in this process and on the partitions, and of symbols and records."""
@@ -79,11 +79,12 @@ class RunState:
     def record(self, counts: dict[str, int]) -> dict:
         """Return the record of the strata evaluated so far (see `balance.trace`). counts: the known sizes of relations."""
         workers = self.cluster.started and self.cluster.local
-        profile = self.profile.record(self.asked.name, counts, self.plans, self.database.held(), workers)
+        strata = [entry for _, entry in sorted(self.plans.items())]  # a checkpoint may have restored later ones
+        profile = self.profile.record(self.asked.name, counts, strata, self.database.held(), workers)
         paid = self.account.paid()
         return {
             "version": VERSION, "started": self.account.started, "program": self.asked.name, "run": self.id, **paid,
-            "config": self.config.to_json(), "source": self.asked.checked.texts, "strata": list(self.plans),
+            "config": self.config.to_json(), "source": self.asked.checked.texts, "strata": strata,
             "profile": profile | paid,
         }  # fmt: skip
 
@@ -92,12 +93,21 @@ class RunState:
         current, trace_so_far = self.current_record, self.trace_so_far
         record = self.record({})
         if current and current["number"] not in [entry["number"] for entry in record["strata"]]:
-            seconds = {"seconds": time.perf_counter() - self.stratum_began}
-            trace = {"trace": trace_so_far()} if trace_so_far else {}
-            record["strata"].append(current | seconds | self.course_record(current["number"]) | trace)
+            trace = trace_so_far() if trace_so_far else None
+            seconds = time.perf_counter() - self.stratum_began
+            record["strata"].append(current | {"seconds": seconds} | self.details(current["number"], trace))
         return record
 
-    def course_record(self, number: int) -> dict:
-        """Return {"course": the record of a stratum's iterations in the driver}, or {} if it had none."""
+    def details(self, number: int, trace: dict | None) -> dict:
+        """Return the entries of a stratum's record that not all have: the course of its iterations in the driver, and the trace
+        of those on the partitions."""
         course = self.courses.get(number)
-        return {"course": course.to_json()} if course and course.entries else {}
+        return ({"course": course.to_json()} if course and course.entries else {}) | ({"trace": trace} if trace else {})
+
+
+def stratum_record(number: int, stratum: Stratum, plan: str, reason: str = "", tuples: int = 0) -> dict:
+    """Return the entries that the record of every stratum has."""
+    return {
+        "number": number, "relations": list(stratum.relations), "plan": plan, "reason": reason, "tuples": tuples,
+        "recursive": stratum.recursive,
+    }  # fmt: skip

@@ -173,10 +173,10 @@ class Cluster:
         self.jobs.discard([[handle.run.path for handle in dealt]] * self.jobs.partitions)
 
     def share_array(self, name: str, array: np.ndarray) -> Replica:
-        """Write an array to a file on every host."""
+        """Write an array to a file on every host. name: the purpose, part of the file's name."""
         from semi_naive.ra.spark.replica import Replica
 
-        return Replica.share(None if self.local else self.sc, self.store, name, array)
+        return Replica.share(None if self.local else self.sc, self.store, self.label(name), array)
 
     def share_values(self, values: Values, more: bool = False):
         """Return symbols and records as tasks read them: `values` or `SharedValues`. Only those that are new are written.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,12 +49,8 @@ class Database:
         self.program, self.values = program, values
         self.tables = {name: self.empty_table(name) for name in program.relations}
         self.on_partitions: dict[str, OnPartitions | Remade] = {}  # relations on the partitions
-        # Caches by relation and columns. Each entry has the number of tuples, or the blocks, for which it was made.
-        self._distinct_counts: dict[tuple[str, int], tuple[int, float]] = {}
-        self._fanouts: dict[tuple, tuple] = {}
-        self._samples: dict[tuple, tuple] = {}
-        self._shares: dict[tuple[str, Order], tuple[int, float]] = {}  # the fraction that is distinct in the columns
-        self._projections: dict[tuple[str, Order], tuple[list[Block], list[Block]]] = {}
+        self._estimates: dict[str, dict[tuple, tuple[list[int], Any]]] = {}  # by relation, see `_estimated`
+        self._projections: dict[tuple[str, Order], tuple[list[Block], list[Block]]] = {}  # with the blocks they were made of
         self.cache: dict = {}  # a cache for tries and filters built by steps
         self.position = 0, 1  # this, batch_size, exact and unions: see `Context`
         self.streams: dict[str, Derivation] = {}  # of relations whose only reader folds their tuples as they are made
@@ -110,11 +106,7 @@ class Database:
         building, else 1. bindings: see `repays_index`."""
         if not self.repays_index(relation, bindings):
             return 1.0
-        table = self.tables[relation]
-        count, key = table.count, (relation, columns)
-        if key not in self._shares or self._shares[key][0] != count:
-            self._shares[key] = count, distinct_share(table, columns)
-        share = self._shares[key][1]
+        share = self._estimated(("share", columns), lambda table: distinct_share(table, columns), relation)
         return share if share <= MAX_PROJECTED_SHARE else 1.0
 
     def total(self, relation: str, part: str, order: Order) -> int:
@@ -203,12 +195,28 @@ class Database:
         spread = self.on_partitions.get(name)
         return spread.partitioned if spread else None
 
+    def clear(self, name: str) -> None:
+        """Replace a relation by an empty table, and release what it has on the partitions."""
+        if spread := self.on_partitions.pop(name, None):
+            spread.close()
+        self.tables[name] = self.empty_table(name)
+        self.forget_sizes(name)
+
     def forget_sizes(self, relation: str) -> None:
         """Drop estimates that were made before the relation had its tuples."""
-        for key in [key for key in self._distinct_counts if key[0] == relation]:
-            del self._distinct_counts[key]
+        self._estimates.pop(relation, None)
 
     # -- estimates for join orders
+
+    def _estimated(self, key: tuple, estimate: Callable[..., Any], *relations: str) -> Any:
+        """Return an estimate from the tables of some relations, which is cached until a size doubles or halves. key: its name
+        and other arguments."""
+        counts = [self.count(name) for name in relations]
+        known = self._estimates.setdefault(relations[0], {})
+        key = *key, *relations
+        if key not in known or not all(old / 2 <= new <= 2 * old for old, new in zip(known[key][0], counts, strict=True)):
+            known[key] = counts, estimate(*(self.tables[name] for name in relations))
+        return known[key][1]
 
     def size(self, relation: str, part: str = "all") -> float:
         """Return the number of tuples in a relation, or in its delta."""
@@ -219,14 +227,12 @@ class Database:
 
     def join_fanout(self, relation: str, columns: tuple[int, ...], other: str, places: tuple[int, ...]) -> float:
         """Estimate how many tuples of `other` a tuple of `relation` joins with. With skew that is more than the average over
-        all values. columns, places: the joined columns of `relation` and of `other`. Cached until a size doubles or halves."""
+        all values. columns, places: the joined columns of `relation` and of `other`."""
         if {relation, other} & self.on_partitions.keys():
             return alone(self, other, places)
-        counts, key = (self.count(relation), self.count(other)), (relation, columns, other, places)
-        known = self._fanouts.get(key)
-        if known is None or not all(old / 2 <= new <= 2 * old for old, new in zip(known[0], counts, strict=True)):
-            self._fanouts[key] = counts, average_partners(self.tables[relation], columns, self.tables[other], places)
-        return self._fanouts[key][1]
+        return self._estimated(
+            ("fanout", columns, places), lambda one, two: average_partners(one, columns, two, places), relation, other
+        )
 
     def fewest_fanout(self, relation: str, sides) -> float | None:
         """Estimate the least number of tuples that a tuple joins with in any of several relations. sides: (column, other
@@ -236,17 +242,15 @@ class Database:
         return fewest_partners(self.tables[relation], [(column, self.tables[other], at) for column, other, at in sides])
 
     def matching(self, relation: str, constants: tuple[tuple[int, Const], ...]) -> float | None:
-        """Estimate the tuples that have given values in given columns, from a sample that is drawn again if the relation
-        doubles. None for a relation on the partitions."""
+        """Estimate the tuples that have given values in given columns, from a sample. None for a relation on the partitions."""
         if relation in self.on_partitions:
             return None
-        count, columns = self.count(relation), tuple(column for column, _ in constants)
-        sampled_count, sample = self._samples.get((relation, columns), (-1, []))
-        if not sampled_count / 2 <= count <= 2 * sampled_count:
-            sample = draw_columns(self.tables[relation], columns, 0, FANOUT_SAMPLE_TUPLES)
-            self._samples[relation, columns] = count, sample
+        columns = tuple(column for column, _ in constants)
+        sample = self._estimated(
+            ("sample", columns), lambda table: draw_columns(table, columns, 0, FANOUT_SAMPLE_TUPLES), relation
+        )
         wanted = [int(evaluate(value, {}, 1, self.values)[0]) for _, value in constants]
-        return estimate_matching(sample, wanted, count)
+        return estimate_matching(sample, wanted, self.count(relation))
 
     def sample(self, relation: str, draw: int) -> tuple[list[np.ndarray], float]:
         """Return (columns of a sample of a relation's tuples, fraction of the tuples in it); ([], 0.0) for a relation on the
@@ -254,18 +258,10 @@ class Database:
         return ([], 0.0) if relation in self.on_partitions else draw_tuples(self.tables[relation], draw)
 
     def distinct(self, relation: str, column: int) -> float:
-        """Estimate the number of distinct values of a column, from a sample if there are many tuples. Cached until the size of
-        the relation doubles or halves."""
-        count = self.count(relation)
-        counted, estimate = self._distinct_counts.get((relation, column), (-1, 0.0))
-        if counted / 2 <= count <= 2 * counted:
-            return estimate
+        """Estimate the number of distinct values of a column, from a sample if there are many tuples."""
         if relation in self.on_partitions:
-            estimate = self.on_partitions[relation].distinct(column)
-        else:
-            estimate = distinct_values(self.tables[relation], column)
-        self._distinct_counts[relation, column] = count, estimate
-        return estimate
+            return self.on_partitions[relation].distinct(column)
+        return self._estimated(("distinct", column), lambda table: distinct_values(table, column), relation)
 
 
 def _for_each_part(parts: list[Part], put: Callable[[Part, int], None]) -> None:

@@ -2,12 +2,19 @@
 
 from collections.abc import Mapping
 
-import numpy as np
-
-from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.blocks.block import Block, union_of_blocks
+from semi_naive.ra.blocks.table import Table
+from semi_naive.ra.ir import Order
 from semi_naive.ra.partitions.loading import SendToIndexes, Shared
 from semi_naive.ra.partitions.local_insert import absorb, insert_tasks
 from semi_naive.ra.partitions.partitioned import PartitionedRelation
+
+
+def part_to_deal(table: Table, part: str, order: Order, reduced: bool) -> Block:
+    """Return a part of a table, "full" or "delta", as one block in a column order. If its tuples are `reduced`, all of them are
+    the delta, although the best ones of before derive little that is new."""
+    blocks = table.blocks("all" if reduced else part, order) if part == "delta" or not reduced else []
+    return union_of_blocks(blocks, table.arity)
 
 
 def deal_tuples(cluster, relations: dict[str, PartitionedRelation], blocks: Mapping[str, PartitionedRelation | Shared]) -> None:
@@ -15,11 +22,6 @@ def deal_tuples(cluster, relations: dict[str, PartitionedRelation], blocks: Mapp
     column order), or the facts that are on other partitions."""
     homes = {name: [relations[name].home] for name in blocks}
     bring_home(cluster, relations, SendToIndexes(blocks, homes, cluster.jobs.partitions))
-
-
-def deal_columns(cluster, name: str, relation: PartitionedRelation, columns: np.ndarray) -> None:
-    """Add tuples, columns (arity, n) of this process, to a settled relation: see `deal_block`."""
-    deal_block(cluster, name, relation, Block.of(list(columns), columns.shape[1]))
 
 
 def deal_block(cluster, name: str, relation: PartitionedRelation, block: Block) -> None:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from semi_naive.config import Config
 from semi_naive.host.threads import in_threads
 from semi_naive.io.errors import BadInput
-from semi_naive.ra.ir import Program
-from semi_naive.ra.pushdown import Pushdown
 from semi_naive.ra.values.values import Values
-from semi_naive.running.relations.cluster import Cluster
-from semi_naive.running.relations.database import Database
 
 if TYPE_CHECKING:
     from semi_naive.io.unread import Source
+    from semi_naive.running.progress.state import RunState
 
     MakePieces = Callable[[Values], Iterable[np.ndarray]]  # columns (arity, n) of some facts at a time
 
@@ -27,16 +23,11 @@ if TYPE_CHECKING:
 class FactLoader:
     """The loading of the facts of one run."""
 
-    program: Program
-    database: Database
-    cluster: Cluster
-    values: Values
-    config: Config
-    pushdown: Mapping[str, Pushdown]
+    run: RunState
 
     def add_all(self, sources: Iterable[tuple[str, Source]]) -> None:
         """Add the facts of (relation, source) pairs in their order. The driver reads several files at a time, on all cores."""
-        pushed = self.pushdown
+        pushed = self.run.compiled.pushdown
         sources = ((name, source.with_pushdown(pushed[name]) if name in pushed else source) for name, source in sources)
         for name, source, pieces in in_threads(self._prepare, self._readable_parts(sources)):
             self._add(name, source, pieces)
@@ -60,35 +51,36 @@ class FactLoader:
         If tasks read the source, no row passes through the driver; only distinct symbols do, as Arrow, to be numbered.
         """
         if make_pieces is not None:
-            pieces = (source.needed(columns, self.values) for columns in make_pieces(self.values))
-            if self.database.partitioned(name) is None:
-                self.database.tables[name].insert_pieces(pieces)
+            pieces = (source.needed(columns, self.run.values) for columns in make_pieces(self.run.values))
+            if self.run.database.partitioned(name) is None:
+                self.run.database.tables[name].insert_pieces(pieces)
             else:
                 for columns in pieces:
                     self.add_columns(name, columns)
         else:
             from semi_naive.running.relations.loading_by_tasks import TaskLoader
 
-            TaskLoader(self).add(name, source)
+            TaskLoader(self.run).add_source(name, source)
 
     def add_columns(self, name: str, columns: np.ndarray) -> None:
         """Add facts that this process has as columns (arity, n)."""
-        relation = self.database.partitioned(name)
+        relation = self.run.database.partitioned(name)
         if relation is None:
-            self.database.load(name, columns)
+            self.run.database.load(name, columns)
             return
-        from semi_naive.running.relations.dealing import deal_columns
+        from semi_naive.ra.blocks.block import Block
+        from semi_naive.running.relations.dealing import deal_block
 
-        deal_columns(self.cluster, name, relation, columns)
+        deal_block(self.run.cluster, name, relation, Block.of(list(columns), columns.shape[1]))
 
     def _is_for_tasks(self, name: str, source: Source) -> bool:
         """True if tasks read a source: a DataFrame, or files from 64 MB, with more than `Config.local_tuples` tuples, of a
         relation that need not be in the driver."""
-        relation = self.program.relations[name]
-        must_be_in_driver = not relation.plain or f"{name}@known" in self.program.relations
+        relation = self.run.program.relations[name]
+        must_be_in_driver = not relation.plain or f"{name}@known" in self.run.program.relations
         try:
             if must_be_in_driver or not (source.can_spread and source.large):
                 return False
-            return name in self.database.on_partitions or (source.rows() or np.inf) > (self.config.local_tuples or 0)
+            return name in self.run.database.on_partitions or (source.rows() or np.inf) > (self.run.config.local_tuples or 0)
         except BadInput:  # raised again when the source is read, in the order of the sources
             return False

@@ -15,16 +15,13 @@ from semi_naive.ra.ir import Kind
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.spark.reports import Report
 from semi_naive.running.relations.dealing import bring_home
+from semi_naive.running.relations.loading import FactLoader
 
 
-class TaskLoader:
-    """The part of a run's `FactLoader` (`loader`) that uses Spark's tasks."""
+class TaskLoader(FactLoader):
+    """The part of a run's `FactLoader` that uses Spark's tasks."""
 
-    def __init__(self, loader):
-        self.program, self.database, self.cluster = loader.program, loader.database, loader.cluster
-        self.values, self.config, self.add_columns = loader.values, loader.config, loader.add_columns
-
-    def add(self, name: str, source: Source) -> None:
+    def add_source(self, name: str, source: Source) -> None:
         """Add the facts of a source that tasks are to read."""
         if isinstance(source, SparkFrame):
             self._add_frame(name, source)
@@ -34,34 +31,34 @@ class TaskLoader:
     def _add_file(self, name: str, source: Source) -> None:
         """Load files by tasks, each reading a span of it; a file that other hosts lack is read by the driver."""
         spans = source.spans()
-        records = self.cluster.sc.parallelize(spans, max(1, len(spans)))
+        records = self.run.cluster.sc.parallelize(spans, max(1, len(spans)))
         try:
             self._deal(name, source, records, ReadSpan(source))
         except BadInput as fault:
-            if self.cluster.local or fault.message != "no such file" or not os.path.exists(fault.file):
+            if self.run.cluster.local or fault.message != "no such file" or not os.path.exists(fault.file):
                 raise
-            self.add_columns(name, source.columns(self.values))
+            self.add_columns(name, source.columns(self.run.values))
 
     def _add_frame(self, name: str, source: SparkFrame) -> None:
         """Load a DataFrame. It is evaluated once and cached, unless it has only numbers and can be sent immediately."""
         records = frame_parts(source)
-        if not self.config.local_tuples and not self._symbol_columns(name):
+        if not self.run.config.local_tuples and not self._symbol_columns(name):
             return self._deal(name, source, records, None)
         from pyspark import StorageLevel
 
         records = records.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             rows = check_reports(source, records.map(lambda part: (part.rows, part.fault)).collect())
-            if rows > (self.config.local_tuples or 0) or name in self.database.on_partitions:
+            if rows > (self.run.config.local_tuples or 0) or name in self.run.database.on_partitions:
                 return self._deal(name, source, records, None)
             for part in records.collect():
-                self.add_columns(name, part.numbered(self._symbol_columns(name), self.values))
+                self.add_columns(name, part.numbered(self._symbol_columns(name), self.run.values))
         finally:
             records.unpersist()
 
     def _symbol_columns(self, name: str) -> list[int]:
         """Return the columns of a relation that are symbols."""
-        return [column for column, kind in enumerate(self.program.relations[name].kinds) if kind == Kind.SYMBOL]
+        return [column for column, kind in enumerate(self.run.program.relations[name].kinds) if kind == Kind.SYMBOL]
 
     def _deal(self, name: str, source: Source, records, read) -> None:
         """Read a source by tasks, which send the tuples to the relation's buckets: one job, or two if it has symbols. records:
@@ -69,21 +66,21 @@ class TaskLoader:
         symbols, values = self._symbol_columns(name), None
         if symbols:
             self._number_strings(source, records, read)
-            values = self.cluster.share_values(self.values, more=True)
+            values = self.run.cluster.share_values(self.run.values, more=True)
         relation = self._relation_on_partitions(name)
-        results = bring_home(self.cluster, {name: relation}, SendParts(relation, read, symbols, values), records)
+        results = bring_home(self.run.cluster, {name: relation}, SendParts(relation, read, symbols, values), records)
         relation.settle()
         self._check(source, results)
         for report in (r for r in results if isinstance(r, Report) and r.phase == "values"):
-            self.values.learn(report.facts["made"])
-        self.database.place(name, relation, self.cluster)
+            self.run.values.learn(report.facts["made"])
+        self.run.database.place(name, relation, self.run.cluster)
 
     def _number_strings(self, source: Source, records, read) -> None:
         """Number the strings of a source. Each of them passes through the driver once, as Arrow."""
-        found = self.cluster.jobs.job(SendSymbols(read, self.cluster.jobs.partitions), UniteSymbols(), source=records)
+        found = self.run.cluster.jobs.job(SendSymbols(read, self.run.cluster.jobs.partitions), UniteSymbols(), source=records)
         self._check(source, found)
         for strings in (each for each in found if not isinstance(each, Report)):
-            self.values.intern(strings)
+            self.run.values.intern(strings)
 
     @staticmethod
     def _check(source: Source, results) -> None:
@@ -93,12 +90,12 @@ class TaskLoader:
 
     def _relation_on_partitions(self, name: str) -> PartitionedRelation:
         """Return a relation on the partitions; one of the driver is moved there, into buckets of its first column."""
-        if known := self.database.partitioned(name):
+        if known := self.run.database.partitioned(name):
             return known
-        arity = self.program.relations[name].arity
-        relation = PartitionedRelation(name, arity, [PartitionedIndex(tuple(range(arity)), 1, self.cluster.bucket_map())])
-        table = self.database.tables[name]
+        arity = self.run.program.relations[name].arity
+        relation = PartitionedRelation(name, arity, [PartitionedIndex(tuple(range(arity)), 1, self.run.cluster.bucket_map())])
+        table = self.run.database.tables[name]
         if isinstance(table, Table) and (table.count or table.new):
-            self.database.place(name, relation, self.cluster)
+            self.run.database.place(name, relation, self.run.cluster)
             self.add_columns(name, np.array(table.columns(), np.int64))
         return relation

@@ -6,8 +6,7 @@ write to files, which Spark's tasks on this host can read later.
 """
 
 import copy
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
 
 from semi_naive.host import limits, memory
 from semi_naive.host.threads import in_threads
@@ -50,20 +49,20 @@ class LocalJobs:
         return self._everywhere(task, [[piece] for piece in pieces], report_progress)
 
     def _everywhere(self, task, inputs: list, report_progress: Callable[..., None] | None = None) -> list:
-        """Run a task on the inputs of all partitions, and return the concatenated results. `report_progress` is called
-        with the number of finished partitions as `done`."""
+        """Run a task on the inputs of all partitions, and return the concatenated results. A task has state while it runs, so
+        each thread gets a copy of it. `report_progress` is called with the number of finished partitions as `done`."""
+
+        def run(partition: int) -> list:
+            return self.run(copy.copy(task), partition, list(inputs[partition]))
+
         results = []
-        for done, records in enumerate(self._each(task, enumerate(inputs)), 1):
+        numbers = range(len(inputs))
+        made = in_threads(run, numbers, self.threads) if self.threads > 1 else map(run, numbers)
+        for done, records in enumerate(made, 1):
             results += records
             if report_progress:
                 report_progress(1, 0, 0, done=done, total=len(inputs))
         return results
-
-    def _each(self, task, inputs: Iterable[tuple[int, Any]]) -> Iterable[list]:
-        """Yield the results of a task on each partition. A task has state while it runs, so each thread gets a copy of it."""
-        if self.threads == 1:
-            return (self.run(task, partition, list(records)) for partition, records in inputs)
-        return in_threads(lambda each: self.run(copy.copy(task), each[0], list(each[1])), inputs, self.threads)
 
     def discard(self, paths: list[list[str]]) -> None:
         unlink([path for own in paths for path in own])

@@ -70,6 +70,10 @@ class ReadableRelation(Spread):
         """Return a Spark DataFrame of the Arrow record batches that `make` returns; Spark reads them when needed."""
         raise NotImplementedError
 
+    def distinct(self, column: int) -> float:
+        """Estimate the distinct values of a column as count ** (1 / arity). The tuples are not sampled."""
+        return max(1.0, float(self.count) ** (1 / max(1, self.relation.arity)))
+
     def columns(self) -> np.ndarray:
         """Collect the tuples as columns (arity, n), 8 bytes a value."""
         columns = np.empty((self.relation.arity, self.count), np.int64)
@@ -169,17 +173,11 @@ class OnPartitions(InRuns):
     def count(self) -> int:
         return self.relation.count
 
-    def distinct(self, column: int) -> float:
-        """Estimate the distinct values of a column as count ** (1 / arity). The tuples are not sampled."""
-        return max(1.0, float(self.count) ** (1 / max(1, self.relation.arity)))
-
     def source(self) -> Blocks:
         if not self.cluster.local:
             return super().source()
-        try:
-            return Blocks([stored.open() for runs in self.relation.home.full for stored in runs], self.relation.home.order)
-        except RunMissing as missing:
-            raise RunsLost(str(missing)) from None
+        home = self.relation.home
+        return Blocks(list(unless_lost(stored.open() for runs in home.full for stored in runs)), home.order)
 
     def in_row_order(self, kinds) -> bool:
         """True if the runs are on this host, and sorted in the order of the rows. kinds: of the columns."""
@@ -223,9 +221,6 @@ class Remade(ReadableRelation):
     def _thread_pieces(self):
         pieces = max(self.pieces, self.count // YIELDED_TUPLES)  # a thread keeps the tuples of a piece until it is done
         return replace(self.relation, pieces=pieces), pieces
-
-    def distinct(self, column: int) -> float:
-        return max(1.0, float(self.count) ** 0.5)
 
     def _of_tasks(self, task, streaming):
         pieces = self.cluster.sc.parallelize(range(self.pieces), self.pieces)

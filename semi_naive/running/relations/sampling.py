@@ -28,7 +28,8 @@ def distinct_values(table, column: int) -> float:
         return 1.0
     step = max(1, total // DISTINCT_SAMPLE_TUPLES)
     place, blocks = table.home.index(column), table.blocks("all", table.home)
-    sample = np.concatenate([block.column(place, _evenly_spaced(step, block.size)) for block in blocks])
+    spaced = [np.arange(0, block.size, step) if step > 1 else None for block in blocks]  # None for all
+    sample = np.concatenate([block.column(place, rows) for block, rows in zip(blocks, spaced, strict=True)])
     found = distinct_among(sample)
     return float(found * step if found > 0.9 * sample.size else found)  # if almost all of the sample differ, probably all do
 
@@ -113,18 +114,13 @@ def draw_columns(table, columns, draw: int, most: int) -> list[np.ndarray]:
     positions: list[np.ndarray | None] = [None] * len(blocks)
     if share < 1:
         rng = np.random.default_rng(draw)  # numpy loads this module at its first use, in 0.01 s
-        positions = [_random_positions(rng, block.size, math.ceil(share * block.size)) for block in blocks]
-    drawn = []
-    for column in columns:
-        place = table.home.index(column)
+        drawn = [rng.integers(0, block.size, math.ceil(share * block.size)) for block in blocks]
+        positions = [words.sort(rows.view(np.uint64)).view(np.int64) for rows in drawn]  # memory is read faster in this order
+    found = []
+    for place in map(table.home.index, columns):
         parts = [block.column(place, rows) for block, rows in zip(blocks, positions, strict=True)]
-        drawn.append(np.concatenate(parts) if parts else np.empty(0, np.int64))
-    return drawn
-
-
-def _random_positions(rng, size: int, count: int) -> np.ndarray:
-    """Return random positions in ascending order, in which memory is read faster."""
-    return words.sort(rng.integers(0, size, count).view(np.uint64)).view(np.int64)
+        found.append(np.concatenate(parts) if parts else np.empty(0, np.int64))
+    return found
 
 
 def draw_tuples(table, draw: int) -> tuple[list[np.ndarray], float]:
@@ -132,8 +128,3 @@ def draw_tuples(table, draw: int) -> tuple[list[np.ndarray], float]:
     size = _table_size(table)
     columns = draw_columns(table, range(table.arity), draw, max(MIN_TRIAL_TUPLES, round(TRIAL_SHARE * size)))
     return columns, min(1.0, columns[0].size / size) if size and columns else 1.0
-
-
-def _evenly_spaced(step: int, size: int) -> np.ndarray | None:
-    """Return every `step`-th of `size` positions; None for all."""
-    return np.arange(0, size, step) if step > 1 else None

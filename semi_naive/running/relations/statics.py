@@ -7,7 +7,7 @@ Partitioned indexes are built by the shuffle of one job for all of them, unless 
 
 from collections.abc import Set
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -92,8 +92,8 @@ class Statics:
         elif relation in self.database.on_partitions:
             stored = self._replicated_blocks(self.database.on_partitions[relation], order)
         else:
-            blocks = [block for block in self.database.blocks(relation, "all", order) if block.size]
-            stored = self.cluster.share(relation, union_of_blocks(blocks, len(order))) if blocks else []
+            blocks = self.database.blocks(relation, "all", order)
+            stored = self.cluster.share(relation, union_of_blocks(blocks, len(order)))
         self.replicated[index] = stored
         tuples = [sum(handle.size for handle in stored)] * self.map.partitions
         self._record_placing(index, "replicated", sum(8 * handle.run.words for handle in stored), tuples, iteration)
@@ -101,8 +101,8 @@ class Statics:
     def _replicated_blocks(self, spread: "OnPartitions | Remade", order: Order) -> list[StoredBlock]:
         """Return blocks of a relation on the partitions, in an order, that every host can read. If all partitions are on this
         host, an existing index in the order is used, or every partition sorts its tuples and writes them."""
-        relation = getattr(spread, "relation", None)
-        if relation is None or not self.cluster.local:
+        relation: Any = spread.relation
+        if not self.cluster.local:
             columns = spread.columns()
             block = Block.of([columns[i] for i in order], columns.shape[1])
             return self.cluster.share("gathered", block)
@@ -191,11 +191,10 @@ class Statics:
         order = tuple(range(self.database.program.relations[name].arity))
         if name in self.database.on_partitions:
             columns = self.database.columns(name)
-            blocks = [Block.of(list(columns), columns.shape[1])]
+            block = Block.of(list(columns), columns.shape[1])
         else:
-            blocks = self.database.blocks(name, "all", order)
-        blocks = [block for block in blocks if block.size]
-        return (self.cluster.deal(name, union_of_blocks(blocks, len(order))) if blocks else []), order
+            block = union_of_blocks(self.database.blocks(name, "all", order), len(order))
+        return (self.cluster.deal(name, block) if block.size else []), order
 
     def _record_partitioned(self, index: Index, found: PartitionedIndex, iteration: int) -> None:
         """Record in the trace that an index is on the partitions."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from semi_naive.provenance.proofs import Proof, WhyNot
     from semi_naive.provenance.why import Why
     from semi_naive.ra.values.values import Values
+    from semi_naive.running.relations.cluster import Cluster
     from semi_naive.running.relations.on_partitions import ReadableRelation
     from semi_naive.running.results.frames import ToArrow
 
@@ -72,17 +73,12 @@ class Answer(Tuples):
     @property
     def on_partitions(self) -> bool:
         """True if the tuples are on Spark's partitions, and not in this process."""
-        return self.name in self._result.database.on_partitions
+        return self.stored is not None
 
     @property
-    def here(self) -> bool:
-        """True if all of Spark's tasks run on this host."""
-        return self._result.cluster.local
-
-    @property
-    def spark_used(self):
-        """The SparkContext of the run; None if it has needed none."""
-        return self._result.cluster.context
+    def cluster(self) -> "Cluster":
+        """The partitions of the run."""
+        return self._result.cluster
 
     @property
     def stored(self) -> "ReadableRelation | None":
@@ -124,7 +120,7 @@ class Answer(Tuples):
             raise ValueError(f"{self.name} has no attributes, so it has no batches: see count()")
         self._result.check_open()
         stored = self.stored
-        make = replace(self._converter(for_tasks=stored is not None and not self.here), dictionaries=dictionaries)
+        make = replace(self._converter(for_tasks=stored is not None and not self.cluster.local), dictionaries=dictionaries)
         if stored is not None:
             return stored.map_columns(make, streaming=True)
         return in_threads(
@@ -148,11 +144,8 @@ class Answer(Tuples):
         if not self.relation.arity:
             return super().first(count)
         self._result.check_open()
-        parts = (
-            (part.columns() for part in self._result.database.parts(self.name))
-            if self.stored is None
-            else self.stored.local_columns()
-        )
+        tables = self._result.database
+        parts = self.stored.local_columns() if self.stored else (part.columns() for part in tables.parts(self.name))
         found: list[tuple] = []
         for columns in parts:
             found += self._tuples(self._converter().plain(columns[:, : count - len(found)]))
@@ -175,10 +168,10 @@ class Answer(Tuples):
     def _converter(self, for_spark: bool = False, for_tasks: bool = False) -> "ToArrow":
         """Return the function that turns columns (arity, n) into record batches. for_spark: with types that Spark has;
         for_tasks: it can be sent to tasks."""
-        from semi_naive.running.results.frames import ToArrow, ToSpark
+        from semi_naive.running.results.frames import ToArrow
 
-        values = self._result.cluster.share_values(self.values) if for_tasks else self.values
-        return (ToSpark if for_spark else ToArrow)(self.relation, self.types, values)
+        values = self.cluster.share_values(self.values) if for_tasks else self.values
+        return ToArrow(self.relation, self.types, values, for_spark=for_spark)
 
     def to_df(self):
         """Return a Spark DataFrame with the declared names.
@@ -199,14 +192,14 @@ class Answer(Tuples):
         self._result.check_open()
         if (connect := active_connect_session()) is not None:
             return connect.createDataFrame(with_spark_types(self.to_arrow()))
-        self._result.cluster.start()
+        self.cluster.start()
         from pyspark.sql import SparkSession
         from pyspark.sql.pandas.types import from_arrow_schema
 
         schema = self._converter(for_spark=True).schema()
         if self.stored is not None:
             return self.stored.frame(self._converter(for_spark=True, for_tasks=True), from_arrow_schema(schema))
-        if self._result.cluster.local and self.relation.arity and self.count() > lent.MIN_LENT_TUPLES:
+        if self.cluster.local and self.relation.arity and self.count() > lent.MIN_LENT_TUPLES:
             return self._result.lent.frame(schema, map(with_spark_types, self.to_batches()))
         return SparkSession.builder.getOrCreate().createDataFrame(with_spark_types(self.to_arrow()))
 
@@ -221,7 +214,7 @@ class Answer(Tuples):
         """Return the tuples as facts for other runs: a table of this process, or a DataFrame if they are on other hosts."""
         from semi_naive.io.relations import columns_table, fact_table
 
-        if self.on_partitions and not self._result.cluster.local:
+        if self.on_partitions and not self.cluster.local:
             return self.frame()
         symbols = Kind.SYMBOL in self.relation.kinds
         if symbols and not self.values.common:

@@ -42,7 +42,7 @@ def written_by_spark(answer, path) -> bool:
     from semi_naive.io.results.outputs import output_format, write_frame
 
     path = os.fspath(path)
-    elsewhere = "://" in path or (answer.on_partitions and not answer.here)
+    elsewhere = "://" in path or (answer.on_partitions and not answer.cluster.local)
     if output_format(path)[0] != ".parquet" or not elsewhere:
         return False
     with failures_translated(answer, path):
@@ -73,4 +73,4 @@ def write_relation(answer, path: str, form: Format) -> None:
 
 def failures_translated(answer, path: str):
     """Turn failures in the block into errors of the package: of a full disk, of Spark, of memory."""
-    return translate_failures(lambda: answer.spark_used, os.path.dirname(os.path.abspath(path)))
+    return translate_failures(lambda: answer.cluster.context, os.path.dirname(os.path.abspath(path)))

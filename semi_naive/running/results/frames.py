@@ -17,6 +17,7 @@ class ToArrow:
     values: the dictionaries of symbols and records.
     vertices: if a graph was numbered before the run, the value of each number in the columns.
     dictionaries: columns of strings are dictionary-encoded.
+    for_spark: with types that Spark has.
     """
 
     relation: Relation
@@ -24,9 +25,11 @@ class ToArrow:
     values: Any
     vertices: Replica | np.ndarray | None = None
     dictionaries: bool = False
+    for_spark: bool = False
 
     def __call__(self, columns: np.ndarray):
-        return record_batch(self.relation, self.types, self.plain(columns), self.values, self.dictionaries)
+        batch = record_batch(self.relation, self.types, self.plain(columns), self.values, self.dictionaries)
+        return with_spark_types(batch) if self.for_spark else batch
 
     def plain(self, columns: np.ndarray) -> np.ndarray:
         """Return the columns with the values of the user's graph in place of its vertices' numbers."""
@@ -37,13 +40,6 @@ class ToArrow:
 
     def schema(self):
         return self(np.empty((self.relation.arity, 0), np.int64)).schema
-
-
-class ToSpark(ToArrow):
-    """A function from columns to record batches with types that Spark has."""
-
-    def __call__(self, columns: np.ndarray):
-        return with_spark_types(super().__call__(columns))
 
 
 def with_spark_types(table):

@@ -180,7 +180,7 @@ class Counts:
         body, parts, delta, key = version
         if key not in self.bodies or self.bodies[key].outgrown(sizes):
             rule = Rule(aggregate.atom, body)
-            existing = None if delta is None else local._indexes_made()
+            existing = None if delta is None else local.database.orders()
             compiler = Compiler(rule, Greedy(sizes, parts, delta, made=existing), local.indexes.order_for, parts, every=True)
             places = core_of({n: literal for n, literal in enumerate(body) if isinstance(literal, Atom)})
             compiler.core = CyclicCore(places, "", indexed=True) if places and local.multiway != "never" else None

@@ -78,6 +78,8 @@ class Incremental(Local):
     guard: set for a stratum of suspects; it drops suspects that have a proof.
     guarded_bodies: (body, guard, body with the guard's steps) by (id of the rule, number of the version)."""
 
+    charges_for_indexes = True  # building one takes longer than most searches in it
+
     guard: Guard | None = None
     guarded_bodies: dict[tuple[int, int], tuple[PlannedBody, Guard, PlannedBody]] = field(default_factory=dict)
 
@@ -164,10 +166,6 @@ class Incremental(Local):
     def _indexed(self, number: int) -> bool:
         """True for versions that begin with a change, as changes are small. The machine runs versions of the recursion."""
         return number == CHANGE
-
-    def _indexes_made(self) -> dict[str, set[Order]]:
-        """Return the existing indexes, by relation. Plans use them, as building one takes longer than most searches in it."""
-        return self.database.orders()
 
 
 class DeleteRederive:

@@ -295,4 +295,4 @@ class MaterializedRelations:
         run = self.run
         if run.cluster.started:
             run.cluster.release()
-            run.cluster = run.loading.cluster = Cluster(run.cluster.spark, run.config, run.asked.name, run.id)
+            run.cluster = Cluster(run.cluster.spark, run.config, run.asked.name, run.id)

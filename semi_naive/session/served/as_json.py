@@ -104,7 +104,7 @@ def _as_tuples(value: Any, levels: int):
 
 def relation_as_json(answer: Answer, limit: int) -> dict:
     """Return the columns, the first `limit` tuples, and the number of tuples of a relation."""
-    if answer.stored is None or answer.here:
+    if answer.stored is None or answer.cluster.local:
         rows = answer.first(limit)
     else:  # its runs are on other hosts: one batch has enough tuples, and the others are not sent to this one
         batch = next(iter(answer.to_batches())).slice(0, limit)
