@@ -26,11 +26,9 @@ from semi_naive.ra.tuple_at_a_time.ready import LOADING_SECONDS, machine_is_read
 from semi_naive.ra.values.values import Values
 from semi_naive.running.progress.recovery import Recovery
 from semi_naive.running.run import ProgramRun
-from semi_naive.session.maintenance.across_partitions import AcrossPartitions
 from semi_naive.session.maintenance.dependents import Dependents
-from semi_naive.session.maintenance.in_driver import InDriver
 from semi_naive.session.maintenance.materialized import MaterializedRelations, State
-from semi_naive.session.maintenance.propagation import Propagation
+from semi_naive.session.maintenance.propagation import MaintenanceRules, Propagation
 from semi_naive.session.maintenance.recomputation import Budget, Recomputation, is_plain
 from semi_naive.session.maintenance.spread import AllChanges
 
@@ -61,7 +59,7 @@ class Upkeep:
         self.program, self.values = program, values
         self.relations = MaterializedRelations(self.run)
         self.recomputation = Recomputation(self.relations)
-        self.in_driver, self.across = InDriver(self.relations), AcrossPartitions(self.relations)
+        self.rules = MaintenanceRules()
 
     # -- the first epoch
 
@@ -182,7 +180,7 @@ class Upkeep:
         limits.measure(self.run.nbytes)
         with translate_failures(lambda: self.run.cluster.context):
             changes = relations.retry_lost_runs(
-                lambda: Propagation(self.recomputation, self.in_driver, self.across, net).propagate(stale, collected),
+                lambda: Propagation(self.recomputation, self.rules, net).propagate(stale, collected),
                 self.recomputation.compute_again,
             )
         for name in changes:  # a table in few blocks, if there is one, is searched faster
@@ -201,7 +199,7 @@ class Upkeep:
         relations.dependents.forget_values()
         for name in relations.tables.keys() - self.program.relations.keys():
             del relations.tables[name]
-        for cache in (self.in_driver.rules, self.across.deltas, relations.merged, self.run.database.cache):
+        for cache in (self.rules.here, self.rules.across, relations.merged, self.run.database.cache):
             cache.clear()
         relations.sweep()
 
@@ -235,14 +233,15 @@ class Upkeep:
         run, relations = self.run, self.relations
         relations.use_copies()
         for number in numbers:
-            self.in_driver.forget_counts(number)
+            if rules := self.rules.here.get(number):
+                rules.forget_counts()
             run.profile.forget(number)
             for name in run.strata[number].relations:
                 by_name: tuple[dict, ...] = (relations.tables, relations.spread, self.program.relations, run.indexes.arities)
                 for each in by_name:
                     each.pop(name, None)
                 relations.facts.forget(name)
-            by_number: tuple[dict, ...] = (self.in_driver.rules, self.across.deltas, relations.closures, relations.ticks)
+            by_number: tuple[dict, ...] = (self.rules.here, self.rules.across, relations.closures, relations.ticks)
             for each in (*by_number, self.recomputation.budgets, self.recomputation.wants_ticks):
                 each.pop(number, None)
             relations.dependents.remove(number, run.strata[number])
