@@ -117,7 +117,7 @@ def test_share_and_parts_survive_reopening(tmp_path):
             assert s.registry.rules["trunk"].share is True and s.registry.rules["knows"].share is None
             s.insert("edge", [(100 + number, 1000)])
             if number == 1:
-                s._make_snapshot(s._directory)
+                s.commits.make_snapshot(s.commits.directory)
 
 
 def test_a_failed_subscription_leaves_no_part():
@@ -333,7 +333,7 @@ def test_a_name_gets_further_rules(tmp_path, caplog):
             if not number:
                 s.register("near", "near(0). near(9).", add=True, share=True)
                 s.register("later", ".decl later(y: number)\nlater(6).")
-                s._make_snapshot(s._directory)
+                s.commits.make_snapshot(s.commits.directory)
             assert s.query("both(y)").to_set() == {(4,), (2,), (7,), (8,), (9,)}
             assert s.query("late(y)").to_set() == {(5,), (6,)} and s.registry.rules["near"].share is True
 

@@ -71,7 +71,9 @@ class Incremental(Local):
         finally:
             self.outer_tables = {}
         if not done:
-            self._derive_all(first)
+            self._plan(first)
+            for each in first:
+                self._derive(*each)
             for table in self.tables.values():
                 table.advance()
         self.continue_to_fixpoint()
@@ -80,7 +82,9 @@ class Incremental(Local):
         """Apply versions once, and insert their heads into the `new` of `tables`, given by relation."""
         self._reset()
         self.tables, self.marks = tables, {name: table.mark() for name, table in tables.items()}
-        self._derive_all(versions)
+        self._plan(versions)
+        for each in versions:
+            self._derive(*each)
 
     def heads(self, relation: str, like: Table, versions: Sequence[RuleVersion]) -> Block:
         """Apply versions once, and return their heads. relation: that of the heads; like: a table with their packing. If many
@@ -107,12 +111,6 @@ class Incremental(Local):
         first = self.first if self.outer_tables else []
         self._plan(first)
         return [*super().compiled(), *((each.rule, each.delta_relation, self._body(*each)) for each in first)]
-
-    def _derive_all(self, versions: Sequence[RuleVersion]) -> None:
-        """Evaluate rule versions a block at a time, one after the other."""
-        self._plan(versions)
-        for rule_version in versions:
-            self._derive(*rule_version)
 
     @property
     def work(self) -> int:

@@ -6,7 +6,7 @@ Contents are immutable: those of the previous epoch remain valid, and are restor
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import starmap
 from typing import Any
@@ -29,23 +29,12 @@ from semi_naive.running.run import ProgramRun
 from semi_naive.session.maintenance.dependents import Dependents
 from semi_naive.session.maintenance.materialized import MaterializedRelations, State
 from semi_naive.session.maintenance.propagation import MaintenanceRules, Propagation
-from semi_naive.session.maintenance.recomputation import Budget, Recomputation, is_plain
+from semi_naive.session.maintenance.recomputation import Recomputation, is_plain
 from semi_naive.session.maintenance.spread import AllChanges
 
 MIN_TUPLES_TO_LOAD_KERNELS = 1 << 17  # tuples of a session from which kernels are loaded before its first transaction
 _SEARCHES = ("ranges", "mark_within_bounds", "pack_fields", "unpack", "expand_some", "field_at")
 KERNELS = *(f"kernels.{name}" for name in _SEARCHES), "lanes._mark_in_lanes", "words._drop", "unions._unite_rows"
-
-
-@dataclass(frozen=True)
-class Structure:
-    """A savepoint of the rules that a session evaluates and of its relations, for `Upkeep.restore`."""
-
-    state: State
-    dictionaries: list[tuple[dict, dict]]  # (dictionary that other objects read, a copy of it)
-    strata: list[Stratum]
-    budgets: dict[int, Budget]
-    wants_ticks: dict[int, bool]
 
 
 class Upkeep:
@@ -102,7 +91,7 @@ class Upkeep:
 
     def materialize(self, name: str) -> bool:
         """Evaluate a relation of the program and those that it depends on, and maintain them from now on. Return False if it is
-        evaluated already, or is no relation of the program. After an error, the caller calls `restore`."""
+        evaluated already, or is no relation of the program. After an error, the caller takes the step of `savepoint`."""
         relations = self.relations
         if name in relations.tables or name not in relations.dependents.homes:
             return False
@@ -207,7 +196,8 @@ class Upkeep:
 
     def extend(self, compiled: Compiled, inputs: dict[str, Table]) -> list[int]:
         """Evaluate the rules of another compiled program, and maintain them from now on. Return the numbers of their strata.
-        After an error, the caller calls `restore`. inputs: those of its relations whose facts may change, with their facts."""
+        After an error, the caller takes the step of `savepoint`. inputs: those of its relations whose facts may change, with
+        their facts."""
         run, relations = self.run, self.relations
         limits.measure(run.nbytes)
         relations.use_copies()
@@ -249,24 +239,23 @@ class Upkeep:
         while run.strata and not run.strata[-1].relations:
             run.strata.pop()
 
-    def saved(self) -> Structure:
-        """Return a savepoint of the rules and relations, for `restore`."""
-        shared = self.program.relations, self.program.types, self.run.indexes.arities
-        recomputation, strata = self.recomputation, list(self.run.strata)
-        dictionaries: list[tuple[dict, dict]] = [(each, each.copy()) for each in shared]
-        budgets, wants_ticks = dict(recomputation.budgets), dict(recomputation.wants_ticks)
-        return Structure(self.relations.state(), dictionaries, strata, budgets, wants_ticks)
+    def savepoint(self) -> Callable[[], None]:
+        """Return a step that restores the current rules and relations: it undoes `extend`, `retract` and `materialize`."""
+        state, strata = self.relations.state(), list(self.run.strata)
+        dictionaries: tuple[dict, ...] = (self.program.relations, self.program.types, self.run.indexes.arities,
+            self.recomputation.budgets, self.recomputation.wants_ticks)  # fmt: skip
+        saved = [(each, each.copy()) for each in dictionaries]
 
-    def restore(self, saved: Structure) -> None:
-        """Undo `extend`, `retract` or `materialize`: restore the rules and relations that `saved` has returned."""
-        for dictionary, before in saved.dictionaries:  # changed in place, as other threads may be reading them
-            dictionary.update(before)
-            for name in dictionary.keys() - before.keys():
-                del dictionary[name]
-        self.run.strata = saved.strata
-        self.relations.dependents = Dependents(saved.strata, self.values)
-        self.recomputation.budgets, self.recomputation.wants_ticks = saved.budgets, saved.wants_ticks
-        self.restore_state(saved.state)
+        def restore() -> None:
+            for dictionary, before in saved:  # changed in place, as other threads may be reading them
+                dictionary.update(before)
+                for name in dictionary.keys() - before.keys():
+                    del dictionary[name]
+            self.run.strata = strata
+            self.relations.dependents = Dependents(strata, self.values)
+            self.restore_state(state)
+
+        return restore
 
     # -- explain
 

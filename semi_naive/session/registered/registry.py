@@ -29,14 +29,13 @@ from semi_naive.session.registered.bodies import NAME, rules_of_body
 from semi_naive.session.registered.demand import Demand
 from semi_naive.session.registered.rules import Inlined, Registered, registered, system_rules
 from semi_naive.session.registered.shapes import Shapes
-from semi_naive.session.registered.subscribers import SavedSubscribers, Subscribers
+from semi_naive.session.registered.subscribers import Subscribers
 from semi_naive.session.registered.subscriptions import rest_of_table, without_parameters
 from semi_naive.session.system import RELATIONS
 
 log = logging.getLogger("semi_naive")
 
 Uses = dict[tuple[str, tuple[int, ...]], int]  # the number of users by (relation, values of its parameters in 64 bits)
-Savepoint = tuple[Uses, dict[str, Registered], SavedSubscribers]  # of `Registry`: the second are the parts of `Demand`
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ class Registry:
         for each in readers:
             self._register_or_wait(each.name, each.text, each.share)
         self._register_unblocked()
-        self._session.log_event(False, "register", name, text, share)
+        self._session.commits.log_event(False, "register", name, text, share)
 
     def _withdraw(self, name: str) -> list[Registered]:
         """Forget rules, which may wait, and all that read them, before they are registered again. Return the latter. Raises
@@ -114,7 +113,7 @@ class Registry:
                 f"{', '.join(used)} is evaluated, for subscriptions: cancel these before rules are added to {name}"
             )
         for each in reversed(concerned):
-            self._session.add_undo(partial(self._add, each))
+            self._session.turns.add_undo(partial(self._add, each))
             self._drop(each.name)
         return [each for each in concerned if each.name != name]
 
@@ -131,7 +130,7 @@ class Registry:
 
     def _set_waiting(self, waiting: dict[str, Waiting]) -> None:
         """Replace the dictionary of waiting rules. The open turn restores the old one if it fails."""
-        self._session.add_undo(partial(setattr, self, "waiting", self.waiting))
+        self._session.turns.add_undo(partial(setattr, self, "waiting", self.waiting))
         self.waiting = waiting
 
     def _register_unblocked(self) -> None:
@@ -166,7 +165,7 @@ class Registry:
                 if rules.types[type_name] != other.types[type_name]:
                     message = f"the rules for {other.name} declare another type {type_name}"
                     raise ValueError(f"{message}: give one of them another name")
-        self._session.add_undo(partial(self._drop, name))
+        self._session.turns.add_undo(partial(self._drop, name))
         self._add(rules)
 
     def _add(self, rules: Registered) -> None:
@@ -180,7 +179,7 @@ class Registry:
     def unregister(self, name: str) -> None:
         """See `Session.unregister`."""
         if name in self.waiting:
-            self._session.log_event(False, "unregister", name)
+            self._session.commits.log_event(False, "unregister", name)
             self._remove_waiting(name)
             return
         rules = self._registered(name)
@@ -190,8 +189,8 @@ class Registry:
         if rules.users:
             users = quantity(rules.users, "subscription")
             raise ValueError(f"{name} is needed by {users}: cancel first, and end those that have a name")
-        self._session.log_event(False, "unregister", name)
-        self._session.add_undo(partial(self._add, rules))
+        self._session.commits.log_event(False, "unregister", name)
+        self._session.turns.add_undo(partial(self._add, rules))
         self._drop(name)
 
     def _registered(self, name: str) -> Registered:
@@ -316,15 +315,15 @@ class Registry:
     def _evaluate_program_relation(self, name: str) -> None:
         """Evaluate a relation of the program, unless it is evaluated already, and show it to readers."""
         if name not in self._session.upkeep.relations.tables:
-            self._session.add_savepoint()
+            self._session.commits.add_savepoint()
             if self._session.upkeep.materialize(name):
                 # A relation that the checks of rules have added is not shown.
-                self._session.set_relation(name, self._session.relations.get(name))
+                self._session.commits.set_relation(name, self._session.relations.get(name))
 
     def _show(self, rules: Registered) -> None:
         """Add the relation of rules to the last epoch if it has users, else remove it. System relations, and parts of
         relations, are not shown."""
-        self._session.set_relation(rules.name, rules.relation if rules.users and rules.name in self.rules else None)
+        self._session.commits.set_relation(rules.name, rules.relation if rules.users and rules.name in self.rules else None)
 
     def release(self, name: str, key: tuple[int, ...]) -> None:
         """Remove a user of a relation, which `acquire` has added. Relations without users are dropped."""
@@ -355,17 +354,20 @@ class Registry:
 
     def _savepoint(self, rules: Registered) -> None:
         """Let the open turn restore the evaluated rules and their numbers of users if it fails. Call it before they change."""
-        self._session.add_savepoint()
-        self._session.add_undo(partial(vars(rules).update, users=rules.users, strata=rules.strata, synthesis=rules.synthesis))
+        self._session.commits.add_savepoint()
+        self._session.turns.add_undo(
+            partial(vars(rules).update, users=rules.users, strata=rules.strata, synthesis=rules.synthesis)
+        )
 
-    def saved(self) -> Savepoint:
-        """Return a savepoint for `restore`."""
-        return dict(self._uses), dict(self._demand.parts), self.subscribers.saved()
+    def savepoint(self) -> Callable[[], None]:
+        """Return a step that restores the current uses, parts of relations and subscriptions."""
+        uses, parts, restore_subscribers = dict(self._uses), dict(self._demand.parts), self.subscribers.savepoint()
 
-    def restore(self, saved: Savepoint) -> None:
-        """Restore a savepoint."""
-        self._uses, self._demand.parts, subscribers = saved
-        self.subscribers.restore(subscribers)
+        def restore() -> None:
+            self._uses, self._demand.parts = uses, parts
+            restore_subscribers()
+
+        return restore
 
     def _first_facts(self, rules: Registered, key: tuple[int, ...]) -> dict[str, Table]:
         """Return the facts with which rules begin to be evaluated: the first values of their parameters, or those of a system
