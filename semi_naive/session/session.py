@@ -299,14 +299,13 @@ class Session(Relations):
             return self.program.explain(facts, config)
         rules = self.registry.rules[name]
         with nullcontext() if self.turns.is_mine else self.in_turn():  # forms of rules may be compiled
-            checked, reads = self.registry.program_to_explain(name)
-            told = self.registry.explain_reads(name)
-        tables: dict[str, Any] = {each: self._now.contents(each) for each in reads & self._now.tables.keys()}
+            told, explained = self.registry.demand.explain(rules), self.registry.demand.with_definitions(rules)
+            wanted = replace(explained.checked, directives=[FileDirective("output", name)])
+        tables: dict[str, Any] = {each: self._now.contents(each) for each in explained.reads & self._now.tables.keys()}
         if rules.parameters:
             kinds = [type_.kind for _, type_ in rules.relation.attributes[: len(rules.parameters)]]
             example = tuple(EXAMPLES[kind] if kind in EXAMPLES else to_value(0, kind) for kind in kinds)
             tables[rules.parameter_relation] = [example]  # one tuple of parameter values
-        wanted = replace(checked, directives=[FileDirective("output", name)])
         return told + type(self.program).from_checked(wanted, name).explain(tables, config)
 
     # -- transactions

@@ -25,6 +25,7 @@ from semi_naive.ra.ir import Atom, Literal, Not, Rule, Wild
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.derive import Derivation, derivation_slices
 from semi_naive.ra.rules.steps import WEIGHT, run_steps
+from semi_naive.session.facts import settled_table
 from semi_naive.session.maintenance import recomputation
 from semi_naive.session.maintenance.incremental import as_delta, before_changes, tables_replaced
 
@@ -97,14 +98,11 @@ class Counts:
 
     def whole(self, aggregate: CountedAggregate) -> Table:
         """Count the bindings of an aggregate's body in the current tables. Return the table of its counts."""
-        table = Table(len(aggregate.outer) + 1)
         with limits.budget() as work:
             parts = self._evaluate(aggregate, [BodyVersion(aggregate.body, {}, None, (aggregate.relation, "whole"))])
         self.visited[aggregate.relation] = work.bindings
         groups, sums = self._sum(aggregate, parts)
-        table.insert_block(_block(groups, sums, sums != 0))
-        table.settle()
-        return table
+        return settled_table([_block(groups, sums, sums != 0)])
 
     def max_bindings(self, aggregate: CountedAggregate, below: dict[str, Change]) -> float:
         """Return the number of bindings that an update of an aggregate's counts may visit before counting all is faster; 0 if

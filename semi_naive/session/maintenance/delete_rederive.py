@@ -165,8 +165,9 @@ class DeleteRederive:
     def _with_changes(self, below: dict[str, Change]) -> AbstractContextManager[None]:
         """Return a context in which the rules can read the changes of the relations below: the gained and the lost tuples, each
         as the delta of a table, and the contents before and after of relations that bind the groups of aggregates."""
-        changes = {gained(name): [change.born] for name, change in below.items()}
-        changes |= {lost(name): [change.lost] for name, change in below.items()}
+        changes = {}
+        for name, change in below.items():
+            changes[gained(name)], changes[lost(name)] = [change.born], [change.lost]
         for flip in self.flips:
             if flip.how == AGGREGATED and flip.relation in below:
                 changes[flip.changed] = [below[flip.relation].born, below[flip.relation].lost]
@@ -207,8 +208,8 @@ class DeleteRederive:
                 found = self._overdelete_classes(deleted, first)
             else:
                 found = self._overdelete_recursively(deleted, below, first)
-            suspected = {name: union_of_blocks(blocks, len(self.kinds[name])) for name, blocks in found.items()}
-        return {name: block for name, block in suspected.items() if block.size}
+            united = ((name, union_of_blocks(blocks, len(self.kinds[name]))) for name, blocks in found.items())
+            return {name: block for name, block in united if block.size}
 
     def _overdelete_recursively(
         self, deleted: dict[str, Block], below: dict[str, Change], first: list[RuleVersion]

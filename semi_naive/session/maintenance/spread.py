@@ -20,6 +20,7 @@ from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRe
 from semi_naive.ra.partitions.subtracting import SIDES, PartitionDifference, Signed, Subtract
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.on_partitions import OnPartitions, SignedInRuns
+from semi_naive.session.facts import settled_table
 
 MAX_COLLECTED_TUPLES = 1 << 18  # of a difference; a larger one stays on the partitions
 
@@ -110,26 +111,21 @@ def _side_relation(name: str, like: PartitionedIndex, parts: list[PartitionDiffe
 def side(cluster: Cluster, name: str, change: AnyChange, born: bool) -> Contents:
     """Return the new tuples of a change (`born`), or its lost tuples, as the contents of a relation of the given name."""
     tuples = change.born if born else change.lost
-    return OnPartitions(replace(tuples, name=name), cluster) if isinstance(tuples, PartitionedRelation) else _table([tuples])
+    return (
+        OnPartitions(replace(tuples, name=name), cluster)
+        if isinstance(tuples, PartitionedRelation)
+        else settled_table([tuples])
+    )
 
 
 def both_sides(cluster: Cluster, name: str, change: AnyChange) -> Contents:
     """Return the new and the lost tuples of a change together, as the contents of a relation of the given name."""
     if isinstance(change, Change):
-        return _table([change.born, change.lost])
+        return settled_table([change.born, change.lost])
     born, lost = change.born.home, change.lost.home
     full = [came + went for came, went in zip(born.full, lost.full, strict=True)]
     index = PartitionedIndex(born.order, born.keys, born.map, full, sizes=born.sizes + lost.sizes)
     return OnPartitions(PartitionedRelation(name, len(born.order), [index]), cluster)
-
-
-def _table(blocks: list[Block]) -> Table:
-    """Return a settled table of the tuples of one or more blocks."""
-    table = Table(blocks[0].arity)
-    for block in blocks:
-        table.insert_block(block)
-    table.settle()
-    return table
 
 
 @dataclass(frozen=True)

@@ -150,8 +150,8 @@ class Upkeep:
 
     def _compute(self, numbers: Iterable[int]) -> None:
         """Compute strata, again if runs on the partitions are lost."""
-        recomputation = self.recomputation
-        self.relations.retry_lost_runs(partial(recomputation.compute_all, numbers), recomputation.compute_again)
+        compute = self.recomputation.compute_all
+        self.relations.retry_lost_runs(partial(compute, numbers), compute)
 
     def _load_kernels(self) -> None:
         """Load the kernels of a large session, so that its first transactions do not wait for them."""
@@ -170,7 +170,7 @@ class Upkeep:
         with translate_failures(lambda: self.run.cluster.context):
             changes = relations.retry_lost_runs(
                 lambda: Propagation(self.recomputation, self.rules, net).propagate(stale, collected),
-                self.recomputation.compute_again,
+                self.recomputation.compute_all,
             )
         for name in changes:  # a table in few blocks, if there is one, is searched faster
             relations.tables[name] = relations.merged.pop(name, relations.tables[name])

@@ -25,6 +25,7 @@ from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.expressions.terms import bits_of_constant
 from semi_naive.ra.ir import Const, Program, Relation
 from semi_naive.session.durability.registrations import Registrations
+from semi_naive.session.facts import settled_table
 from semi_naive.session.registered.bodies import NAME, rules_of_body
 from semi_naive.session.registered.demand import Demand
 from semi_naive.session.registered.rules import Inlined, Registered, registered, system_rules
@@ -55,11 +56,12 @@ class Registry:
     def __init__(self, session: Any):
         self._session = session
         self.rules: dict[str, Registered] = {}
-        self._demand = Demand(session, self.rules)
+        self.demand = Demand(session, self.rules)
         inlined = {name: Inlined(statements) for name, statements in session.program.checked.inlined.items()}
         # The relations that registered rules may read: those of the program, of registered rules, and about the session.
         self.readable: dict[str, Relation | Registered | Inlined] = RELATIONS | inlined | session.declared
-        self._system_rules = {name: system_rules(each) for name, each in RELATIONS.items() if name not in session.declared}
+        # The system relations as registered rules, which are maintained while they have users.
+        self.system_rules = {name: system_rules(each) for name, each in RELATIONS.items() if name not in session.declared}
         self.waiting: dict[str, Waiting] = {}
         self._shapes = Shapes(session.program.checked.types)
         self._uses: Uses = {}
@@ -252,14 +254,14 @@ class Registry:
             return
         self._savepoint(rules)
         if not rules.users:
-            rules.synthesis = self._demand.synthesis(rules)
+            rules.synthesis = self.demand.synthesis(rules)
         self._acquire_uses(rules, key, once)
-        if not rules.users and not once and (wide := self._demand.wide(rules)):
+        if not rules.users and not once and (wide := self.demand.wide(rules)):
             self._release_uses(rules, key)
-            rules.synthesis = self._demand.synthesis(rules, wide)
+            rules.synthesis = self.demand.synthesis(rules, wide)
             self._acquire_uses(rules, key, once)
         if not rules.users:
-            rules.strata = self._session.upkeep.extend(rules.form.compiled, self._first_facts(rules, key))
+            rules.strata = self._session.upkeep.extend(rules.form.compiled, self.first_facts(rules, key))
         else:
             self._change_parameters(rules, key, 1)
         rules.users += 1
@@ -268,7 +270,7 @@ class Registry:
 
     def _evaluable(self, name: str) -> Registered | None:
         """Return the rules of a relation that is evaluated while it has users; None for one of the program."""
-        return self.rules.get(name) or self._system_rules.get(name) or self._demand.parts.get(name)
+        return self.rules.get(name) or self.system_rules.get(name) or self.demand.parts.get(name)
 
     def _uses_of(self, rules: Registered, key: tuple[int, ...]) -> list[tuple[str, tuple[int, ...]]]:
         """Return the relations that evaluated rules use, each with the values of its parameters. key: those of the rules."""
@@ -298,20 +300,6 @@ class Registry:
         of which a part is evaluated."""
         return name in self.rules and (bool(self.rules[name].parameters) or not self.reads_of(name) <= set(evaluated))
 
-    def explain_reads(self, name: str) -> str:
-        """Format how registered rules read other registered rules: see `Demand.explain`."""
-        return self._demand.explain(self.rules[name])
-
-    def program_to_explain(self, name: str) -> tuple[Program, frozenset[str]]:
-        """Return registered rules with those of relations of which they read parts, and the relations that all these read."""
-        rules = self._demand.with_definitions(self.rules[name])
-        return rules.checked, rules.reads
-
-    def answers_on_demand(self, name: str) -> bool:
-        """True if a query of a relation can compute only the tuples that its constants ask for, because the relation is not
-        evaluated and its rules permit it."""
-        return self._demand.definition(name) is not None
-
     def _evaluate_program_relation(self, name: str) -> None:
         """Evaluate a relation of the program, unless it is evaluated already, and show it to readers."""
         if name not in self._session.upkeep.relations.tables:
@@ -337,20 +325,12 @@ class Registry:
                 del self._uses[name, key]
                 if rules.users > 1:  # with the last user the relation of the parameters is dropped as a whole
                     self._change_parameters(rules, key, -1)
-            self._remove_user(rules)
+            rules.users -= 1
+            if not rules.users:
+                self._session.upkeep.retract(rules.strata)
+                rules.strata = []
             self._release_uses(rules, key)
             self._show(rules)
-
-    def system_relations_in_use(self) -> list[str]:
-        """Return the system relations that rules or subscribers read."""
-        return [name for name, each in self._system_rules.items() if each.users]
-
-    def _remove_user(self, rules: Registered) -> None:
-        """Subtract a user of rules. If it was the last one, drop their relations."""
-        rules.users -= 1
-        if not rules.users:
-            self._session.upkeep.retract(rules.strata)
-            rules.strata = []
 
     def _savepoint(self, rules: Registered) -> None:
         """Let the open turn restore the evaluated rules and their numbers of users if it fails. Call it before they change."""
@@ -361,23 +341,20 @@ class Registry:
 
     def savepoint(self) -> Callable[[], None]:
         """Return a step that restores the current uses, parts of relations and subscriptions."""
-        uses, parts, restore_subscribers = dict(self._uses), dict(self._demand.parts), self.subscribers.savepoint()
+        uses, parts, restore_subscribers = dict(self._uses), dict(self.demand.parts), self.subscribers.savepoint()
 
         def restore() -> None:
-            self._uses, self._demand.parts = uses, parts
+            self._uses, self.demand.parts = uses, parts
             restore_subscribers()
 
         return restore
 
-    def _first_facts(self, rules: Registered, key: tuple[int, ...]) -> dict[str, Table]:
+    def first_facts(self, rules: Registered, key: tuple[int, ...]) -> dict[str, Table]:
         """Return the facts with which rules begin to be evaluated: the first values of their parameters, or those of a system
         relation."""
         if not rules.parameters:
             return {name: self._session.system.table(name) for name in rules.inputs}
-        table = Table(len(key))
-        table.insert_block(_row_of(key))
-        table.settle()
-        return {rules.parameter_relation: table}
+        return {rules.parameter_relation: settled_table([_row_of(key)])}
 
     def _change_parameters(self, rules: Registered, key: tuple[int, ...], diff: int) -> None:
         """Insert (`diff` = 1) or delete (-1) values of the parameters of evaluated rules that have no other user."""
