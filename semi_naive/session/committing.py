@@ -68,11 +68,11 @@ class Commits:
         """Let the open turn restore the current registered rules and relations if it fails."""
         session, turn = self._session, self._session.turns.last
         if turn is not None and not turn.has_savepoint:
-            steps = session.upkeep.savepoint(), session.registry.savepoint()
-            turn.undo += [
+            turn.undo += [  # the last one is taken first
                 partial(setattr, self, "epochs", self.epochs),
                 partial(setattr, session, "relations", session.relations),
-                *reversed(steps),  # the last one is taken first
+                session.registry.savepoint(),
+                session.upkeep.savepoint(),
             ]
             turn.has_savepoint = True
 
@@ -94,14 +94,17 @@ class Commits:
         session, subscribers = self._session, self._session.registry.subscribers
         began, epoch_time = time.perf_counter(), self.time_of(transaction.time)
         session.check_open()
-        net_changes = {name: pending.net() for name, pending in transaction.pending.items()}
-        net = {name: change for name, (change, _) in net_changes.items() if change.size}
+        net, ignored = {}, 0
+        for name, pending in transaction.pending.items():
+            change, without_effect = pending.net()
+            ignored += without_effect
+            if change.size:
+                net[name] = change
         turn.undo.append(partial(session.upkeep.restore_state, session.upkeep.relations.state()))
         with session.limited():
             number, changes = session.epoch + 1, session.upkeep.apply(net, subscribers.relations())
             statistics = self._statistics(number, epoch_time, net, changes, began)
             all_changes = session.system.update(changes, statistics)
-        ignored = sum(ignored for _, ignored in net_changes.values())
         local_changes = {name: change for name, change in all_changes.items() if isinstance(change, Change)}
         turn.after_commit += [
             session.upkeep.relations.sweep,
@@ -140,7 +143,7 @@ class Commits:
         registry = self._session.registry
         subscribed = registry.subscribers.subscribed_relations()
         names = dict.fromkeys([*self._session.outputs, *(name for name in changes if name in subscribed)])
-        return [name for name in names if name in changes and not registry.is_system(name)]
+        return [name for name in names if name in changes and name not in registry.system_rules]
 
     def _publish(self, statistics: EpochStatistics, transaction: Transaction, ignored: int, changes: AllChanges) -> None:
         """Show a committed epoch to readers, set the attributes of its transaction, and record its statistics. Idempotent.

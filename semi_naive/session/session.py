@@ -211,7 +211,7 @@ class Session(Relations):
         Names such as sys.epoch are system relations (`semi_naive.session.system`). A relation that is no output, and on which
         no output depends, is evaluated when it is read for the first time, in a turn of its own."""
         self.check_process()
-        if self.registry.is_system(name):
+        if name in self.registry.system_rules:
             values = Values()  # a reader has no turn, so it must not number symbols of the session
             return answer_of(self, RELATIONS[name], partial(columns_of, self.system.table(name, values=values)), values)
         self._evaluate_unused(name)
@@ -269,7 +269,7 @@ class Session(Relations):
 
     def is_there(self, name: str) -> bool:
         """True if the relation is evaluated, so that a query of it evaluates no rules and does not wait for a transaction."""
-        if self.registry.is_system(name) or self._is_unused(name):
+        if name in self.registry.system_rules or self._is_unused(name):
             return False
         rules = self.registry.rules.get(name)
         return rules is None or not rules.parameters and name in self._now.tables
@@ -290,7 +290,8 @@ class Session(Relations):
         `Program.explain`. changes: format the rules that maintain all strata, or that of one relation, when facts change."""
         self.check_process()
         if changes:
-            return self.upkeep.explain_changes(name, self.check_known)
+            text = self.upkeep.explain_changes(name)
+            return text if text or name is None else f"{self.check_known(name)}\n  no rule derives it\n"
         config = self.upkeep.run.config
         if name not in self.registry.rules:
             if name is not None:

@@ -21,8 +21,6 @@ from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra.blocks.changes import Change
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Rule
-from semi_naive.ra.partitions.loading import SendToIndexes, StoreIndexes
-from semi_naive.ra.partitions.local_insert import Born
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, only_full
 from semi_naive.ra.partitions.subtracting import RemoveTuples
 from semi_naive.running.balanced.fixpoint import MAX_RETURNS_TO_DRIVER, Fixpoint
@@ -30,7 +28,7 @@ from semi_naive.running.balanced.partitioned import Partitioned
 from semi_naive.running.driver.local import Local
 from semi_naive.running.relations.dealing import deal_block
 from semi_naive.running.relations.on_partitions import OnPartitions
-from semi_naive.session.maintenance.closures import closure_change
+from semi_naive.session.maintenance.closures import differing
 from semi_naive.session.maintenance.materialized import MaterializedRelations
 from semi_naive.session.maintenance.spread import (
     MAX_COLLECTED_TUPLES,
@@ -40,6 +38,7 @@ from semi_naive.session.maintenance.spread import (
     FactChanges,
     both_sides,
     collected_change,
+    fill,
     index_of,
     laid_out,
     side,
@@ -75,17 +74,8 @@ class ContinuedStratum(Partitioned):
                 relation.indexes = [existing.get((index.order, index.keys), index) for index in relation.indexes]
             else:
                 relation.indexes = [*existing.values(), *missing[name]]
-        self._fill({name: indexes for name, indexes in missing.items() if indexes})
-
-    def _fill(self, indexes: dict[str, list[PartitionedIndex]]) -> None:
-        """Fill missing indexes with the tuples of the initial relations."""
-        if not indexes:
-            return
-        reorder = SendToIndexes({name: self.initial[name] for name in indexes}, indexes, self.partitions)
-        for born in self.cluster.jobs.job(reorder, StoreIndexes(indexes, self.cluster.label("begun"), self.cluster.root)):
-            if isinstance(born, Born):
-                index = indexes[born.relation][born.index]
-                index.full[born.partition], index.sizes = born.full, index.sizes + born.sizes
+        if missing := {name: indexes for name, indexes in missing.items() if indexes}:
+            fill(self.cluster, missing, {name: self.initial[name] for name in missing}, "begun")
 
     def settle(self) -> None:
         """Store the relations in the database, with all their indexes."""
@@ -134,7 +124,8 @@ class AcrossPartitions:
         if closure is None or spread is None:
             return None
         edges, change = self.relations.tables[closure.edges], collected_change(changes[closure.edges])
-        pairs = closure_change(edges, change, spread.count, self.run.cluster.driver_cores, MAX_CHANGED_PAIRS)
+        difference = differing(edges.blocks("all", (0, 1)), change, spread.count, None, self.run.cluster.driver_cores)
+        _, _, pairs = difference.compute(MAX_CHANGED_PAIRS, MAX_CHANGED_PAIRS) if difference else (0, 0, None)
         if pairs is None:
             return None
         if pairs.size:

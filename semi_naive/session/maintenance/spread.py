@@ -167,12 +167,18 @@ def laid_out(cluster: Cluster, name: str, contents: Contents, *like: Partitioned
     if not contents.count:
         return PartitionedRelation(name, len(like[0].order), indexes)
     source = contents.relation if isinstance(contents, OnPartitions) else _copied_to_hosts(cluster, name, contents)
-    reorder = SendToIndexes({name: source}, {name: indexes}, cluster.jobs.partitions)
-    for born in cluster.jobs.job(reorder, StoreIndexes({name: indexes}, cluster.label("laid-out"), cluster.root)):
-        if isinstance(born, Born):
-            index = indexes[born.index]
-            index.full[born.partition], index.sizes = born.full, index.sizes + born.sizes
+    fill(cluster, {name: indexes}, {name: source}, "laid-out")
     return PartitionedRelation(name, len(like[0].order), indexes)
+
+
+def fill(cluster: Cluster, indexes: dict[str, list[PartitionedIndex]], sources: dict, label: str) -> None:
+    """Distribute the tuples of relations to empty indexes. sources: the relations by name, or copies on all hosts with their
+    column orders."""
+    send = SendToIndexes(sources, indexes, cluster.jobs.partitions)
+    for born in cluster.jobs.job(send, StoreIndexes(indexes, cluster.label(label), cluster.root)):
+        if isinstance(born, Born):
+            index = indexes[born.relation][born.index]
+            index.full[born.partition], index.sizes = born.full, index.sizes + born.sizes
 
 
 def _copied_to_hosts(cluster: Cluster, name: str, table: Table) -> tuple[list, Order]:

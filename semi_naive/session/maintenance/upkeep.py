@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Set
 from dataclasses import replace
 from functools import partial
 from itertools import starmap
-from typing import Any
+from typing import Any, TypeVar
 
 from semi_naive.config import Config
 from semi_naive.host import limits
@@ -36,6 +36,8 @@ MIN_TUPLES_TO_LOAD_KERNELS = 1 << 17  # tuples of a session from which kernels a
 _SEARCHES = ("ranges", "mark_within_bounds", "pack_fields", "unpack", "expand_some", "field_at")
 KERNELS = *(f"kernels.{name}" for name in _SEARCHES), "lanes._mark_in_lanes", "words._drop", "unions._unite_rows"
 
+T = TypeVar("T")
+
 
 class Upkeep:
     """The relations of a session and the objects that maintain them."""
@@ -58,8 +60,8 @@ class Upkeep:
         with translate_failures(lambda: self.run.cluster.context):
             self.relations.load(given, changeable)
             self._prepare(changeable)
-            self._compute(self._drop_others(self._below(outputs)))
-            self._load_kernels()
+        self._compute(self._drop_others(self._below(outputs)))
+        self._load_kernels()
 
     def _below(self, names: Iterable[str]) -> set[int]:
         """Return the numbers of the strata that derive the relations `names`, of those that they depend on, and of all strata
@@ -95,11 +97,8 @@ class Upkeep:
         relations = self.relations
         if name in relations.tables or name not in relations.dependents.homes:
             return False
-        limits.measure(self.run.nbytes)
         relations.use_copies()
-        missing = sorted(number for number in self._below([name]) if not relations.is_materialized(number))
-        with translate_failures(lambda: self.run.cluster.context):
-            self._compute(missing)
+        self._compute(sorted(number for number in self._below([name]) if not relations.is_materialized(number)))
         return True
 
     def load(self, directory: Any, changeable: set[str], outputs: Iterable[str], retain: int) -> tuple[list[Any], list[str]]:
@@ -149,9 +148,14 @@ class Upkeep:
         facts.base = {name for each in plain for name in each.relations} & changeable
 
     def _compute(self, numbers: Iterable[int]) -> None:
-        """Compute strata, again if runs on the partitions are lost."""
-        compute = self.recomputation.compute_all
-        self.relations.retry_lost_runs(partial(compute, numbers), compute)
+        """Compute strata."""
+        self._repeat_if_lost(partial(self.recomputation.compute_all, numbers))
+
+    def _repeat_if_lost(self, work: Callable[[], T]) -> T:
+        """Call `work`, again if runs on the partitions are lost, and return its result. Bytes that it adds are limited."""
+        limits.measure(self.run.nbytes)
+        with translate_failures(lambda: self.run.cluster.context):
+            return self.relations.retry_lost_runs(work, self.recomputation.compute_all)
 
     def _load_kernels(self) -> None:
         """Load the kernels of a large session, so that its first transactions do not wait for them."""
@@ -166,12 +170,7 @@ class Upkeep:
         changes of explicit facts. collected: relations whose changes are needed in this process. stale: strata that are
         recomputed in any case. After an error the caller restores the previous state (`restore_state`)."""
         relations = self.relations
-        limits.measure(self.run.nbytes)
-        with translate_failures(lambda: self.run.cluster.context):
-            changes = relations.retry_lost_runs(
-                lambda: Propagation(self.recomputation, self.rules, net).propagate(stale, collected),
-                self.recomputation.compute_all,
-            )
+        changes = self._repeat_if_lost(lambda: Propagation(self.recomputation, self.rules, net).propagate(stale, collected))
         for name in changes:  # a table in few blocks, if there is one, is searched faster
             relations.tables[name] = relations.merged.pop(name, relations.tables[name])
             relations.tables[name].settle()
@@ -199,7 +198,6 @@ class Upkeep:
         After an error, the caller takes the step of `savepoint`. inputs: those of its relations whose facts may change, with
         their facts."""
         run, relations = self.run, self.relations
-        limits.measure(run.nbytes)
         relations.use_copies()
         added = {name: each for name, each in compiled.program.relations.items() if name not in self.program.relations}
         self.program.relations.update(added)
@@ -214,8 +212,7 @@ class Upkeep:
         run.strata += [replace(stratum, rules=[rule for rule in stratum.rules if not is_fact(rule)]) for stratum in strata]
         for number in numbers:
             relations.dependents.add(number, run.strata[number])
-        with translate_failures(lambda: run.cluster.context):
-            self._compute(numbers)
+        self._compute(numbers)
         return numbers
 
     def retract(self, numbers: Iterable[int]) -> None:
@@ -259,15 +256,11 @@ class Upkeep:
 
     # -- explain
 
-    def explain_changes(self, name: str | None, check_known: Callable[[str], Any]) -> str:
-        """Format the rules that maintain all strata, or the stratum of one relation. check_known: raises an error for unknown
-        ones."""
-        strata = [(number, each) for number, each in enumerate(self.run.strata)
-                  if each.rules and (name is None or name in each.relations)]  # fmt: skip
-        if name is not None and not strata:
-            check_known(name)
-            return f"{name}\n  no rule derives it\n"
-        return "\n".join(starmap(self._explained, strata))
+    def explain_changes(self, name: str | None) -> str:
+        """Format the rules that maintain all strata, or the stratum of one relation; "" if no rule derives it."""
+        strata = enumerate(self.run.strata)
+        wanted = ((number, each) for number, each in strata if each.rules and (name is None or name in each.relations))
+        return "\n".join(starmap(self._explained, wanted))
 
     def _explained(self, number: int, stratum: Stratum) -> str:
         """Format the rules that maintain a stratum, by step."""

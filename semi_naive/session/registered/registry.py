@@ -60,7 +60,7 @@ class Registry:
         inlined = {name: Inlined(statements) for name, statements in session.program.checked.inlined.items()}
         # The relations that registered rules may read: those of the program, of registered rules, and about the session.
         self.readable: dict[str, Relation | Registered | Inlined] = RELATIONS | inlined | session.declared
-        # The system relations as registered rules, which are maintained while they have users.
+        # The system relations, except for those whose names the program declares. They are maintained while they have users.
         self.system_rules = {name: system_rules(each) for name, each in RELATIONS.items() if name not in session.declared}
         self.waiting: dict[str, Waiting] = {}
         self._shapes = Shapes(session.program.checked.types)
@@ -204,7 +204,7 @@ class Registry:
     def relation(self, name: str) -> Relation:
         """Return a relation of the program, of registered rules, or about the session. Raises KeyError if there is none."""
         self.check_waiting(name)
-        if self.is_system(name):
+        if name in self.system_rules:
             return RELATIONS[name]
         return self.rules[name].relation if name in self.rules else self._session.relations[self._session.check_known(name)]
 
@@ -217,10 +217,6 @@ class Registry:
                 sums = program.sums | rules.checked.sums
                 program = replace(program, relations=program.relations | own, rules=[*program.rules, *added], sums=sums)
         return program
-
-    def is_system(self, name: str) -> bool:
-        """True for a relation about the session, unless the program declares a relation of that name."""
-        return name in RELATIONS and name not in self._session.declared
 
     def check_given(self, name: str, given: dict[str, Any]) -> tuple[str, ...]:
         """Return the names of a relation's parameters. Raises ValueError unless `given` has exactly these keys."""
@@ -392,7 +388,7 @@ class Registry:
         """Yield the last contents of a relation, as (relation without its parameters, table). A relation that is not evaluated
         is evaluated until the block ends. owner: see `System.table`. given: the values of parameters, by name."""
         key, relation = self.parameter_key(name, given), self.relation(name)
-        if self.is_system(name):
+        if name in self.system_rules:
             yield relation, self._session.system.table(name, owner)
             return
         self.acquire(name, key, once=True)
