@@ -77,20 +77,16 @@ class PendingChange:
         return change, self.inserted.size + self.deleted.size - change.size
 
     def _fold(self) -> None:
-        """Add the waiting operations to the blocks `inserted` and `deleted`."""
-        if not self.waiting:
+        """Apply the waiting operations to `inserted` and `deleted`."""
+        waiting, self.waiting, self.waiting_tuples = self.waiting, [], 0
+        if not waiting:
             return
-        waiting = [(insert, columns) for insert, columns in self.waiting if columns.shape[1]]
-        self.waiting, self.waiting_tuples, born, lost = [], 0, empty(self.arity), empty(self.arity)
-        if len({insert for insert, _ in waiting}) == 2:  # inserts and deletes
-            columns = np.concatenate([columns for _, columns in waiting], axis=1)
-            inserts = np.concatenate([np.full(columns.shape[1], insert) for insert, columns in waiting])
+        columns = np.concatenate([columns for _, columns in waiting], axis=1)
+        inserts = np.repeat([insert for insert, _ in waiting], [columns.shape[1] for _, columns in waiting])
+        if inserts.any() and not inserts.all():  # otherwise the order of equal tuples does not matter
             last = last_occurrences(columns)
-            born, lost = block_of(columns[:, last & inserts]), block_of(columns[:, last & ~inserts])
-        elif waiting:  # all insert, or all delete, so the order of equal tuples does not matter
-            block = block_of(np.concatenate([columns for _, columns in waiting], axis=1))
-            [inserts_all] = {insert for insert, _ in waiting}
-            born, lost = (block, lost) if inserts_all else (born, block)
+            columns, inserts = columns[:, last], inserts[last]
+        born, lost = block_of(columns[:, inserts]), block_of(columns[:, ~inserts])
         self.inserted = union_of_blocks([block_minus(self.inserted, lost), born], self.arity)
         self.deleted = union_of_blocks([block_minus(self.deleted, born), lost], self.arity)
 

@@ -249,6 +249,9 @@ def test_rules_with_parameters_need_values(tmp_path):
             told = "reach gets no value for its parameter [$]src in file <bad> at line 2, column 11"
             with pytest.raises(ProgramError, match=told):
                 s.register("bad", f".decl bad(y: number)\nbad(y) :- {body}.")
+        with pytest.raises(ProgramError) as error:
+            s.register("bad", ".decl bad(y: number)\n.output bad\nbad(y) :- reach(_, 7, y), reach(1, y, y).")
+        assert sorted(each.span.line for each in error.value.problems) == [2, 3, 3]  # all of them at once
         s.insert("edge", [(-1, 5)])
         assert s.query("far(y)", most=7).to_set() == {(5,), (6,)}
         assert "reach: for src = 3, most = 7 only" in s.explain("far") and "src = -1, most = $most" in s.explain("far")

@@ -69,7 +69,8 @@ class DeleteRederive:
     counted: the aggregates with stored counts.
     better: "min" or "max" of relations with a best value, if the stratum is recursive.
     below: the relations of other strata that the rules read.
-    flips: projections of relations below that are negated or aggregated; flipped: these relations.
+    flips: projections of relations below that are negated or aggregated; flipped: these relations; grouping: the relations that
+    bind the groups of aggregates.
     insertions, overdeletions: rule versions that derive new tuples, and suspects.
     single: relations whose tuples have at most one derivation.
     is_straight: True if no rule reads a relation of the stratum, so that each step derives all heads at once."""
@@ -108,7 +109,9 @@ class DeleteRederive:
         self.overdeleting = evaluation(suspecting(self.stratum, self.known, best, self.kinds))
         self.guard_rules = GuardRules(self.stratum.rules, self.kinds, self.inserting, self.below)
         self.is_straight = not whole.recursive and not self.reduced and len(whole.relations) == 1
+        self.has_classes = any(each.eqrel for each in self.reduced.values())
         self.single = rules.single - self.reduced.keys()
+        self.grouping = {atom.relation for flip in self.flips for atom in flip.within}
 
     def _add_arities(self) -> None:
         """Register the arities of the temporary relations: suspects, changes, counts and flips."""
@@ -164,7 +167,7 @@ class DeleteRederive:
 
     def _with_changes(self, below: dict[str, Change]) -> AbstractContextManager[None]:
         """Return a context in which the rules can read the changes of the relations below: the gained and the lost tuples, each
-        as the delta of a table, and the contents before and after of relations that bind the groups of aggregates."""
+        as the delta of a table, and the contents before and after of `grouping`."""
         changes = {}
         for name, change in below.items():
             changes[gained(name)], changes[lost(name)] = [change.born], [change.lost]
@@ -172,7 +175,7 @@ class DeleteRederive:
             if flip.how == AGGREGATED and flip.relation in below:
                 changes[flip.changed] = [below[flip.relation].born, below[flip.relation].lost]
         tables = {name: as_delta(blocks) for name, blocks in changes.items() if any(block.size for block in blocks)}
-        for name in {atom.relation for flip in self.flips for atom in flip.within}:
+        for name in self.grouping:
             now = self.relations.tables[name]
             tables |= {after(name): now, before(name): grown(now, below[name].lost) if name in below else now}
         return tables_replaced(self.relations.tables, tables)
@@ -204,7 +207,7 @@ class DeleteRederive:
                 (name,) = self.kinds
                 heads = self.overdeleting.heads(asked(name), tables[name], first)
                 found = {name: [*(self._suspected(name, block) for block in deleted.values()), heads]}
-            elif any(each.eqrel for each in self.reduced.values()):
+            elif self.has_classes:
                 found = self._overdelete_classes(deleted, first)
             else:
                 found = self._overdelete_recursively(deleted, below, first)
