@@ -186,7 +186,7 @@ def guarded(request, monkeypatch):
             yield left
 
     if "machine" not in request.fixturenames:  # whoever has loaded it before
-        for module in ("running.driver.local", "session.maintenance.delete_rederive"):
+        for module in ("running.driver.local", "session.maintenance.incremental"):
             monkeypatch.setattr(f"semi_naive.{module}.machine_is_ready", lambda spent: False)
     monkeypatch.setattr("semi_naive.ra.rules.ages.MIN_DIRECTORY_TUPLES", 1)
     monkeypatch.setattr(Recomputation, "compute", timed)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from semi_naive.io.relations import columns_table
 from semi_naive.planning.strata import is_fact
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import (
@@ -63,11 +64,9 @@ class PendingChange:
         """Return the facts that an upsert of tuples, columns (arity, n), replaces: other facts with the same key as one of the
         tuples. key: the places of its columns."""
         self._fold()
-        inserted = Table(self.arity)
-        inserted.insert_block(self.inserted)
-        inserted.settle()
         not_deleted = block_minus(same_key(self.explicit, columns, key), self.deleted)
-        return union_of_blocks([not_deleted, same_key(inserted, columns, key)], self.arity)
+        inserted = same_key(settled_table([self.inserted]), columns, key)
+        return union_of_blocks([not_deleted, inserted], self.arity)
 
     def net(self) -> tuple[Change, int]:
         """Return the net change, and the number of operations that change nothing: such as deletes of absent facts."""
@@ -78,20 +77,16 @@ class PendingChange:
         return change, self.inserted.size + self.deleted.size - change.size
 
     def _fold(self) -> None:
-        """Add the waiting operations to the blocks `inserted` and `deleted`."""
-        if not self.waiting:
+        """Apply the waiting operations to `inserted` and `deleted`."""
+        waiting, self.waiting, self.waiting_tuples = self.waiting, [], 0
+        if not waiting:
             return
-        waiting = [(insert, columns) for insert, columns in self.waiting if columns.shape[1]]
-        self.waiting, self.waiting_tuples, born, lost = [], 0, empty(self.arity), empty(self.arity)
-        if len({insert for insert, _ in waiting}) == 2:  # inserts and deletes
-            columns = np.concatenate([columns for _, columns in waiting], axis=1)
-            inserts = np.concatenate([np.full(columns.shape[1], insert) for insert, columns in waiting])
+        columns = np.concatenate([columns for _, columns in waiting], axis=1)
+        inserts = np.repeat([insert for insert, _ in waiting], [columns.shape[1] for _, columns in waiting])
+        if inserts.any() and not inserts.all():  # otherwise the order of equal tuples does not matter
             last = last_occurrences(columns)
-            born, lost = block_of(columns[:, last & inserts]), block_of(columns[:, last & ~inserts])
-        elif waiting:  # all insert, or all delete, so the order of equal tuples does not matter
-            block = block_of(np.concatenate([columns for _, columns in waiting], axis=1))
-            [inserts_all] = {insert for insert, _ in waiting}
-            born, lost = (block, lost) if inserts_all else (born, block)
+            columns, inserts = columns[:, last], inserts[last]
+        born, lost = block_of(columns[:, inserts]), block_of(columns[:, ~inserts])
         self.inserted = union_of_blocks([block_minus(self.inserted, lost), born], self.arity)
         self.deleted = union_of_blocks([block_minus(self.deleted, born), lost], self.arity)
 
@@ -100,6 +95,15 @@ def columns_of(tuples: Block | Table) -> np.ndarray:
     """Return all tuples as columns (arity, n); those of a nullary relation have the shape (0, n)."""
     size = tuples.size if isinstance(tuples, Block) else tuples.count
     return np.array(tuples.columns(), np.int64).reshape(tuples.arity, size)
+
+
+def settled_table(blocks: list[Block]) -> Table:
+    """Return a settled table of the tuples of one or more blocks."""
+    table = Table(blocks[0].arity)
+    for block in blocks:
+        table.insert_block(block)
+    table.settle()
+    return table
 
 
 def block_of(columns: np.ndarray) -> Block:
@@ -160,9 +164,7 @@ class ExplicitFacts:
         for name, facts in by_relation.items():
             columns = run.constant_columns(name, facts)
             self.rules[name] = columns, facts
-            self.written[name] = Table(len(columns))
-            self.written[name].insert(list(columns), len(facts))
-            self.written[name].settle()
+            self.written[name] = columns_table(columns)
 
     def change(self, name: str, change: Change) -> None:
         """Insert and delete facts of users."""

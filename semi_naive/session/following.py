@@ -156,7 +156,7 @@ class Follower:
     def end(self) -> None:
         """Stop the thread; wait for it unless this thread has a transaction open, for which it may be waiting."""
         self._stopped.set()
-        if not self.session.has_turn and threading.current_thread() is not self._thread:
+        if not self.session.turns.is_mine and threading.current_thread() is not self._thread:
             self._thread.join()
 
     def __enter__(self) -> Follower:

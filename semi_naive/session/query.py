@@ -283,7 +283,7 @@ def answers_to_atom(session: Any, atom: syntax.Atom, text: str, parameters: dict
             session.registry.check_given(name, parameters)
             return _search(session, query, session.at(session.epoch).contents(name))
         with session.in_turn():
-            if not parameters and session.registry.answers_on_demand(name):
+            if not parameters and session.registry.demand.definition(name):
                 query = query_of(atom, {name: session.registry.relation(name)}, types, values)
                 if query.terms.constants:
                     with session.registry.registered_body(text) as body, session.registry.contents_of(body, {}) as (_, table):

@@ -11,25 +11,27 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from semi_naive.config import Config
+from semi_naive.host import limits
 from semi_naive.host.interrupts import afterwards
 from semi_naive.host.numbers import quantity
-from semi_naive.host.similar import unknown
+from semi_naive.host.similar import UnknownName, unknown
 from semi_naive.io.errors import BadInput
 from semi_naive.io.values.bits import to_value
 from semi_naive.planning.rewrite import has_autoinc
+from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import FileDirective, Kind, Relation
 from semi_naive.ra.text.symbols import SymbolTable
 from semi_naive.ra.values.values import Values
 from semi_naive.running.results.answers import Answer
 from semi_naive.running.results.lent import Lent
-from semi_naive.session.committing import Committing
+from semi_naive.session.committing import Commits
 from semi_naive.session.contents import BEFORE_ALL, Changes, Epoch
 from semi_naive.session.durability.directory import Directory
 from semi_naive.session.facts import columns_of
@@ -40,7 +42,7 @@ from semi_naive.session.registered.registry import Registry
 from semi_naive.session.registered.subscriptions import Callback, Granularity, Subscription, without_parameters
 from semi_naive.session.served.streams import StreamSink
 from semi_naive.session.system import RELATIONS, System
-from semi_naive.session.transaction import Time, Transaction, checked_time
+from semi_naive.session.transaction import Time, Transaction, Turn, Turns, checked_time
 from semi_naive.tuples import Relations
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ log = logging.getLogger("semi_naive")
 EXAMPLES = {Kind.SYMBOL: "", Kind.RECORD: None}
 
 
-class Session(Committing, Relations):
+class Session(Relations):
     """The relations of a program at the last epoch and at retained earlier ones; see `Program.session`. Use it in a `with`
     block, or call `close`.
 
@@ -84,34 +86,35 @@ class Session(Committing, Relations):
         self.followers: list[Follower] = []
         self.derived_anew: list[str] = []  # the relations whose rules have changed since the directory was written
         self.pinned: list[Any] = []  # objects whose files DataFrames may still read
-        self._directory: Directory | None = None
+        self.turns, self.commits = Turns(), Commits(self)
         self.upkeep = Upkeep(program, compiled, self.config, spark, values=Values(None if path is None else SymbolTable()))
         try:
             self._open(facts, path, sync_seconds)
             self.system.work.extend(self.system.cost_of_rules(self.epoch))
-            if self._directory:
-                self._restore_registrations(self._directory)
+            if self.commits.directory:
+                self._restore_registrations(self.commits.directory)
         except BaseException:
             self._release(failed=True)
             raise
 
     def _open(self, facts: Any, path: str | os.PathLike[str] | None, sync_seconds: float) -> None:
         """Compute the outputs from `facts`, or, if the directory at `path` has a session, restore its retained epochs."""
-        self._directory = None if path is None else Directory(path, sync_seconds)
-        if self._directory is None or self._directory.manifest is None:
+        commits = self.commits
+        directory = commits.directory = None if path is None else Directory(path, sync_seconds)
+        if directory is None or directory.manifest is None:
             self.upkeep.begin(facts, self.changeable, self.outputs)
-            self._start_at(0, BEFORE_ALL)
-            if self._directory:
-                self._directory.snapshot(self._now, self.upkeep, {}, self.registry.registrations())
+            commits.start_at(0, BEFORE_ALL)
+            if directory:
+                commits.write_snapshot(directory)
             return
-        (first, *later), self.derived_anew = self.upkeep.load(self._directory, self.changeable, self.outputs, self.retain)
-        self.batches = dict(self._directory.batches)
+        (first, *later), self.derived_anew = self.upkeep.load(directory, self.changeable, self.outputs, self.retain)
+        self.batches = dict(directory.batches)
         if self.derived_anew:
             log.warning("%s: derived anew, as the rules have changed: %s", path, ", ".join(self.derived_anew))
-        self._start_at(first.epoch, BEFORE_ALL if first.time is None else first.time)
+        commits.start_at(first.epoch, BEFORE_ALL if first.time is None else first.time)
         for transaction in later:
             self.upkeep.apply(transaction.net)
-            self._append_epoch(transaction.epoch, self._now.time if transaction.time is None else transaction.time)
+            commits.append_epoch(transaction.epoch, self._now.time if transaction.time is None else transaction.time)
             self.upkeep.relations.sweep()
 
     def _restore_registrations(self, directory: Directory) -> None:
@@ -120,7 +123,86 @@ class Session(Committing, Relations):
         with self.in_turn():
             self.registry.load(directory.registrations, self.derived_anew)
         if not directory.rules_unchanged:
-            directory.snapshot(self._epochs[-1], self.upkeep, self.batches, self.registry.registrations())
+            self.commits.write_snapshot(directory)
+
+    # -- the state of the session
+
+    @property
+    def _now(self) -> Epoch:
+        """The last epoch."""
+        return self.commits.epochs[0]
+
+    @property
+    def epoch(self) -> int:
+        """The number of the last epoch: 0 before the first transaction."""
+        self.check_process()
+        return self._now.number
+
+    @property
+    def is_foreign(self) -> bool:
+        """True in a fork of the process that opened the session."""
+        return os.getpid() != self._process
+
+    def check_process(self) -> None:
+        """Raise ValueError in a fork of the process that has opened the session."""
+        if self.is_foreign:
+            raise ValueError(
+                f"process {os.getpid()} is a fork of process {self._process}, which has opened this session: use it there, "
+                "and give the fork what it needs of it, as session[name].to_set(), or open another session in the fork"
+            )
+
+    def check_open(self) -> None:
+        """Raise ValueError if the session is closed, or in a fork."""
+        self.check_process()
+        if self.closed:
+            raise ValueError("this session has been closed, and its relations are gone: read or write them before that")
+
+    def begin(self, turn: Turn) -> None:
+        """Wait until no other turn is open, and open this one for this thread."""
+        self.check_open()
+        if self.turns.is_mine:
+            raise ValueError("a transaction is open in this thread, or a subscription begins: let it end first")
+        self.turns.take(turn)
+        self.check_open()
+        turn.undo.append(partial(self.upkeep.values.back_to, self.upkeep.values.mark()))
+
+    @contextmanager
+    def in_turn(self) -> Iterator[None]:
+        """Run the block in a turn of its own: no transaction is open meanwhile. If the block fails, its changes are undone."""
+        turn = Turn()
+        with self.turns.settling(turn):
+            self.begin(turn)
+            yield
+            self.registry.subscribers.release_cancelled()
+            turn.committed = True
+
+    def limited(self) -> AbstractContextManager:
+        """Return a context with the limits of a query in seconds and bytes, if the configuration has any."""
+        seconds, nbytes = self.config.query_seconds, self.config.query_bytes
+        return nullcontext() if seconds is None and nbytes is None else limits.within(seconds, nbytes)
+
+    def check_known(self, name: str) -> str:
+        """Return the name of a relation. Raises KeyError if the session has no relation of this name."""
+        if name not in self.relations:
+            raise UnknownName(unknown("relation", name, self.relations))
+        return name
+
+    def changeable_facts(self, name: str) -> Table:
+        """Return the explicit facts of a relation that users have inserted. Raises ValueError if they cannot be changed."""
+        self.check_known(name)
+        if name not in self.changeable:
+            advice = f"declare .input {name}, or name it among the facts that the session begins with: {{{name!r}: []}}"
+            raise ValueError(f"facts of {name} cannot be changed, as it has no .input: {advice}")
+        return self.upkeep.relations.facts.given[name]
+
+    def key_places(self, relation: str, key: str | Iterable[str]) -> tuple[int, ...]:
+        """Return the places of a key's attributes in a relation. Raises ValueError for an attribute that it does not have."""
+        attributes = [attribute for attribute, _ in self.relations[self.check_known(relation)].attributes]
+        names = [key] if isinstance(key, str) else list(key)
+        for name in names:
+            if name not in attributes:
+                raise ValueError(f"the key names {name!r}: {relation} has the attributes {', '.join(attributes) or '(none)'}")
+        return tuple(attributes.index(name) for name in dict.fromkeys(names))
 
     # -- reading
 
@@ -129,7 +211,7 @@ class Session(Committing, Relations):
         Names such as sys.epoch are system relations (`semi_naive.session.system`). A relation that is no output, and on which
         no output depends, is evaluated when it is read for the first time, in a turn of its own."""
         self.check_process()
-        if self.registry.is_system(name):
+        if name in self.registry.system_rules:
             values = Values()  # a reader has no turn, so it must not number symbols of the session
             return answer_of(self, RELATIONS[name], partial(columns_of, self.system.table(name, values=values)), values)
         self._evaluate_unused(name)
@@ -151,7 +233,7 @@ class Session(Committing, Relations):
         self.check_open()
         if (epoch is None) == (time is None):
             raise ValueError("at takes the number of an epoch, or a time: s.at(41), s.at(time=…)")
-        epochs = self._epochs
+        epochs = self.commits.epochs
         first = epochs[-1].number
         if time is not None:
             latest = checked_time(time)
@@ -187,7 +269,7 @@ class Session(Committing, Relations):
 
     def is_there(self, name: str) -> bool:
         """True if the relation is evaluated, so that a query of it evaluates no rules and does not wait for a transaction."""
-        if self.registry.is_system(name) or self._is_unused(name):
+        if name in self.registry.system_rules or self._is_unused(name):
             return False
         rules = self.registry.rules.get(name)
         return rules is None or not rules.parameters and name in self._now.tables
@@ -208,7 +290,8 @@ class Session(Committing, Relations):
         `Program.explain`. changes: format the rules that maintain all strata, or that of one relation, when facts change."""
         self.check_process()
         if changes:
-            return self.upkeep.explain_changes(name, self.check_known)
+            text = self.upkeep.explain_changes(name)
+            return text if text or name is None else f"{self.check_known(name)}\n  no rule derives it\n"
         config = self.upkeep.run.config
         if name not in self.registry.rules:
             if name is not None:
@@ -216,15 +299,14 @@ class Session(Committing, Relations):
             facts = {each: table for each, table in self._now.tables.items() if each in self.changeable}
             return self.program.explain(facts, config)
         rules = self.registry.rules[name]
-        with nullcontext() if self.has_turn else self.in_turn():  # forms of rules may be compiled
-            checked, reads = self.registry.program_to_explain(name)
-            told = self.registry.explain_reads(name)
-        tables: dict[str, Any] = {each: self._now.contents(each) for each in reads & self._now.tables.keys()}
+        with nullcontext() if self.turns.is_mine else self.in_turn():  # forms of rules may be compiled
+            told, explained = self.registry.demand.explain(rules), self.registry.demand.with_definitions(rules)
+            wanted = replace(explained.checked, directives=[FileDirective("output", name)])
+        tables: dict[str, Any] = {each: self._now.contents(each) for each in explained.reads & self._now.tables.keys()}
         if rules.parameters:
             kinds = [type_.kind for _, type_ in rules.relation.attributes[: len(rules.parameters)]]
             example = tuple(EXAMPLES[kind] if kind in EXAMPLES else to_value(0, kind) for kind in kinds)
             tables[rules.parameter_relation] = [example]  # one tuple of parameter values
-        wanted = replace(checked, directives=[FileDirective("output", name)])
         return told + type(self.program).from_checked(wanted, name).explain(tables, config)
 
     # -- transactions
@@ -363,7 +445,7 @@ class Session(Committing, Relations):
             for follower in self.followers:
                 follower.end()
             with afterwards(self._end_session):
-                self._turns.settle_interrupted()
+                self.turns.settle_interrupted()
 
     def _end_session(self) -> None:
         """Stop the subscriptions, and release the resources of the session."""
@@ -378,8 +460,8 @@ class Session(Committing, Relations):
         try:
             self.upkeep.run.cluster.release(failed=failed)
         finally:
-            if self._directory:
-                self._directory.close()
+            if self.commits.directory:
+                self.commits.directory.close()
 
     def __enter__(self) -> Session:
         return self

@@ -113,7 +113,7 @@ class System:
         """Update the system relations that rules or subscribers read, and the relations that depend on them, to their state
         after the epoch `committing`. Return all changes of the epoch. changes: those of other relations."""
         upkeep, registry, net = self._session.upkeep, self._session.registry, {}
-        for name in registry.system_relations_in_use():
+        for name in [name for name, rules in registry.system_rules.items() if rules.users]:
             change = difference(upkeep.relations.table(name), self.table(name, committing=committing))
             if change.size:
                 net[name] = change

@@ -93,6 +93,11 @@ class Turns:
                 steps.pop()
             self.last = None
 
+    def add_undo(self, step: Step) -> None:
+        """Add a step that this thread's turn takes if it fails. Without an open turn, do nothing."""
+        if self.is_mine and self.last is not None:
+            self.last.undo.append(step)
+
     def release(self, turn: Turn) -> None:
         """Put the token back, so that another turn can begin, which settles this one first."""
         turn.token[:] = filter(None, map(self._free.put, turn.token))  # `put` returns None
@@ -145,14 +150,14 @@ class _Exit:
             return _exit
         exit_method, proxy = partial(_exit, transaction), weakref.proxy(transaction)
         if not transaction._open:
-            transaction._exit_ref = weakref.ref(exit_method, lambda _: proxy._session.release_turn(proxy._turn))
+            transaction._exit_ref = weakref.ref(exit_method, lambda _: proxy._session.turns.release(proxy._turn))
         return exit_method
 
 
 def _exit(transaction: Transaction, kind, error, trace) -> None:
     """End a transaction at the end of its `with` block: commit it, or roll it back after an exception."""
     if transaction._open and not (error is not None and transaction._session.is_foreign):
-        transaction._session.end_transaction(transaction._turn, transaction, error is not None)
+        transaction._session.commits.end_transaction(transaction._turn, transaction, error is not None)
     transaction._exit_ref = None
 
 
@@ -211,12 +216,12 @@ class Transaction:
         """Begin, as a `with` block does. Waits while another thread has a transaction open."""
         turn = Turn()
         try:
-            self._session.take_turn(turn)
-            self._session.time_of(self.time)
+            self._session.begin(turn)
+            self._session.commits.time_of(self.time)
             self._turn = turn
             return self
         except BaseException:
-            self._session.release_turn(turn)
+            self._session.turns.release(turn)
             raise
 
     def commit(self) -> None:
@@ -235,7 +240,7 @@ class Transaction:
         """End an open transaction. Raises ValueError if it has ended."""
         if not self._open:
             raise ValueError(OVER)
-        self._session.end_transaction(self._turn, self, failed)
+        self._session.commits.end_transaction(self._turn, self, failed)
 
     __enter__, __exit__ = begin, _Exit()
 

@@ -10,6 +10,7 @@ from semi_naive.io.errors import BadInput
 from semi_naive.planning.joins.fanout import alone
 from semi_naive.ra.by_variable.multiway import Multiway
 from semi_naive.ra.rules.steps import Join
+from semi_naive.session.maintenance.delete_rederive import in_driver
 
 PATHS = (
     paths.PATHS.lstrip()
@@ -372,8 +373,8 @@ def test_suspects_are_distributed_as_the_tuples_of_their_relation():
     program = Program(paths.PATHS.replace("edge(y, z).", "edge(y, z), x != z."))
     edges = [(0, i) for i in range(1, 400)] + [(1000 + i, 5000 + i) for i in range(2000)]
     with program.session({"edge": edges}) as session:
-        [(number, stratum)] = [each for each in enumerate(session.upkeep.run.strata) if each[1].recursive]
-        local, path = session.upkeep.in_driver.rules_of(number, stratum), session.upkeep.relations.tables["path"]
+        [number] = [number for number, each in enumerate(session.upkeep.run.strata) if each.recursive]
+        local, path = in_driver(session.upkeep.relations, number), session.upkeep.relations.tables["path"]
         assert alone(local.database, "path", (0,)) < 2 and local.database.join_fanout("path", (0,), "path", (0,)) > 50
         with local._rederivable({"path": path.blocks("all", path.home)[0]}, ()):
             [*_, one] = [one for one in local.insertions if one[0].body[0].relation == "path:"]

@@ -282,7 +282,7 @@ def test_what_is_evaluated_ends_when_its_client_leaves_and_readers_never_wait(se
         with contextlib.ExitStack() as clients:
             for path in ["/query?atom=big(n)", "/changes/big"] * 6:
                 clients.enter_context(asking(call, path))
-            until(lambda: session._turns.last is not None)
+            until(lambda: session.turns.last is not None)
             assert call("/query?atom=path(1,y)")[1]["rows"] == [[2]]
             assert call("/relations")[0] == call("/rules")[0] == call("/relations/edge")[0] == 200
         assert call("/transactions", [{"insert": "edge", "rows": [[2, 3]]}])[1]["epoch"] == 1

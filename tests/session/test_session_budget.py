@@ -226,7 +226,7 @@ def test_a_large_change_that_exceeds_the_budget_ends_after_its_sample(anew, free
 @pytest.mark.parametrize("count", [1, 1 << 13])
 @pytest.mark.parametrize("change", ["insert", "delete"])
 def test_a_change_is_followed_in_parts(anew, monkeypatch, count, change):
-    monkeypatch.setattr("semi_naive.session.maintenance.delete_rederive.MIN_SAMPLED", count)
+    monkeypatch.setattr("semi_naive.session.maintenance.incremental.MIN_SAMPLED", count)
     monkeypatch.setattr("semi_naive.host.limits.CALL", 0)
     edges, program = drawn(3_000), Program(TRIANGLES)
     with program.session({"edge": edges if change == "delete" else edges[:2_500]}) as session:

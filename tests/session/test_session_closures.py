@@ -5,7 +5,7 @@ from session_cases import PATHS, same
 
 from semi_naive import Program
 from semi_naive.session.maintenance import closures
-from semi_naive.session.maintenance.in_driver import InDriver
+from semi_naive.session.maintenance.delete_rederive import DeleteRederive
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -13,8 +13,8 @@ pytestmark = pytest.mark.usefixtures("patient")
 @pytest.fixture
 def by_rules(monkeypatch):
     """How often a stratum has followed by its rules."""
-    times, follow = [], InDriver.maintain
-    monkeypatch.setattr(InDriver, "maintain", lambda self, *given: times.append(1) or follow(self, *given))
+    times, follow = [], DeleteRederive.maintain
+    monkeypatch.setattr(DeleteRederive, "maintain", lambda self, *given: times.append(1) or follow(self, *given))
     return times
 
 

@@ -11,7 +11,8 @@ from semi_naive import Program
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.thinned import whole_and_dropped
 from semi_naive.ra.tuple_at_a_time.rows import NewRows
-from semi_naive.session.maintenance.delete_rederive import DeleteRederive, Incremental
+from semi_naive.session.maintenance.delete_rederive import DeleteRederive
+from semi_naive.session.maintenance.incremental import Incremental
 
 pytestmark = pytest.mark.usefixtures("patient")
 

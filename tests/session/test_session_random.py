@@ -17,7 +17,7 @@ from semi_naive.ra.blocks.packings import HALVES
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.blocks.thinned import Thinned, without_positions
 from semi_naive.ra.reduce.best import Best
-from semi_naive.session.maintenance.in_driver import InDriver
+from semi_naive.session.maintenance.delete_rederive import DeleteRederive
 from semi_naive.session.maintenance.recomputation import Recomputation
 
 pytestmark = pytest.mark.usefixtures("patient")
@@ -350,7 +350,7 @@ def test_closures_of_which_many_edges_change_at_once(no_rules, room, fewer, alon
 @pytest.fixture
 def no_rules(monkeypatch):
     """A stratum that would follow by its rules, or be computed anew in a transaction, fails."""
-    monkeypatch.setattr(InDriver, "maintain", None)
+    monkeypatch.setattr(DeleteRederive, "maintain", None)
     monkeypatch.setattr(Recomputation, "recompute", None)
     return monkeypatch
 

@@ -46,7 +46,7 @@ def test_reopened_at_any_time_it_is_what_it_was(case, random, tmp_path_factory):
             if random.randrange(2):
                 # What a process leaves that is killed here: nothing of it is in memory only.
                 copy = path / str(number)
-                shutil.copytree(session._directory.path, copy)
+                shutil.copytree(session.commits.directory.path, copy)
                 session.close()
                 session = Program.from_checked(case.checked).session(dict.fromkeys(facts, ()), path=copy)
                 assert session.epoch == number and not session.derived_anew

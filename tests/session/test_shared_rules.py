@@ -117,7 +117,7 @@ def test_share_and_parts_survive_reopening(tmp_path):
             assert s.registry.rules["trunk"].share is True and s.registry.rules["knows"].share is None
             s.insert("edge", [(100 + number, 1000)])
             if number == 1:
-                s._make_snapshot(s._directory)
+                s.commits.make_snapshot(s.commits.directory)
 
 
 def test_a_failed_subscription_leaves_no_part():
@@ -249,6 +249,9 @@ def test_rules_with_parameters_need_values(tmp_path):
             told = "reach gets no value for its parameter [$]src in file <bad> at line 2, column 11"
             with pytest.raises(ProgramError, match=told):
                 s.register("bad", f".decl bad(y: number)\nbad(y) :- {body}.")
+        with pytest.raises(ProgramError) as error:
+            s.register("bad", ".decl bad(y: number)\n.output bad\nbad(y) :- reach(_, 7, y), reach(1, y, y).")
+        assert sorted(each.span.line for each in error.value.problems) == [2, 3, 3]  # all of them at once
         s.insert("edge", [(-1, 5)])
         assert s.query("far(y)", most=7).to_set() == {(5,), (6,)}
         assert "reach: for src = 3, most = 7 only" in s.explain("far") and "src = -1, most = $most" in s.explain("far")
@@ -333,7 +336,7 @@ def test_a_name_gets_further_rules(tmp_path, caplog):
             if not number:
                 s.register("near", "near(0). near(9).", add=True, share=True)
                 s.register("later", ".decl later(y: number)\nlater(6).")
-                s._make_snapshot(s._directory)
+                s.commits.make_snapshot(s.commits.directory)
             assert s.query("both(y)").to_set() == {(4,), (2,), (7,), (8,), (9,)}
             assert s.query("late(y)").to_set() == {(5,), (6,)} and s.registry.rules["near"].share is True
 

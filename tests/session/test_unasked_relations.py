@@ -220,7 +220,7 @@ def test_a_directory_remembers_what_was_asked_for(tmp_path, caplog):
     with program.session(path=tmp_path / "s") as s:
         assert {"edge", "start"} <= evaluated(s) <= {"edge", "start", "path"}
         assert s["far"].count() == 6 and s["path"].count() == 10
-        s._make_snapshot(s._directory)
+        s.commits.make_snapshot(s.commits.directory)
     with caplog.at_level(logging.WARNING), program.session(path=tmp_path / "s") as s:
         assert evaluated(s) == {"edge", "start", "path", "far"}
         s.insert("edge", [(5, 1)])

@@ -21,18 +21,14 @@ from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra.blocks.changes import Change
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Rule
-from semi_naive.ra.partitions.loading import SendToIndexes, StoreIndexes
-from semi_naive.ra.partitions.local_insert import Born
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, only_full
 from semi_naive.ra.partitions.subtracting import RemoveTuples
 from semi_naive.running.balanced.fixpoint import MAX_RETURNS_TO_DRIVER, Fixpoint
 from semi_naive.running.balanced.partitioned import Partitioned
-from semi_naive.running.choose_plan import why_in_one_place
 from semi_naive.running.driver.local import Local
 from semi_naive.running.relations.dealing import deal_block
 from semi_naive.running.relations.on_partitions import OnPartitions
-from semi_naive.session.maintenance.closures import closure_change
-from semi_naive.session.maintenance.improving import may_lose_best
+from semi_naive.session.maintenance.closures import differing
 from semi_naive.session.maintenance.materialized import MaterializedRelations
 from semi_naive.session.maintenance.spread import (
     MAX_COLLECTED_TUPLES,
@@ -42,6 +38,7 @@ from semi_naive.session.maintenance.spread import (
     FactChanges,
     both_sides,
     collected_change,
+    fill,
     index_of,
     laid_out,
     side,
@@ -77,17 +74,8 @@ class ContinuedStratum(Partitioned):
                 relation.indexes = [existing.get((index.order, index.keys), index) for index in relation.indexes]
             else:
                 relation.indexes = [*existing.values(), *missing[name]]
-        self._fill({name: indexes for name, indexes in missing.items() if indexes})
-
-    def _fill(self, indexes: dict[str, list[PartitionedIndex]]) -> None:
-        """Fill missing indexes with the tuples of the initial relations."""
-        if not indexes:
-            return
-        reorder = SendToIndexes({name: self.initial[name] for name in indexes}, indexes, self.partitions)
-        for born in self.cluster.jobs.job(reorder, StoreIndexes(indexes, self.cluster.label("begun"), self.cluster.root)):
-            if isinstance(born, Born):
-                index = indexes[born.relation][born.index]
-                index.full[born.partition], index.sizes = born.full, index.sizes + born.sizes
+        if missing := {name: indexes for name, indexes in missing.items() if indexes}:
+            fill(self.cluster, missing, {name: self.initial[name] for name in missing}, "begun")
 
     def settle(self) -> None:
         """Store the relations in the database, with all their indexes."""
@@ -111,30 +99,39 @@ MAX_STRATUM_HERE = 1 << 24  # tuples of the stratum and its inputs up to which t
 
 
 class AcrossPartitions:
-    """Maintains the strata of a session whose relations are on the partitions."""
+    """The rules that maintain one stratum on the partitions. Attributes like those of `DeleteRederive`."""
 
-    guards = False  # tuples have no ticks, so no guard drops suspects
+    guards = lacks_counts = False  # tuples have no ticks, so no guard drops suspects; no counts of aggregates are maintained
 
-    def __init__(self, relations: MaterializedRelations):
-        self.relations, self.run = relations, relations.run
-        self.deltas: dict[int, Maintained] = {}
+    def __init__(self, relations: MaterializedRelations, number: int):
+        """Derive the delta rules of a stratum, which can be evaluated on the partitions."""
+        self.relations, self.run, self.number = relations, relations.run, number
+        self.stratum = self.run.strata[number]
+        declared = [self.run.program.relations[name] for name in self.stratum.relations]
+        explicit = {*relations.facts.given, *relations.facts.written} & set(self.stratum.relations)
+        best = {each.name: each.lattice for each in declared if each.lattice}
+        self.deltas = Maintained(self.stratum, explicit, best.keys(), {each.name: each.kinds for each in declared})
+        self.better = best if self.stratum.recursive else {}
+        self.below, self.flips, self.single = self.deltas.below, self.deltas.flips, self.deltas.single
+        self.flipped = {flip.relation for flip in self.flips}
 
-    def changes_of_closure(self, number: int, own: FactChanges, changes: AllChanges) -> AllChanges | None:
+    def changes_of_closure(self, own: FactChanges, changes: AllChanges) -> AllChanges | None:
         """Maintain a closure whose pairs are on the partitions, and whose edges are in this process, without reading the pairs.
         Return its change; None if the stratum is no such closure, or if more than MAX_CHANGED_PAIRS pairs change. own: changes
         of explicit facts; changes: those of relations."""
-        closure = self.relations.closure(number, own, changes)
+        closure = self.relations.closure(self.number, own, changes)
         spread = self.relations.spread.get(closure.relation) if closure else None
         if closure is None or spread is None:
             return None
         edges, change = self.relations.tables[closure.edges], collected_change(changes[closure.edges])
-        pairs = closure_change(edges, change, spread.count, self.run.cluster.driver_cores, MAX_CHANGED_PAIRS)
+        difference = differing(edges.blocks("all", (0, 1)), change, spread.count, None, self.run.cluster.driver_cores)
+        _, _, pairs = difference.compute(MAX_CHANGED_PAIRS, MAX_CHANGED_PAIRS) if difference else (0, 0, None)
         if pairs is None:
             return None
         if pairs.size:
             contents = OnPartitions(self._apply_change(spread.relation, pairs), self.run.cluster)
             self.relations.set_contents(closure.relation, contents)
-            self.relations.collect_small(number, self.run.strata[number])
+            self.relations.collect_small(self.number, self.stratum)
         return {closure.relation: pairs}
 
     def _apply_change(self, old: PartitionedRelation, change: Change) -> PartitionedRelation:
@@ -148,54 +145,28 @@ class AcrossPartitions:
             deal_block(cluster, name, updated, change.born)
         return updated
 
-    def can_maintain(self, number: int, stratum: Stratum, own: FactChanges, changes: AllChanges) -> bool:
+    def can_maintain(self, own: FactChanges, changes: AllChanges, is_bounded: bool) -> bool:
         """True if delta rules maintain the stratum exactly, and few of its tuples have changed. own: changes of its explicit
-        facts; changes: those of all relations below."""
-        relations = [self.run.program.relations[name] for name in stratum.relations]
-        if why_in_one_place(stratum, self.run.program.relations):
+        facts; changes: those of all relations below; is_bounded: as for `DeleteRederive`, which here makes no difference."""
+        if any(not kinds and self.relations.contents(name).count for name, kinds in self.deltas.kinds.items()):
             return False
-        if any(not each.arity and self.relations.contents(each.name).count for each in relations):
+        if any(flip.relation in changes and flip.is_whole for flip in self.flips):
             return False
-        flips = self._deltas(number, stratum).flips
-        if any(flip.relation in changes and flip.is_whole for flip in flips):
-            return False
-        names = self.deltas[number].below | set(stratum.relations)
-        better = {each.name: each.lattice for each in relations if each.lattice and stratum.recursive}
-        flipped = {flip.relation for flip in flips}
-        if not self.relations.few_changed(names, own, changes, MAX_CHANGED_TUPLES, MAX_CHANGED_PART):
-            return False
-        return not better or not may_lose_best(stratum, better, flipped, own, changes, self.relations.contents)
+        names = self.below | self.deltas.kinds.keys()
+        return self.relations.few_changed(names, own, changes, MAX_CHANGED_TUPLES, MAX_CHANGED_PART)
 
-    def is_bounded(self, number: int, stratum: Stratum, loses: bool) -> bool:
-        """See `InDriver.is_bounded`."""
-        deltas = self._deltas(number, stratum)
-        return not stratum.recursive and not deltas.flips and (not loses or deltas.single >= set(stratum.relations))
-
-    def _deltas(self, number: int, stratum: Stratum) -> Maintained:
-        """Return the delta rules of a stratum."""
-        if number not in self.deltas:
-            relations = [self.run.program.relations[name] for name in stratum.relations]
-            explicit = {*self.relations.facts.given, *self.relations.facts.written} & set(stratum.relations)
-            best, kinds = {each.name for each in relations if each.lattice}, {each.name: each.kinds for each in relations}
-            self.deltas[number] = Maintained(stratum, explicit, best, kinds)
-        return self.deltas[number]
-
-    def lacks_counts(self, number: int) -> bool:
-        """False, as no counts of aggregates are maintained on the partitions."""
-        return False
-
-    def maintain(self, number: int, stratum: Stratum, own: FactChanges, changes: AllChanges, max_bindings: float) -> AllChanges:
-        """Maintain a stratum by its delta rules: see `InDriver.maintain`."""
-        old = {name: self.relations.contents(name) for name in stratum.relations}
-        with self._place_of_jobs(stratum, own, changes):
+    def maintain(self, own: FactChanges, changes: AllChanges, max_bindings: float) -> AllChanges:
+        """Maintain the stratum by its delta rules: see `DeleteRederive.maintain`."""
+        old = {name: self.relations.contents(name) for name in self.stratum.relations}
+        with self._place_of_jobs(own, changes):
             with limits.budget(max_bindings):
-                divided = self._maintain(number, stratum, own, changes)
-            self.relations.collect_small(number, stratum)
+                divided = self._maintain(own, changes)
+            self.relations.collect_small(self.number, self.stratum)
             return {name: self._change_from(name, each, divided.get(name, each)) for name, each in old.items()}
 
-    def _place_of_jobs(self, stratum: Stratum, own: FactChanges, changes: AllChanges) -> AbstractContextManager:
+    def _place_of_jobs(self, own: FactChanges, changes: AllChanges) -> AbstractContextManager:
         """Return a context in which jobs run in this process, if they take less time than Spark needs to start them."""
-        names = stratum.reads | set(stratum.relations)
+        names = self.stratum.reads | set(self.stratum.relations)
         changed = sum(change.size for name, change in (*own.items(), *changes.items()) if name in names)
         small = changed <= MAX_CHANGED_HERE and sum(map(self.run.database.count, names)) <= MAX_STRATUM_HERE
         return self.run.cluster.in_this_process() if small and self.run.cluster.local else nullcontext()
@@ -208,40 +179,40 @@ class AcrossPartitions:
             self.relations.set_contents(name, old)
         return change
 
-    def _maintain(self, number: int, stratum: Stratum, own: FactChanges, changes: AllChanges) -> dict[str, Contents]:
+    def _maintain(self, own: FactChanges, changes: AllChanges) -> dict[str, Contents]:
         """Overdelete, rederive and insert. Return the old contents of each relation that had tuples, divided into runs of
         suspects and runs of the other tuples. own: changes of explicit facts; changes: those of relations below."""
-        deltas = self.deltas[number]
-        below = {name: changes[name] for name in deltas.below & changes.keys()}
-        whole = {name: self._partitioned(name) for name in stratum.relations if self.run.database.count(name)}
+        deltas, names = self.deltas, self.stratum.relations
+        below = {name: changes[name] for name in self.below & changes.keys()}
+        whole = {name: self._partitioned(name) for name in names if self.run.database.count(name)}
         with self._temporary() as put:
-            changed = self._put_changes(deltas, below, put)
-            suspected = self._overdelete(number, deltas, own, below, changed, put)
+            changed = self._put_changes(below, put)
+            suspected = self._overdelete(own, below, changed, put)
             rest, divided = {}, {}
             for name, contents in whole.items():
                 rest[name], divided[name] = self._without(contents, suspected.get(name))
             rederivable = {name for name in suspected if name in own or name not in deltas.single}
             once = [rule for rule in (*deltas.rederiving, *deltas.restoring()) if rule.head.relation in rederivable]
-            once += self._rules_from(deltas, deltas.insertions, changed)
+            once += self._rules_from(deltas.insertions, changed)
             # A relation with best values has one index only. Rules read a copy of it, which may have any index.
             copies = {name: remaining(name) for name in deltas.best}
             for name in deltas.best & whole.keys():
                 put(copies[name], name, OnPartitions(replace(rest[name], name=copies[name]), self.run.cluster))
             once = [renamed(rule, copies) for rule in once if not names_read([rule]) & (deltas.best - whole.keys())]
-            for name in stratum.relations:  # the evaluation starts from new explicit facts, and from `rest`
+            for name in names:  # the evaluation starts from new explicit facts, and from `rest`
                 table = Table(self.run.program.relations[name].arity)
                 if name in own:
                     table.insert_block(own[name].born)
                 self.relations.set_contents(name, table)
             large = {suspects(name) for name, contents in suspected.items() if contents.count > MAX_COLLECTED_TUPLES}
             if once or any(change.born.size for change in own.values()):
-                self._evaluate(number, stratum, once, rest, frozenset({*large, *copies.values()}))
+                self._evaluate(self.stratum, once, rest, frozenset({*large, *copies.values()}))
             else:  # nothing is derived
                 for name, relation in rest.items():
                     self.run.database.place(name, relation, self.run.cluster)
         return {name: OnPartitions(contents, self.run.cluster) for name, contents in divided.items()}
 
-    def _put_changes(self, deltas: Maintained, below: AllChanges, put: Put) -> set[str]:
+    def _put_changes(self, below: AllChanges, put: Put) -> set[str]:
         """Add temporary relations, by `put`, with the tuples that the relations below have gained and lost, and with their
         contents before and after the change. Return the names of the nonempty temporary relations of changed tuples."""
         cluster, names = self.run.cluster, set()
@@ -252,7 +223,7 @@ class AcrossPartitions:
                 gained(name): side(cluster, gained(name), change, born=True),
                 lost(name): side(cluster, lost(name), change, born=False),
             }
-            for flip in deltas.flips:
+            for flip in self.flips:
                 if flip.relation == name and flip.how == AGGREGATED:
                     changed[flip.changed] = both_sides(cluster, flip.changed, change)
             for temporary, contents in changed.items():
@@ -261,22 +232,19 @@ class AcrossPartitions:
                     names.add(temporary)
         return names
 
-    @staticmethod
-    def _rules_from(deltas: Maintained, rules: Begun, changed: set[str]) -> list[Rule]:
+    def _rules_from(self, rules: Begun, changed: set[str]) -> list[Rule]:
         """Return the rules that begin with a relation in `changed`. Of unchanged relations below, they read the relation itself
         in place of its contents before or after the change."""
-        unchanged = {name for name in deltas.below if not {gained(name), lost(name)} & changed}
+        unchanged = {name for name in self.below if not {gained(name), lost(name)} & changed}
         names = {name_of(name): name for name_of in (before, after) for name in unchanged}
         return [renamed(rule, names) for name, rule in rules if name in changed]
 
-    def _overdelete(
-        self, number: int, deltas: Maintained, own: FactChanges, below: AllChanges, changed: set[str], put: Put
-    ) -> dict[str, PartitionedRelation]:
+    def _overdelete(self, own: FactChanges, below: AllChanges, changed: set[str], put: Put) -> dict[str, PartitionedRelation]:
         """Overdelete: return the suspects of each relation that has any. own: changes of explicit facts; below: those of
         relations below; changed: the temporary relations of changed tuples (`_put_changes`); put: adds a temporary relation."""
-        names = deltas.stratum.relations
+        deltas, names = self.deltas, self.stratum.relations
         deleted = {name: change.lost for name, change in own.items() if change.lost.size}
-        once = self._rules_from(deltas, deltas.overdeletions, changed)
+        once = self._rules_from(deltas.overdeletions, changed)
         once += [rule for rule in deltas.deleted() if origin(rule.head.relation) in deleted]
         if not once:
             return {}
@@ -290,7 +258,7 @@ class AcrossPartitions:
         for name in below:
             self.relations.set_contents(name, self.relations.origin.contents(name))
         try:
-            self._evaluate(number, deltas.suspecting, once, {}, frozenset(names))
+            self._evaluate(deltas.suspecting, once, {}, frozenset(names))
         finally:
             for name, contents in current.items():
                 self.relations.set_contents(name, contents)
@@ -298,13 +266,13 @@ class AcrossPartitions:
         return {name: contents for name, contents in suspected.items() if contents is not None and contents.count}
 
     def _evaluate(
-        self, number: int, stratum: Stratum, once: list[Rule], initial: dict[str, PartitionedRelation],
+        self, stratum: Stratum, once: list[Rule], initial: dict[str, PartitionedRelation],
         not_copied: frozenset[str],
     ) -> None:  # fmt: skip
         """Evaluate a stratum on the partitions: first the rules `once`, then its recursive rules to the fixpoint. initial,
         not_copied: see `ContinuedStratum`."""
         local = Local(
-            stratum, number, self.run.database, self.run.indexes, self.run.profile, multiway=self.run.config.multiway,
+            stratum, self.number, self.run.database, self.run.indexes, self.run.profile, multiway=self.run.config.multiway,
             returns=MAX_RETURNS_TO_DRIVER, cores=self.run.cluster.driver_cores,
         )  # fmt: skip
         local.once = once  # in place of the stratum's nonrecursive rules, whose heads are in the relations already

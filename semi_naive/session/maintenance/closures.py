@@ -52,16 +52,6 @@ def may_change_pairs(edges: Table, change: Change, pairs: Table | None) -> bool:
     return lacks_path(edges, change.lost) or pairs is None and lacks_path(edges, change.born, "full")
 
 
-def closure_change(edges: Table, change: Change, pairs: int, cores: int, max_pairs: int) -> Change | None:
-    """Return the change of a closure by `differing`, which has these parameters. None if it takes longer than to read all
-    pairs, or if more than max_pairs pairs change."""
-    difference = differing(edges.blocks("all", (0, 1)), change, pairs, None, cores)
-    if difference is None:
-        return None
-    _, _, pairs_changed = difference.compute(max_pairs, max_pairs)
-    return pairs_changed
-
-
 def differing(
     edges: list[Block], change: Change, pairs: float, packing: Packing | None = None, cores: int = 1
 ) -> "PairDifference | None":

@@ -2,6 +2,7 @@
 (`planning.maintaining.counted`). No binding is stored.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from semi_naive.host import limits
+from semi_naive.host.limits import OverBudget
 from semi_naive.host.threads import in_threads
 from semi_naive.planning.joins.body import PlannedBody, names_of_variables, searched_indexes
 from semi_naive.planning.joins.compiler import Compiler
@@ -16,7 +18,7 @@ from semi_naive.planning.joins.multiway import CyclicCore, core_of
 from semi_naive.planning.joins.order import Greedy, share_indexes, versions
 from semi_naive.planning.maintaining.counted import CountedAggregate, atom_of
 from semi_naive.ra.blocks.block import Block
-from semi_naive.ra.blocks.changes import Change, own_order
+from semi_naive.ra.blocks.changes import Change, difference, grown, own_order, table_without
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.expressions.arithmetic import EvaluationError, located
 from semi_naive.ra.expressions.terms import evaluate
@@ -24,6 +26,9 @@ from semi_naive.ra.ir import Atom, Literal, Not, Rule, Wild
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.derive import Derivation, derivation_slices
 from semi_naive.ra.rules.steps import WEIGHT, run_steps
+from semi_naive.session.facts import settled_table
+from semi_naive.session.maintenance import recomputation
+from semi_naive.session.maintenance.incremental import as_delta, before_changes, tables_replaced
 
 MAX_EXPECTED_PART = 0.5  # of the bindings of a body, expected to be gained or lost, up to which these are counted alone
 MAX_EXCESS = 2  # times the expected bindings, after which all are counted instead: a change of hubs visits more than others
@@ -47,7 +52,7 @@ class BodyVersion(NamedTuple):
 @dataclass
 class Counts:
     """The counts of the aggregates of one stratum, and the plans that maintain them.
-    local: the evaluation of the stratum, a `delete_rederive.Incremental`. bodies: the planned bodies, by the key of the
+    local: the evaluation of the stratum, an `Incremental`. bodies: the planned bodies, by the key of the
     version. visited: the bindings that it took to count all of an aggregate, by its relation."""
 
     local: Any
@@ -60,16 +65,45 @@ class Counts:
         """The aggregates whose counts are unknown."""
         return [each for each in self.counted if each.relation not in self.local.database.tables]
 
+    def count_missing(self, changes: Mapping[str, Change]) -> None:
+        """Count the bindings of aggregates without counts before the change. This takes as long as a recomputation. changes:
+        those of relations."""
+        tables = self.local.database.tables
+        read = set().union(*(aggregate.reads for aggregate in self.missing))
+        with before_changes(tables, {name: change for name, change in changes.items() if name in read}):
+            for aggregate in self.missing:
+                tables[aggregate.relation] = self.whole(aggregate)
+
+    def update(self, changes: Mapping[str, Change]) -> dict[str, Change]:
+        """Update the counts of aggregates, and return their changes. Their tables have the new counts as their delta. changes:
+        those of relations."""
+        tables, changes_of_counts = self.local.database.tables, {}
+        for aggregate in self.counted:
+            if below := {name: changes[name] for name in aggregate.reads & changes.keys()}:
+                change = changes_of_counts[aggregate.relation] = self._change_of(aggregate, below)
+                tables[aggregate.relation] = grown(table_without(tables[aggregate.relation], change.lost), change.born)
+        return changes_of_counts
+
+    def _change_of(self, aggregate: CountedAggregate, below: dict[str, Change]) -> Change:
+        """Return the change of an aggregate's counts: by the bindings gained and lost or, if these are too many, by counting
+        all again. below: the changes of relations that it reads."""
+        if max_bindings := self.max_bindings(aggregate, below):
+            try:
+                with limits.budget(recomputation.MIN_BUDGET + max_bindings):
+                    with before_changes(self.local.database.tables, below):
+                        lost = self.changed(aggregate, below, gained=False)
+                    return self.change(aggregate, self.changed(aggregate, below, gained=True), lost)
+            except OverBudget:
+                pass
+        return difference(self.local.database.tables[aggregate.relation], self.whole(aggregate))
+
     def whole(self, aggregate: CountedAggregate) -> Table:
         """Count the bindings of an aggregate's body in the current tables. Return the table of its counts."""
-        table = Table(len(aggregate.outer) + 1)
         with limits.budget() as work:
             parts = self._evaluate(aggregate, [BodyVersion(aggregate.body, {}, None, (aggregate.relation, "whole"))])
         self.visited[aggregate.relation] = work.bindings
         groups, sums = self._sum(aggregate, parts)
-        table.insert_block(_block(groups, sums, sums != 0))
-        table.settle()
-        return table
+        return settled_table([_block(groups, sums, sums != 0)])
 
     def max_bindings(self, aggregate: CountedAggregate, below: dict[str, Change]) -> float:
         """Return the number of bindings that an update of an aggregate's counts may visit before counting all is faster; 0 if
@@ -84,18 +118,16 @@ class Counts:
     def changed(self, aggregate: CountedAggregate, below: dict[str, Change], gained: bool) -> list[Part]:
         """Evaluate the bindings that the body of an aggregate has gained or, if not `gained`, lost. below: the changes of
         relations that it reads. The caller has set the delta of each to its new, or to its lost, tuples."""
-        tables = self.local.database.tables
         wanted: list[BodyVersion] = []
+        temporary: dict[str, Table] = {}
         own, other = ("born", "lost") if gained else ("lost", "born")  # the changed tuples of an atom, and of a negated one
         negations = [each for each in aggregate.body if isinstance(each, Not) and each.atom.relation in below]
         for number, negation in enumerate(negations):
             block = getattr(below[negation.atom.relation], other)
-            temporary = {_aside(aggregate, number): block, _flipping(aggregate, number): _projected(block, negation.atom)}
-            for name, tuples in temporary.items():
-                self.local.indexes.arities[name] = tuples.arity
-                tables[name] = Table(tuples.arity)
-                tables[name].set_delta(tuples)
-        try:
+            temporary[_aside(aggregate, number)] = as_delta([block])
+            temporary[_flipping(aggregate, number)] = as_delta([_projected(block, negation.atom)])
+        self.local.indexes.arities.update({name: table.arity for name, table in temporary.items()})
+        with tables_replaced(self.local.database.tables, temporary):
             rule = Rule(aggregate.atom, aggregate.body)
             atoms_aside = (replace(each.atom, relation=_aside(aggregate, number)) for number, each in enumerate(negations))
             unchanged = tuple(map(Not, atoms_aside))  # keep bindings that no changed tuple of a negated atom affects
@@ -110,10 +142,6 @@ class Counts:
                     key = aggregate.relation, number, negation, *negations
                     wanted.append(BodyVersion(body, {0: "delta"}, 0, key))
             return self._evaluate(aggregate, wanted)
-        finally:
-            for number in range(len(negations)):
-                tables.pop(_aside(aggregate, number), None)
-                tables.pop(_flipping(aggregate, number), None)
 
     def change(self, aggregate: CountedAggregate, gained: list[Part], lost: list[Part]) -> Change:
         """Return the change of the relation of counts by the bindings gained and lost. Its table is that before the change."""

@@ -4,7 +4,7 @@ A rule `head :- a, b, c.` whose a and b have changed has a version for each of t
 
     head :- a+, b, c.        head :- a, b+, c.
 
-Their heads are the delta from which the recursion of the stratum continues, a tuple or a block at a time. If tuples are lost,
+Their heads are the delta from which the recursion of the stratum continues (`incremental`). If tuples are lost,
 delete and rederive comes first (Gupta, Mumick, Subrahmanian 1993, *Maintaining views incrementally*; Motik et al. 2019,
 *Maintenance of Datalog materialisations revisited*):
 
@@ -14,184 +14,88 @@ delete and rederive comes first (Gupta, Mumick, Subrahmanian 1993, *Maintaining 
 2. Rederive: `head(x, y) :- head:(x, y), a, b, c.` without the suspects. If a head has all variables of its only rule, it had
    only one derivation, and is not rederived.
 3. Insert: the versions above.
+
+If maintenance visits more bindings than its budget, OverBudget is raised, and the caller restores the tables.
 """
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
-
-import numpy as np
+from collections.abc import Container, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
 
 from semi_naive.host import limits
-from semi_naive.planning.joins.body import PlannedBody
 from semi_naive.planning.joins.order import RuleVersion
 from semi_naive.planning.maintaining import Maintained
-from semi_naive.planning.maintaining.counted import CountedAggregate, GroupSize, counting
-from semi_naive.planning.maintaining.flips import AGGREGATED
-from semi_naive.planning.maintaining.names import (
-    after,
-    asked,
-    before,
-    column_variables,
-    explicit,
-    gained,
-    lost,
-    origin,
-    suspects,
-)
+from semi_naive.planning.maintaining.counted import counting
+from semi_naive.planning.maintaining.flips import AGGREGATED, is_exact
+from semi_naive.planning.maintaining.names import after, asked, before, explicit, gained, lost, origin, suspects
 from semi_naive.planning.maintaining.suspected import suspecting
-from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import (
     Change,
+    block_minus,
+    difference,
     empty,
     grown,
     membership,
     own_order,
     selected_tuples,
+    settled_copy,
+    table_without,
     union_of_blocks,
-)
-from semi_naive.ra.blocks.table import Table
-from semi_naive.ra.ir import Atom, Order, Rule
-from semi_naive.ra.rules.ages import Ticks
-from semi_naive.ra.tuple_at_a_time.ready import machine_is_ready
-from semi_naive.running.driver.local import Local
-from semi_naive.session.maintenance.closed_tables import has_reduction, suspected
+)  # fmt: skip
+from semi_naive.ra.blocks.table import Table, snapshot
+from semi_naive.ra.ir import Atom, Order, Var
+from semi_naive.ra.rules.ages import Clock, Ticks
+from semi_naive.running.choose_plan import why_in_one_place
+from semi_naive.running.relations.database import Database
+from semi_naive.session.maintenance.closed_tables import explicit_again, has_reduction, suspected, with_reduction
 from semi_naive.session.maintenance.counting import Counts
-from semi_naive.session.maintenance.guard import Guard, GuardRules
+from semi_naive.session.maintenance.guard import GuardRules
+from semi_naive.session.maintenance.incremental import Incremental, as_delta, before_changes, tables_replaced, version
+from semi_naive.session.maintenance.materialized import MaterializedRelations
+from semi_naive.session.maintenance.recomputation import is_stepwise
+from semi_naive.session.maintenance.spread import AllChanges, FactChanges
 
-SAMPLED = 8  # of so many changed tuples one is derived from first; at most the ratio of sizes at which a body is planned again
-MIN_SAMPLED = 1 << 13  # changed tuples from which a sample tells: the calls of its steps are a fifth of its work
-CHANGE = -1  # the number of versions that start from a change of another stratum; versions of the recursion start at 0
-
-
-def version(rule: Rule, relation: str, number: int = CHANGE) -> RuleVersion:
-    """Return the version of a rule in which the first atom of a relation reads the delta, and all other atoms read all tuples.
-    The rules of maintenance have one atom of each changed relation at most."""
-    place = next(n for n, literal in enumerate(rule.body) if isinstance(literal, Atom) and literal.relation == relation)
-    return RuleVersion(rule, place, {place: "delta"}, number)
-
-
-@dataclass
-class Incremental(Local):
-    """The evaluation of a stratum, repeated in each transaction.
-    guard: set for a stratum of suspects; it drops suspects that have a proof.
-    guarded_bodies: (body, guard, body with the guard's steps) by (id of the rule, number of the version)."""
-
-    charges_for_indexes = True  # building one takes longer than most searches in it
-
-    guard: Guard | None = None
-    guarded_bodies: dict[tuple[int, int], tuple[PlannedBody, Guard, PlannedBody]] = field(default_factory=dict)
-
-    def __post_init__(self):
-        """Set the state that lasts from one transaction to the next."""
-        super().__post_init__()
-        self.max_small_delta = self.small
-        self.first: Sequence[RuleVersion] = ()  # versions that run only in the first iteration
-        self.recursive_versions = len(self.delta_versions)  # they precede those of the first iteration in the machine
-
-    def _reset(self) -> None:
-        """Reset the counters and caches of the previous evaluation."""
-        self.iteration, self.small = 1, self.max_small_delta
-        self.made, self.pause, self.paused_until = 0, 1, 0
-        # Places after those of the recursion belong to versions of the first iteration, which are others each time.
-        self.slow = {place for place in self.slow if place < self.recursive_versions}
-        self.database.cache.clear()
-
-    def evaluate(self, first: Sequence[RuleVersion]) -> None:
-        """Evaluate to the fixpoint: the versions `first` in the first iteration, then the recursion. If their delta is small,
-        the machine (`ra.tuple_at_a_time`) runs the first iteration, too."""
-        self._reset()
-        self._take_tables()
-        self.first, tables = first, self.database.tables
-        self.marks = {name: table.mark() for name, table in self.tables.items()}
-        names = {each.delta_relation for each in first}
-        is_small = sum(tables[name].delta_size for name in names) <= self.small
-        has_new_facts = any(self.marks.values())  # tuples in `new`, which the machine does not read
-        self.outer_tables = {name: tables[name] for name in names} if is_small and not has_new_facts else {}
-        try:
-            done = self.outer_tables and machine_is_ready(self.small_seconds) and self._by_tuples()
-        finally:
-            self.outer_tables = {}
-        if not done:
-            self._derive_all(first)
-            for table in self.tables.values():
-                table.advance()
-        self.continue_to_fixpoint()
-
-    def derive(self, tables: dict[str, Table], versions: Sequence[RuleVersion]) -> None:
-        """Apply versions once, and insert their heads into the `new` of `tables`, given by relation."""
-        self._reset()
-        self.tables, self.marks = tables, {name: table.mark() for name, table in tables.items()}
-        self._derive_all(versions)
-
-    def searched(self, versions: Sequence[RuleVersion]) -> set[tuple[str, Order]]:
-        """Return the (relation, column order) of the indexes that versions search."""
-        self._plan(versions)
-        return set().union(*(self._body(*one).searched for one in versions))
-
-    def compiled(self) -> list[tuple[Rule, str, PlannedBody]]:
-        """Return (rule, relation of the delta, body) of all delta versions, with those of the first iteration last."""
-        first = self.first if self.outer_tables else []
-        self._plan(first)
-        return [*super().compiled(), *((each.rule, each.delta_relation, self._body(*each)) for each in first)]
-
-    def _derive_all(self, versions: Sequence[RuleVersion]) -> None:
-        """Evaluate rule versions a block at a time, one after the other."""
-        self._plan(versions)
-        for rule_version in versions:
-            self._derive(*rule_version)
-
-    @property
-    def work(self) -> int:
-        """The limit of the machine's instructions (`Local.work`), which grows with the proofs that the guard adds to a body."""
-        return super().work * (1 + max(map(len, self.guard.proofs.values())) if self.guard else 1)
-
-    def _body(self, rule: Rule, place: int | None, parts: dict[int, str], number: int) -> PlannedBody:
-        """Return the planned body of a rule version (see `RuleVersion`), with the steps of the guard, if any, at its end."""
-        body, guard = super()._body(rule, place, parts, number), self.guard
-        if guard is None:
-            return body
-        planned_body, planned_guard, guarded_body = self.guarded_bodies.get((id(rule), number), (None, None, body))
-        if planned_body is not body or planned_guard is not guard:  # one of them has been planned again
-            relation = origin(rule.head.relation)
-            # Versions of the first iteration derive candidates only, which rules of the recursion test.
-            append_guard = guard.witnessing if number == CHANGE else guard.guarded
-            steps = append_guard(body.derivation.steps, relation, rule.head.args)
-            head = column_variables(guard.kinds[relation])
-            guarded_body = replace(body, derivation=replace(body.derivation, steps=steps, head=head))
-            self.guarded_bodies[id(rule), number] = body, guard, guarded_body
-        return guarded_body
-
-    def _indexed(self, number: int) -> bool:
-        """True for versions that begin with a change, as changes are small. The machine runs versions of the recursion."""
-        return number == CHANGE
+MAX_CHANGED_PART = 0.2  # the changed fraction of a stratum and its inputs above which the stratum is recomputed
+MAX_CHANGED_TUPLES = 100  # changed tuples up to which the stratum is maintained, whatever fraction they are
 
 
 class DeleteRederive:
-    """The rules that maintain one stratum, and their plans, which are reused by later transactions.
+    """The rules that maintain one stratum in this process, and their plans, which are reused by later transactions.
     known: the relations that may have explicit facts.
     reduced: the relations of the stratum with a reduction, a best value or an equivalence.
+    counted: the aggregates with stored counts.
     better: "min" or "max" of relations with a best value, if the stratum is recursive.
     below: the relations of other strata that the rules read.
-    flips: projections of relations below that are negated or aggregated; flipped: these relations.
+    flips: projections of relations below that are negated or aggregated; flipped: these relations; grouping: the relations that
+    bind the groups of aggregates.
     insertions, overdeletions: rule versions that derive new tuples, and suspects.
     single: relations whose tuples have at most one derivation.
     is_straight: True if no rule reads a relation of the stratum, so that each step derives all heads at once."""
 
-    def __init__(self, stratum: Stratum, evaluation: Callable[[Stratum], Incremental], known: set[str], group_size: GroupSize):
-        """Derive the delta rules of a stratum, in the order of the three steps. evaluation: returns an evaluation of a stratum.
-        group_size: estimates the size of the groups of aggregates."""
-        self.stratum, counted = counting(stratum, group_size)
-        self.known, self.inserting = known, evaluation(self.stratum)
-        self.database, self.indexes = self.inserting.database, self.inserting.indexes
-        self.counts = Counts(self.inserting, counted) if counted else None
-        relations = self.database.program.relations
-        self.kinds = {name: relations[name].kinds for name in stratum.relations}
-        self.reduced = {name: relations[name] for name in stratum.relations if has_reduction(relations[name])}
+    guards = True  # tuples may have ticks, by which a guard drops suspects
+
+    def __init__(self, relations: MaterializedRelations, number: int, reason_to_stay: str):
+        """Derive the delta rules of a stratum, in the order of the three steps. reason_to_stay: why it cannot be evaluated on
+        the partitions; empty if it can."""
+        self.relations, self.number, run, facts = relations, number, relations.run, relations.facts
+        self.database, self.indexes, config = run.database, run.indexes, run.config
+        whole, declared = run.strata[number], run.program.relations
+        self.known, self.reads = {*facts.given, *facts.written}, whole.reads
+        self.stratum, counted = counting(whole, partial(group_size, self.database))
+        evaluation = partial(
+            Incremental, number=number, database=run.database, indexes=run.indexes, profile=run.profile,
+            budget=None if reason_to_stay else config.local_tuples, multiway=config.multiway, memory=config.memory,
+            reason_to_stay=reason_to_stay, small=config.small_delta, cores=run.cluster.driver_cores,
+        )  # fmt: skip
+        self.inserting = evaluation(self.stratum)
+        self.counted, self.counts = counted, Counts(self.inserting, counted)
+        self.kinds = {name: declared[name].kinds for name in whole.relations}
+        self.reduced = {name: declared[name] for name in whole.relations if has_reduction(declared[name])}
         best = {name: relation.lattice for name, relation in self.reduced.items() if relation.lattice is not None}
-        rules = Maintained(self.stratum, known, best.keys())
-        self.better = best if stratum.recursive else {}
+        rules = Maintained(self.stratum, self.known, best.keys())
+        self.better = best if whole.recursive else {}
         self.below, self.flips, self.flipped = rules.below, rules.flips, {flip.relation for flip in rules.flips}
         # Rederiving rules are planned like the recursion (number 0), as there may be many suspects.
         self.insertions = [version(rule, suspects(rule.head.relation), 0) for rule in rules.rederiving]
@@ -200,174 +104,158 @@ class DeleteRederive:
         for name, rule in rules.overdeletions:  # their heads are candidates, which the guard tests before they become suspects
             candidates = replace(rule.head, relation=asked(origin(rule.head.relation)))
             self.overdeletions.append(version(replace(rule, head=candidates), name))
-        self._add_arities(counted)
-        self.overdeleting = evaluation(suspecting(self.stratum, known, best, self.kinds))
-        self.guards = GuardRules(self.stratum.rules, self.kinds, self.inserting, self.below)
-        self.is_straight = not stratum.recursive and not self.reduced and len(stratum.relations) == 1
+        self._add_arities()
+        self.overdeleting = evaluation(suspecting(self.stratum, self.known, best, self.kinds))
+        self.guard_rules = GuardRules(self.stratum.rules, self.kinds, self.inserting, self.below)
+        self.is_straight = not whole.recursive and not self.reduced and len(whole.relations) == 1
+        self.has_classes = any(each.eqrel for each in self.reduced.values())
         self.single = rules.single - self.reduced.keys()
+        self.grouping = {atom.relation for flip in self.flips for atom in flip.within}
 
-    def _add_arities(self, counted: list[CountedAggregate]) -> None:
+    def _add_arities(self) -> None:
         """Register the arities of the temporary relations: suspects, changes, counts and flips."""
         arities = self.indexes.arities
-        arities.update({aggregate.relation: len(aggregate.atom.args) for aggregate in counted})
+        arities.update({aggregate.relation: len(aggregate.atom.args) for aggregate in self.counted})
         for name_of in (suspects, asked, explicit):
             arities.update({name_of(name): arities[name] for name in self.stratum.relations})
         for name_of in (gained, lost, before, after):
             arities.update({name_of(name): arities[name] for name in self.below})
         arities.update({flip.changed: arities[flip.relation] for flip in self.flips})
 
-    # -- temporary relations
+    def forget_counts(self) -> bool:
+        """Drop the stored counts of aggregates, because the stratum is recomputed. Return False if other aggregates should be
+        counted now, as groups have grown: then these rules are obsolete."""
+        for aggregate in self.counted:
+            self.relations.tables.pop(aggregate.relation, None)
+        wanted = counting(self.relations.run.strata[self.number], partial(group_size, self.database))[1]
+        return [each.relation for each in wanted] == [each.relation for each in self.counted]
 
-    @contextmanager
-    def _with_tables(self, tables: Mapping[str, Table]) -> Iterator[None]:
-        """Add tables to the database while the block runs."""
-        self.database.tables.update(tables)
-        try:
-            yield
-        finally:
-            for name in tables:
-                self.database.tables.pop(name, None)
+    @property
+    def lacks_counts(self) -> bool:
+        """True if counts of aggregates, which were dropped, have to be computed again."""
+        return bool(self.counted) and bool(self.counts.missing)
 
-    @contextmanager
-    def _with_deltas(self, deltas: Mapping[str, Table]) -> Iterator[None]:
-        """Replace temporary tables while the block runs."""
-        current = {name: self.database.tables[name] for name in deltas}
-        self.database.tables.update(deltas)
-        try:
-            yield
-        finally:
-            self.database.tables.update(current)
+    def can_maintain(self, own: FactChanges, changes: AllChanges, is_bounded: bool) -> bool:
+        """True if few tuples have changed. own: the change of the stratum's explicit facts, by relation; changes: those of all
+        relations below. is_bounded: the work of the change is bounded by its size."""
+        # A large change of what only an aggregate reads is counted, but not before and after the change.
+        below = self.reads if self.lacks_counts else self.reads & self.below
+        few = MAX_CHANGED_TUPLES, MAX_CHANGED_PART
+        return is_bounded or self.relations.few_changed(below | self.kinds.keys(), own, changes, *few)
 
-    def with_changes(self, below: dict[str, Change]) -> AbstractContextManager[None]:
+    def maintain(self, own: FactChanges, changes: dict, max_bindings: float) -> AllChanges:
+        """Maintain the stratum, and return the changes of its relations. own: the changes of its explicit facts, by relation;
+        changes: those of all relations below. max_bindings: the budget. If it is exceeded, OverBudget is raised; then all
+        tables are inconsistent, also those of relations that the stratum reads."""
+        tables = self.relations.tables
+        self.relations.mark_new(self.reads, changes)
+        if self.lacks_counts:
+            self.counts.count_missing(changes)
+        with limits.budget(max_bindings):
+            if self.counted:
+                changes = changes | self.counts.update(changes)
+            below = {name: changes[name] for name in self.below & changes.keys()}
+            with self._with_changes(below):
+                for name, order in self.searched():
+                    if name in self.kinds or name in below:
+                        tables[name].blocks("full", order)  # builds the index, for later transactions, too
+                derived = self.insert(own, below, self.overdelete(own, below))
+        for aggregate in self.counted:
+            tables[aggregate.relation].settle()
+        return derived
+
+    def _with_changes(self, below: dict[str, Change]) -> AbstractContextManager[None]:
         """Return a context in which the rules can read the changes of the relations below: the gained and the lost tuples, each
-        as the delta of a table, and the contents before and after of relations that bind the groups of aggregates."""
-        changes = {gained(name): [change.born] for name, change in below.items()}
-        changes |= {lost(name): [change.lost] for name, change in below.items()}
+        as the delta of a table, and the contents before and after of `grouping`."""
+        changes = {}
+        for name, change in below.items():
+            changes[gained(name)], changes[lost(name)] = [change.born], [change.lost]
         for flip in self.flips:
             if flip.how == AGGREGATED and flip.relation in below:
                 changes[flip.changed] = [below[flip.relation].born, below[flip.relation].lost]
-        tables = {name: _as_delta(blocks) for name, blocks in changes.items() if any(block.size for block in blocks)}
-        for name in {atom.relation for flip in self.flips for atom in flip.within}:
-            now = self.database.tables[name]
+        tables = {name: as_delta(blocks) for name, blocks in changes.items() if any(block.size for block in blocks)}
+        for name in self.grouping:
+            now = self.relations.tables[name]
             tables |= {after(name): now, before(name): grown(now, below[name].lost) if name in below else now}
-        return self._with_tables(tables)
+        return tables_replaced(self.relations.tables, tables)
 
     def _applicable(self, versions: list[RuleVersion]) -> list[RuleVersion]:
         """Return the versions whose delta is in the database: that of a relation that has changed."""
-        return [each for each in versions if each.delta_relation in self.database.tables]
+        return [each for each in versions if each.delta_relation in self.relations.tables]
 
     def searched(self) -> set[tuple[str, Order]]:
         """Return the (relation, column order) of the indexes that are searched to maintain the stratum. Call it within
-        `with_changes`."""
+        `_with_changes`."""
         inserting = [*self._applicable(self.insertions), *self.inserting.delta_versions]
         return self.inserting.searched(inserting) | self.overdeleting.searched(self._applicable(self.overdeletions))
 
-    # -- insert
-
-    def insert(self, changed_facts: Container[str], suspected: Mapping[str, Block]) -> None:
-        """Rederive suspects, and insert new tuples and their consequences, to the fixpoint. changed_facts: the relations of the
-        stratum whose explicit facts have changed; new ones are in the `new` of their tables. suspected: the suspects of each
-        relation, which are not in its table any more. After an error, such as OverBudget, the tables are inconsistent."""
-        with self._rederivable(suspected, changed_facts):
-            self.inserting.evaluate(self._applicable(self.insertions))
-
-    def insert_once(self, changed_facts: Container[str], suspected: Mapping[str, Block]) -> Block:
-        """Return the tuples that `insert` would add to the only relation of a stratum that `is_straight`; some of them may be
-        in the table. The parameters are those of `insert`."""
-        with self._rederivable(suspected, changed_facts):
-            return self._heads(self.inserting, self.stratum.relations[0], self._applicable(self.insertions))
-
-    def _rederivable(self, suspected: Mapping[str, Block], changed_facts: Container[str]) -> AbstractContextManager[None]:
-        """Return a context in which the rules can read the suspects that may have another derivation. A tuple with a single
-        derivation has none, unless it was an explicit fact, too."""
-        rederivable = [name for name in suspected if name in changed_facts or name not in self.single]
-        return self._with_tables({suspects(name): _as_delta([suspected[name]]) for name in rederivable})
-
-    def _heads(self, evaluation: Incremental, relation: str, versions: list[RuleVersion]) -> Block:
-        """Return the heads of versions whose head relation is `relation`."""
-        table = self.database.tables[origin(relation)]
-        heads = Table(table.arity, packing=table.packing)
-        tables = self.database.tables
-        changed = {each.delta_relation: tables[each.delta_relation] for each in versions}
-        if sum(each.delta_size for each in changed.values()) < MIN_SAMPLED:
-            evaluation.derive({relation: heads}, versions)
-        else:
-            sample, rest = _divided(changed)
-            with self._with_deltas(sample), limits.sampled(1 / SAMPLED):
-                evaluation.derive({relation: heads}, versions)
-            with self._with_deltas(rest):
-                evaluation.derive({relation: heads}, versions)
-        heads.settle()
-        return union_of_blocks(heads.blocks("all", heads.home), table.arity)
-
     # -- overdelete
 
-    def overdelete(
-        self, deleted: dict[str, Block], below: dict[str, Change], given: dict[str, Table], ticks: Ticks | None = None
-    ) -> dict[str, Block]:
-        """Return the suspects of each relation: tuples with a derivation from deleted explicit facts, from tuples that
-        relations below have lost, or from suspects. The tables of relations below must have their contents before the change,
-        with the lost tuples as their delta. deleted: the deleted explicit facts; given: the remaining ones; ticks: of all
-        tuples of the stratum, if they are known."""
-        arities = {name: len(kinds) for name, kinds in self.kinds.items()}
-        facts = {explicit(name): given.get(name) or Table(arity) for name, arity in arities.items()}
-        with self._with_tables(facts):
+    def overdelete(self, own: FactChanges, below: dict[str, Change]) -> dict[str, Block]:
+        """Return the suspects of each relation that has any: tuples with a derivation from deleted explicit facts, from tuples
+        that relations below have lost, or from suspects. own, below: the changes of explicit facts, and of relations below."""
+        deleted = {name: change.lost for name, change in own.items() if change.lost.size}
+        if not deleted and not any(change.lost.size or name in self.flipped for name, change in below.items()):
+            return {}
+        tables = self.relations.tables
+        facts = {explicit(name): self.relations.explicit(name) if name in self.known else Table(len(kinds))
+                 for name, kinds in self.kinds.items()}  # fmt: skip
+        with tables_replaced(tables, facts), before_changes(tables, below):
             first = self._applicable(self.overdeletions)
             if self.is_straight:  # no rule reads the suspects, so the first step finds all of them
                 (name,) = self.kinds
-                deleted_facts = [self._suspected(name, block) for block in deleted.values()]
-                heads = self._heads(self.overdeleting, asked(name), first)
-                return {name: union_of_blocks([*deleted_facts, heads], arities[name])}
-            if any(each.eqrel for each in self.reduced.values()):
-                return self._overdelete_classes(deleted, first)
-            unusable = {id(flip.closed) for flip in self.flips if flip.relation in below}
-            guard = self.guards.guard(unusable, ticks) if ticks else None
-            tables = {name_of(name): Table(arity) for name, arity in arities.items() for name_of in (suspects, asked)}
-            for name, block in deleted.items():
-                tables[asked(name)].insert_block(self._suspected(name, block))
-            with self._with_tables(tables), self._guarded(guard):
-                self.overdeleting.evaluate(first)
-            suspected = {name: tables[suspects(name)].blocks("all", own_order(arity)) for name, arity in arities.items()}
-            return {name: union_of_blocks(blocks, arities[name]) for name, blocks in suspected.items()}
+                heads = self.overdeleting.heads(asked(name), tables[name], first)
+                found = {name: [*(self._suspected(name, block) for block in deleted.values()), heads]}
+            elif self.has_classes:
+                found = self._overdelete_classes(deleted, first)
+            else:
+                found = self._overdelete_recursively(deleted, below, first)
+            united = ((name, union_of_blocks(blocks, len(self.kinds[name]))) for name, blocks in found.items())
+            return {name: block for name, block in united if block.size}
 
-    @contextmanager
-    def _guarded(self, guard: Guard | None) -> Iterator[None]:
-        """Let a guard drop suspects while the block runs. Its ticks are released afterwards, as they are large."""
-        self.overdeleting.guard = guard
+    def _overdelete_recursively(
+        self, deleted: dict[str, Block], below: dict[str, Change], first: list[RuleVersion]
+    ) -> dict[str, list[Block]]:
+        """Overdelete with the rules of suspects. If ticks are known, a guard drops suspects that have a proof. deleted: the
+        deleted explicit facts; below: the changes of relations below; first: the rule versions that begin."""
+        found = {name_of(name): Table(len(kinds)) for name, kinds in self.kinds.items() for name_of in (suspects, asked)}
+        for name, block in deleted.items():
+            found[asked(name)].insert_block(self._suspected(name, block))
+        ticks = self.relations.ticks.get(self.number)
+        unusable = {id(flip.closed) for flip in self.flips if flip.relation in below}
+        guard = self.overdeleting.guard = self.guard_rules.guard(unusable, ticks) if ticks else None
         try:
-            yield
+            with tables_replaced(self.relations.tables, found):
+                self.overdeleting.evaluate(first)
         finally:
             self.overdeleting.guard = None
             if guard:
-                guard.now.ticks = Ticks()
+                guard.now.ticks = Ticks()  # the ticks of a transaction are large
+        return {name: found[suspects(name)].blocks("all", own_order(len(kinds))) for name, kinds in self.kinds.items()}
 
     def _suspected(self, name: str, block: Block) -> Block:
         """Return the suspects of a relation if the tuples of a block may have lost a derivation: those that are no explicit
         facts and, if the relation has a reduction, its tuples that depend on them (`closed_tables.suspected`)."""
-        block = selected_tuples(block, ~membership(block, self.database.tables[explicit(name)]))
-        return suspected(self.reduced[name], block, self.database.tables[name]) if name in self.reduced else block
+        block = selected_tuples(block, ~membership(block, self.relations.tables[explicit(name)]))
+        return suspected(self.reduced[name], block, self.relations.tables[name]) if name in self.reduced else block
 
-    def _overdelete_classes(self, deleted: dict[str, Block], first: list[RuleVersion]) -> dict[str, Block]:
+    def _overdelete_classes(self, deleted: dict[str, Block], first: list[RuleVersion]) -> dict[str, list[Block]]:
         """Overdelete a stratum with an equivalence, in rounds: all pairs of a suspect's classes are suspects. deleted: the
         deleted explicit facts; first: the rule versions of the first round."""
-        tables = self.database.tables
+        tables = self.relations.tables
         old = {name: tables[name] for name in self.kinds}  # before the change; the rounds read them with suspects as the delta
         new = {name: Table(table.arity) for name, table in old.items()}
         suspected: dict[str, list[Block]] = {name: [] for name in old}
         for name, block in deleted.items():
             new[name].insert_block(block)
         self.overdeleting.derive({asked(name): table for name, table in new.items()}, first)
-        try:
-            while fresh := {name: block for name, table in new.items() if (block := self._new_suspects(name, table)).size}:
-                for name, block in fresh.items():
-                    suspected[name].append(block)
-                    tables[name] = grown(old[name], block)
-                versions = [each for each in self.inserting.delta_versions if each.delta_relation in fresh]
+        while fresh := {name: block for name, table in new.items() if (block := self._new_suspects(name, table)).size}:
+            for name, block in fresh.items():
+                suspected[name].append(block)
+            versions = [each for each in self.inserting.delta_versions if each.delta_relation in fresh]
+            with tables_replaced(tables, {name: grown(old[name], block) for name, block in fresh.items()}):
                 self.inserting.derive(new, versions)
-                tables.update(old)
-        finally:
-            tables.update(old)
-        return {name: union_of_blocks(blocks, old[name].arity) for name, blocks in suspected.items()}
+        return suspected
 
     def _new_suspects(self, name: str, table: Table) -> Block:
         """Return the suspects that the last round of overdeletion has found, and add the other pairs of their classes to
@@ -379,20 +267,103 @@ class DeleteRederive:
             table.advance()
         return block
 
+    # -- rederive and insert
 
-def _divided(tables: Mapping[str, Table]) -> tuple[dict[str, Table], dict[str, Table]]:
-    """Divide the deltas of tables: return one of SAMPLED tuples of each, and the rest."""
-    blocks = {name: table.blocks("delta", own_order(table.arity))[0] for name, table in tables.items() if table.delta_size}
-    masks = {name: np.arange(block.size) % SAMPLED == 0 for name, block in blocks.items()}
-    sample, rest = (
-        {name: _as_delta([selected_tuples(block, masks[name] == wanted)]) for name, block in blocks.items()}
-        for wanted in (True, False)
-    )
-    return sample, rest
+    def insert(self, own: FactChanges, below: dict[str, Change], suspected: dict[str, Block]) -> dict[str, Change]:
+        """Rederive suspects, and insert new tuples and their consequences, to the fixpoint. Return the changes of the
+        stratum's relations. own, below: see `overdelete`; suspected: its result."""
+        if not suspected and not own and not any(change.born.size or name in self.flipped for name, change in below.items()):
+            return {}
+        if self.is_straight:
+            return self._insert_once(own, suspected)
+        tables, ticks = self.relations.tables, self.relations.ticks.get(self.number)
+        before = {name: tables[name] for name in self.kinds}
+        rest = {name: table_without(table, suspected[name]) if name in suspected else table for name, table in before.items()}
+        clock = Clock(self.kinds, ticks.next) if ticks else None  # it records in `births` when tuples are inserted
+        for name, table in rest.items():
+            tables[name] = self._new_table(name, table, own.get(name), suspected.get(name))
+            if clock:
+                tables[name] = clock.timed(name, tables[name])
+        with self._rederivable(suspected, own):
+            self.inserting.evaluate(self._applicable(self.insertions))
+        changes = {}
+        for name, table in rest.items():
+            if name in self.reduced:
+                tables[name] = settled_copy(tables[name])
+                if clock:
+                    clock.drop_superseded(name, tables[name])
+                changes[name] = self.relations.store_better_table(name, before[name], tables[name])
+            else:
+                changes[name] = self._store_change(name, before[name], table, suspected.get(name))
+        if ticks and clock:
+            lost = {name: change.lost for name, change in changes.items()}
+            self.relations.ticks[self.number] = ticks.after(clock.births, clock.now, lost)
+        return changes
+
+    def _insert_once(self, own: FactChanges, suspected: dict[str, Block]) -> dict[str, Change]:
+        """Do the same as `insert` for a stratum that `is_straight`: derive all heads, then compare them with the relation."""
+        (name,) = self.kinds
+        table = self.relations.tables[name]
+        born, gone = own[name].born if name in own else empty(table.arity), suspected.get(name) or empty(table.arity)
+        with self._rederivable(suspected, own):
+            derived = self.inserting.heads(name, table, self._applicable(self.insertions))
+        heads = union_of_blocks([born, derived], table.arity)
+        change = Change(selected_tuples(heads, ~membership(heads, table)), block_minus(gone, heads))
+        if change.size:
+            self.relations.tables[name] = grown(table_without(table, change.lost), change.born)
+        return {name: change}
+
+    def _rederivable(self, suspected: Mapping[str, Block], changed_facts: Container[str]) -> AbstractContextManager[None]:
+        """Return a context in which the rules can read the suspects that may have another derivation. A tuple with a single
+        derivation has none, unless it was an explicit fact, too. changed_facts: the relations with changed explicit facts."""
+        rederivable = [name for name in suspected if name in changed_facts or name not in self.single]
+        return tables_replaced(self.relations.tables, {suspects(name): as_delta([suspected[name]]) for name in rederivable})
+
+    def _new_table(self, name: str, rest: Table, own: Change | None, suspected: Block | None) -> Table:
+        """Return the table of a relation from which insertion starts: `rest`, its tuples without suspects, with new explicit
+        facts in `new`. If the relation has a reduction, so has the table, and explicit facts that a suspect had superseded are
+        in `new` again. own: the change of its explicit facts."""
+        if name not in self.reduced:
+            table = snapshot(rest)
+        else:
+            table = with_reduction(self.reduced[name], rest)
+            for facts in self.relations.facts.tables(name) if own or suspected else ():
+                for block in explicit_again(self.reduced[name], facts, suspected):
+                    table.insert_block(block)
+        if own:
+            table.insert_block(own.born)
+        return table
+
+    def _store_change(self, name: str, before: Table, rest: Table, suspected: Block | None) -> Change:
+        """Return the change of a relation, and store its table: the old one with the change applied, and with the indexes that
+        the evaluation has built. before: the table before the change; rest: this table without its suspects."""
+        after = self.relations.tables[name]
+        added = difference(rest, after).born if after.count > rest.count else empty(after.arity)  # insertion loses none
+        removed = suspected or empty(after.arity)
+        change = Change(block_minus(added, removed), block_minus(removed, added))
+        table = table_without(before, change.lost) if change.lost.size < removed.size else rest
+        for order in after.full:
+            table.blocks("full", order)  # builds the index
+        self.relations.tables[name] = grown(table, change.born) if change.size else before
+        return change
 
 
-def _as_delta(blocks: list[Block]) -> Table:
-    """Return a table whose delta is the union of some blocks."""
-    table = Table(blocks[0].arity)
-    table.set_delta(union_of_blocks(blocks, table.arity))
-    return table
+def in_driver(relations: MaterializedRelations, number: int) -> DeleteRederive | None:
+    """Return the rules that maintain a stratum in this process. None if results may depend on the order of evaluation, or if
+    the configuration has all relations on the partitions (`local_tuples=0`) and the stratum can be evaluated there."""
+    stratum, declared = relations.run.strata[number], relations.run.program.relations
+    reason_to_stay = why_in_one_place(stratum, declared)
+    exact = all(map(is_exact, stratum.rules)) and not is_stepwise(stratum, declared)
+    usable = exact and (relations.run.config.local_tuples or reason_to_stay)
+    return DeleteRederive(relations, number, reason_to_stay) if usable else None
+
+
+def group_size(database: Database, atoms: dict[int, Atom], shared: set[str]) -> float:
+    """Estimate a lower bound of the bindings of a group of an aggregate: the largest number of tuples of one atom. atoms: those
+    of the aggregate's body; shared: the variables that determine the group."""
+    sizes = [1.0]
+    for atom in atoms.values():
+        columns = (place for place, term in enumerate(atom.args) if isinstance(term, Var) and term.name in shared)
+        distinct = [database.distinct(atom.relation, place) for place in columns]
+        sizes.append(database.count(atom.relation) / max(1.0, *distinct) if distinct else 1.0)
+    return max(sizes)

@@ -65,6 +65,7 @@ class Implied(Table):
 
     def __init__(self, edges: list[Block], count: int, cores: int):
         self.arity, self.home, self.edges, self.pairs, self.cores = 2, own_order(2), tuple(edges), count, cores
+        self.delta, self.new = {}, []
         self._computing = threading.Lock()
 
     def __copy__(self) -> Table:
@@ -74,33 +75,22 @@ class Implied(Table):
     @property
     def is_spelt(self) -> bool:  # type: ignore[override]
         """True if its pairs have been computed."""
-        return "whole" in vars(self)
+        return "_whole" in vars(self)
 
     @property
     def spelt(self) -> Table:
         """The table of all pairs. Only one thread computes them."""
         with self._computing:
-            return self.whole
-
-    @cached_property
-    def whole(self) -> Table:
-        """The table of all pairs, computed without the lock of `spelt`."""
-        table = Table(2)
-        table.set_delta(self.from_empty().born)
-        table.settle()
-        return table
+            if not self.is_spelt:
+                table = Table(2)
+                table.set_delta(self.from_empty().born)
+                table.settle()
+                self._whole = table
+            return self._whole
 
     @property
     def full(self) -> dict[Order, list[Block]]:  # type: ignore[override]
         return self.spelt.full
-
-    @property
-    def delta(self) -> dict[Order, Block]:  # type: ignore[override]
-        return {}
-
-    @property
-    def new(self) -> list[Block]:  # type: ignore[override]
-        return []
 
     @property
     def packing(self):  # type: ignore[override]
@@ -117,7 +107,7 @@ class Implied(Table):
     @property
     def nbytes(self) -> int:
         """The bytes of the edges, and of the pairs if they have been computed."""
-        return sum(block.nbytes for block in self.edges) + (self.whole.nbytes if self.is_spelt else 0)
+        return sum(block.nbytes for block in self.edges) + (self.spelt.nbytes if self.is_spelt else 0)
 
     def settle(self) -> None:
         """Do nothing: the table is settled."""

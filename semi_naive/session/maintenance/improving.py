@@ -7,16 +7,16 @@ from a value that it has superseded. With a negative w, or with `max(d, 1)` in a
 loses its last derivation, overdeletion misses the better value that was derived from it, as superseded values are not stored.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import cast
+from typing import Any, cast
 
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Atom, Call, Compare, Const, Kind, Rule, Term, Var
-from semi_naive.session.maintenance.spread import AllChanges, AnyChange, ColumnBounds, Contents, FactChanges, column_blocks
+from semi_naive.session.maintenance.spread import AllChanges, AnyChange, ColumnBounds, FactChanges, column_blocks
 
 MAX_DEPTH = 20  # equalities of variables that are followed from a term
 
@@ -39,24 +39,21 @@ def may_improve(stratum: Stratum, better: dict[str, str], blocks: Callable[[str]
     return any(not _never_improves(rule, stratum.relations, better, blocks) for rule in stratum.rules)
 
 
-def may_lose_best(
-    stratum: Stratum, better: dict[str, str], flipped: Container[str], own: FactChanges, changes: AllChanges,
-    contents: Callable[[str], Contents],
-) -> bool:  # fmt: skip
+def may_lose_best(stratum: Stratum, rules: Any, own: FactChanges, changes: AllChanges) -> bool:
     """True if a recursion of best values may lose a tuple, and may improve a value by its own consequences. Then overdeletion
-    cannot find all suspects. better: see `may_improve`; flipped: the relations that rules negate or aggregate; own, changes:
-    the changes of explicit facts of the stratum, and of relations; contents: returns the contents of a relation."""
+    cannot find all suspects. rules: those that maintain the stratum; own, changes: the changes of explicit facts of
+    the stratum, and of relations."""
     every: list[tuple[str, AnyChange]] = [*changes.items(), *own.items()]
     changed = [(name, change) for name, change in every if name in own or name in stratum.reads]
-    if not any(change.lost_count or name in flipped for name, change in changed):
+    if not any(change.lost_count or name in rules.flipped for name, change in changed):
         return False
 
     def blocks(name: str) -> Iterator[Block | ColumnBounds]:
-        current = contents(name)
+        current = rules.relations.contents(name)
         lost = [change.lost for change in (changes.get(name), own.get(name)) if change and change.lost_count]
         return chain.from_iterable(map(column_blocks, [current if isinstance(current, Table) else current.relation, *lost]))
 
-    return may_improve(stratum, better, blocks)
+    return may_improve(stratum, rules.better, blocks)
 
 
 def _never_improves(rule: Rule, relations: tuple[str, ...], better: dict[str, str], blocks: Callable) -> bool:

@@ -238,10 +238,10 @@ class MaterializedRelations:
         """Go on with copies of the current dictionaries, as savepoints and epochs have the dictionaries themselves."""
         self.restore(self.state().copy())
 
-    def retry_lost_runs(self, work: Callable[[], T], derive: Callable[[int], Any]) -> T:
+    def retry_lost_runs(self, work: Callable[[], T], derive: Callable[[list[int]], Any]) -> T:
         """Call `work` on a copy of the current state, which is restored if it fails, and return its result. If runs are lost,
         `derive` computes the strata of that state that have lost runs, and `work` is repeated, `MAX_RESTARTS` times at most;
-        then RunsLost is raised. derive: computes a stratum of the given number."""
+        then RunsLost is raised. derive: computes strata of the given numbers."""
         self.origin = state = self.state()
         try:
             for attempt in range(MAX_RESTARTS + 1):
@@ -261,7 +261,7 @@ class MaterializedRelations:
         finally:
             self.origin = self.state()
 
-    def _derive_lost(self, state: State, derive: Callable[[int], Any]) -> None:
+    def _derive_lost(self, state: State, derive: Callable[[list[int]], Any]) -> None:
         """Derive the relations of a state again whose runs are lost, and store their contents in the state."""
         self.run.cluster.renew()
         self.restore(state.copy())
@@ -269,7 +269,7 @@ class MaterializedRelations:
         all_lost = set(self.run.cluster.jobs.job(FindLostRuns(runs))) if runs else set()
         for number, stratum in enumerate(self.run.strata):
             if lost := all_lost & set(stratum.relations):
-                derive(number)
+                derive([number])
                 for name in lost:
                     del state.spread[name]
                     state.tables[name] = self.tables[name]

@@ -2,7 +2,7 @@
 are skipped (`dependents`).
 
 1. Facts of a relation without rules are inserted into its table, or removed from it.
-2. A stratum in this process that reads a changed relation is maintained by delta rules (`in_driver`).
+2. A stratum in this process that reads a changed relation is maintained by delta rules (`delete_rederive`).
 3. A stratum on the partitions is maintained there by delta rules (`across_partitions`).
 4. Any other stratum is recomputed, and compared with its last contents. So is a stratum if a large part of its inputs has
    changed, or if its maintenance exceeds its budget (`recomputation`).
@@ -11,6 +11,7 @@ Later strata read tables without the lost tuples, and with the new tuples as the
 """
 
 from collections.abc import Callable, Collection, Iterator, Set
+from dataclasses import dataclass, field
 from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import cast
@@ -25,21 +26,31 @@ from semi_naive.running.driver.local import TooLarge
 from semi_naive.session.maintenance import implied
 from semi_naive.session.maintenance.across_partitions import AcrossPartitions
 from semi_naive.session.maintenance.closures import differing, is_dense, may_change_pairs
+from semi_naive.session.maintenance.delete_rederive import DeleteRederive, in_driver
 from semi_naive.session.maintenance.implied import CountedClosure, Implied, is_worth_it
-from semi_naive.session.maintenance.in_driver import InDriver
+from semi_naive.session.maintenance.improving import may_lose_best
 from semi_naive.session.maintenance.recomputation import BOUNDED_FACTOR, MIN_BUDGET, Closure, Recomputation
 from semi_naive.session.maintenance.spread import AllChanges, AnyChange, FactChanges, SpreadChange, collected_change
 
-Maintainer = InDriver | AcrossPartitions
+Rules = DeleteRederive | AcrossPartitions
 Method = Callable[[], AllChanges | None]
 MAX_CHANGED_FACTS = 0.5  # changed fraction of a relation above which its indexes are dropped, and rebuilt when needed
+
+
+@dataclass
+class MaintenanceRules:
+    """The rules that maintain strata, by number, made when they are first needed. None if a stratum cannot be maintained there.
+    here: in this process; across: on the partitions."""
+
+    here: dict[int, DeleteRederive | None] = field(default_factory=dict)
+    across: dict[int, AcrossPartitions | None] = field(default_factory=dict)
 
 
 class Propagation:
     """The propagation of one transaction. net: the changes of explicit facts, by relation; changes: of relations so far."""
 
-    def __init__(self, recomputation: Recomputation, in_driver: InDriver, across: AcrossPartitions, net: dict[str, Change]):
-        self.recomputation, self.in_driver, self.across, self.net = recomputation, in_driver, across, net
+    def __init__(self, recomputation: Recomputation, rules: MaintenanceRules, net: dict[str, Change]):
+        self.recomputation, self.rules, self.net = recomputation, rules, net
         self.relations, self.run = recomputation.relations, recomputation.run
         self.changes: dict[str, AnyChange] = {}
 
@@ -108,7 +119,8 @@ class Propagation:
         for method in () if stale else self._methods(number, stratum, own, closure):
             if (changes := method()) is not None:
                 return changes
-        self.in_driver.forget_counts(number)
+        if (rules := self.rules.here.get(number)) and not rules.forget_counts():
+            del self.rules.here[number]
         return self.recomputation.recompute(number, before)
 
     def _is_affected(self, closure: Closure) -> bool:
@@ -124,8 +136,12 @@ class Propagation:
         relations, or None if it fails. own: the changes of its explicit facts; closure: that of the stratum, if any."""
         relations = self.relations
         if self._is_spread(stratum):
-            yield partial(self.across.changes_of_closure, number, own, self.changes)
-            yield partial(self._by_rules, self.across, number, stratum, own)
+            if number not in self.rules.across:
+                stays = why_in_one_place(stratum, self.run.program.relations)
+                self.rules.across[number] = None if stays else AcrossPartitions(relations, number)
+            if across := self.rules.across[number]:
+                yield partial(across.changes_of_closure, own, self.changes)
+                yield partial(self._by_rules, across, number, stratum, own)
             return
         if own and relations.facts.base.issuperset(own):
             yield partial(self._change_facts, own)
@@ -133,7 +149,10 @@ class Propagation:
         dense = closure and is_dense(relations.tables[closure.edges], relations.tables[closure.relation])
         if components and dense:
             yield components
-        yield partial(self._by_rules, self.in_driver, number, stratum, own)
+        if number not in self.rules.here:
+            self.rules.here[number] = in_driver(relations, number)
+        if here := self.rules.here[number]:
+            yield partial(self._by_rules, here, number, stratum, own)
         if components and not dense:
             yield components
 
@@ -145,7 +164,7 @@ class Propagation:
         changed = {name for name, change in self.changes.items() if isinstance(change, SpreadChange)}
         return bool((self.relations.spread.keys() | changed) & (stratum.reads | set(stratum.relations)))
 
-    def _by_rules(self, maintainer: Maintainer, number: int, stratum: Stratum, own: FactChanges) -> AllChanges | None:
+    def _by_rules(self, rules: Rules, number: int, stratum: Stratum, own: FactChanges) -> AllChanges | None:
         """Maintain a stratum by delta rules, in this process or on the partitions, and return the changes of its relations.
         Return None, without a change, if it must be recomputed. own: the changes of its explicit facts."""
         relations, recomputation = self.relations, self.recomputation
@@ -154,21 +173,29 @@ class Propagation:
         loses = any(change.lost_count for change in (*own.values(), *below))
         follow = self.run.config.follow
         max_bindings = budget.bindings(follow)
-        if maintainer.is_bounded(number, stratum, loses):
+        # The work is bounded by the change: no recursion, no negation or aggregate, and each lost tuple had one derivation.
+        is_bounded = not stratum.recursive and not rules.flips and (not loses or rules.single >= set(stratum.relations))
+        if is_bounded:
             changed = recomputation.tuples_read(number, lambda name: self.changes[name].size if name in self.changes else 0)
             max_bindings = budget.bindings_of_bounded(follow, recomputation.tuples_read(number), changed)
         exceeds = max_bindings > BOUNDED_FACTOR * follow * budget.visited
-        expensive = max_bindings <= MIN_BUDGET or exceeds or maintainer.lacks_counts(number)
-        if not maintainer.can_maintain(number, stratum, own, self.changes) or not budget.tries(loses, expensive):
+        expensive = max_bindings <= MIN_BUDGET or exceeds or rules.lacks_counts
+        if (
+            not rules.can_maintain(own, self.changes, is_bounded)
+            or rules.better
+            and may_lose_best(stratum, rules, own, self.changes)
+        ):
+            return None
+        if not budget.tries(loses, expensive):
             return None
         tables, spread = dict(relations.tables), dict(relations.spread)
         try:
-            changes = maintainer.maintain(number, stratum, own, self.changes, max_bindings)
+            changes = rules.maintain(own, self.changes, max_bindings)
             budget.succeeded(loses, ticks)
             return changes
         except (OverBudget, TooLarge):
             relations.use(tables, spread)
-            if budget.exceeded(loses, ticks) and maintainer.guards and recomputation.may_have_ticks(number):
+            if budget.exceeded(loses, ticks) and rules.guards and recomputation.may_have_ticks(number):
                 recomputation.wants_ticks.setdefault(number, True)
             return None
 

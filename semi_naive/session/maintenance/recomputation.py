@@ -110,20 +110,14 @@ class Recomputation:
         self.wants_ticks: dict[int, bool] = {}  # True for strata to compute with ticks the next time; False if too large
 
     def compute_all(self, numbers: Iterable[int]) -> None:
-        """Compute some strata; the strata of a loop are computed together."""
-        loops = self.run.compiled.loops
-        for number in numbers:
-            if number in loops:
-                self.compute_loop(loops[number])
-            elif number not in self.run.looping:
+        """Compute some strata; the strata of a loop are computed together, if one of them is among these."""
+        due = dict.fromkeys(numbers)
+        for number in due:
+            loop = next((loop for loop in self.run.compiled.loops.values() if number in loop.numbers), None)
+            if loop is None:
                 self.compute(number)
-
-    def compute_again(self, number: int) -> None:
-        """Compute a stratum, or the loop that it is in."""
-        if number in self.run.looping:
-            self.compute_loop(next(loop for loop in self.run.compiled.loops.values() if number in loop.numbers))
-        else:
-            self.compute(number)
+            elif number == next(each for each in due if each in loop.numbers):
+                self.compute_loop(loop)
 
     def compute_loop(self, loop: StratumLoop) -> None:
         """Compute the strata of a loop from explicit facts."""

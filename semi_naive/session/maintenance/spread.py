@@ -20,6 +20,7 @@ from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRe
 from semi_naive.ra.partitions.subtracting import SIDES, PartitionDifference, Signed, Subtract
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.on_partitions import OnPartitions, SignedInRuns
+from semi_naive.session.facts import settled_table
 
 MAX_COLLECTED_TUPLES = 1 << 18  # of a difference; a larger one stays on the partitions
 
@@ -110,26 +111,21 @@ def _side_relation(name: str, like: PartitionedIndex, parts: list[PartitionDiffe
 def side(cluster: Cluster, name: str, change: AnyChange, born: bool) -> Contents:
     """Return the new tuples of a change (`born`), or its lost tuples, as the contents of a relation of the given name."""
     tuples = change.born if born else change.lost
-    return OnPartitions(replace(tuples, name=name), cluster) if isinstance(tuples, PartitionedRelation) else _table([tuples])
+    return (
+        OnPartitions(replace(tuples, name=name), cluster)
+        if isinstance(tuples, PartitionedRelation)
+        else settled_table([tuples])
+    )
 
 
 def both_sides(cluster: Cluster, name: str, change: AnyChange) -> Contents:
     """Return the new and the lost tuples of a change together, as the contents of a relation of the given name."""
     if isinstance(change, Change):
-        return _table([change.born, change.lost])
+        return settled_table([change.born, change.lost])
     born, lost = change.born.home, change.lost.home
     full = [came + went for came, went in zip(born.full, lost.full, strict=True)]
     index = PartitionedIndex(born.order, born.keys, born.map, full, sizes=born.sizes + lost.sizes)
     return OnPartitions(PartitionedRelation(name, len(born.order), [index]), cluster)
-
-
-def _table(blocks: list[Block]) -> Table:
-    """Return a settled table of the tuples of one or more blocks."""
-    table = Table(blocks[0].arity)
-    for block in blocks:
-        table.insert_block(block)
-    table.settle()
-    return table
 
 
 @dataclass(frozen=True)
@@ -171,12 +167,18 @@ def laid_out(cluster: Cluster, name: str, contents: Contents, *like: Partitioned
     if not contents.count:
         return PartitionedRelation(name, len(like[0].order), indexes)
     source = contents.relation if isinstance(contents, OnPartitions) else _copied_to_hosts(cluster, name, contents)
-    reorder = SendToIndexes({name: source}, {name: indexes}, cluster.jobs.partitions)
-    for born in cluster.jobs.job(reorder, StoreIndexes({name: indexes}, cluster.label("laid-out"), cluster.root)):
-        if isinstance(born, Born):
-            index = indexes[born.index]
-            index.full[born.partition], index.sizes = born.full, index.sizes + born.sizes
+    fill(cluster, {name: indexes}, {name: source}, "laid-out")
     return PartitionedRelation(name, len(like[0].order), indexes)
+
+
+def fill(cluster: Cluster, indexes: dict[str, list[PartitionedIndex]], sources: dict, label: str) -> None:
+    """Distribute the tuples of relations to empty indexes. sources: the relations by name, or copies on all hosts with their
+    column orders."""
+    send = SendToIndexes(sources, indexes, cluster.jobs.partitions)
+    for born in cluster.jobs.job(send, StoreIndexes(indexes, cluster.label(label), cluster.root)):
+        if isinstance(born, Born):
+            index = indexes[born.relation][born.index]
+            index.full[born.partition], index.sizes = born.full, index.sizes + born.sizes
 
 
 def _copied_to_hosts(cluster: Cluster, name: str, table: Table) -> tuple[list, Order]:

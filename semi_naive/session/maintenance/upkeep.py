@@ -6,10 +6,10 @@ Contents are immutable: those of the previous epoch remain valid, and are restor
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import starmap
-from typing import Any
+from typing import Any, TypeVar
 
 from semi_naive.config import Config
 from semi_naive.host import limits
@@ -26,28 +26,17 @@ from semi_naive.ra.tuple_at_a_time.ready import LOADING_SECONDS, machine_is_read
 from semi_naive.ra.values.values import Values
 from semi_naive.running.progress.recovery import Recovery
 from semi_naive.running.run import ProgramRun
-from semi_naive.session.maintenance.across_partitions import AcrossPartitions
 from semi_naive.session.maintenance.dependents import Dependents
-from semi_naive.session.maintenance.in_driver import InDriver
 from semi_naive.session.maintenance.materialized import MaterializedRelations, State
-from semi_naive.session.maintenance.propagation import Propagation
-from semi_naive.session.maintenance.recomputation import Budget, Recomputation, is_plain
+from semi_naive.session.maintenance.propagation import MaintenanceRules, Propagation
+from semi_naive.session.maintenance.recomputation import Recomputation, is_plain
 from semi_naive.session.maintenance.spread import AllChanges
 
 MIN_TUPLES_TO_LOAD_KERNELS = 1 << 17  # tuples of a session from which kernels are loaded before its first transaction
 _SEARCHES = ("ranges", "mark_within_bounds", "pack_fields", "unpack", "expand_some", "field_at")
 KERNELS = *(f"kernels.{name}" for name in _SEARCHES), "lanes._mark_in_lanes", "words._drop", "unions._unite_rows"
 
-
-@dataclass(frozen=True)
-class Structure:
-    """A savepoint of the rules that a session evaluates and of its relations, for `Upkeep.restore`."""
-
-    state: State
-    dictionaries: list[tuple[dict, dict]]  # (dictionary that other objects read, a copy of it)
-    strata: list[Stratum]
-    budgets: dict[int, Budget]
-    wants_ticks: dict[int, bool]
+T = TypeVar("T")
 
 
 class Upkeep:
@@ -61,7 +50,7 @@ class Upkeep:
         self.program, self.values = program, values
         self.relations = MaterializedRelations(self.run)
         self.recomputation = Recomputation(self.relations)
-        self.in_driver, self.across = InDriver(self.relations), AcrossPartitions(self.relations)
+        self.rules = MaintenanceRules()
 
     # -- the first epoch
 
@@ -71,8 +60,8 @@ class Upkeep:
         with translate_failures(lambda: self.run.cluster.context):
             self.relations.load(given, changeable)
             self._prepare(changeable)
-            self._compute(self._drop_others(self._below(outputs)))
-            self._load_kernels()
+        self._compute(self._drop_others(self._below(outputs)))
+        self._load_kernels()
 
     def _below(self, names: Iterable[str]) -> set[int]:
         """Return the numbers of the strata that derive the relations `names`, of those that they depend on, and of all strata
@@ -104,15 +93,12 @@ class Upkeep:
 
     def materialize(self, name: str) -> bool:
         """Evaluate a relation of the program and those that it depends on, and maintain them from now on. Return False if it is
-        evaluated already, or is no relation of the program. After an error, the caller calls `restore`."""
+        evaluated already, or is no relation of the program. After an error, the caller takes the step of `savepoint`."""
         relations = self.relations
         if name in relations.tables or name not in relations.dependents.homes:
             return False
-        limits.measure(self.run.nbytes)
         relations.use_copies()
-        missing = sorted(number for number in self._below([name]) if not relations.is_materialized(number))
-        with translate_failures(lambda: self.run.cluster.context):
-            self._compute(missing)
+        self._compute(sorted(number for number in self._below([name]) if not relations.is_materialized(number)))
         return True
 
     def load(self, directory: Any, changeable: set[str], outputs: Iterable[str], retain: int) -> tuple[list[Any], list[str]]:
@@ -162,9 +148,14 @@ class Upkeep:
         facts.base = {name for each in plain for name in each.relations} & changeable
 
     def _compute(self, numbers: Iterable[int]) -> None:
-        """Compute strata, again if runs on the partitions are lost."""
-        recomputation = self.recomputation
-        self.relations.retry_lost_runs(partial(recomputation.compute_all, numbers), recomputation.compute_again)
+        """Compute strata."""
+        self._repeat_if_lost(partial(self.recomputation.compute_all, numbers))
+
+    def _repeat_if_lost(self, work: Callable[[], T]) -> T:
+        """Call `work`, again if runs on the partitions are lost, and return its result. Bytes that it adds are limited."""
+        limits.measure(self.run.nbytes)
+        with translate_failures(lambda: self.run.cluster.context):
+            return self.relations.retry_lost_runs(work, self.recomputation.compute_all)
 
     def _load_kernels(self) -> None:
         """Load the kernels of a large session, so that its first transactions do not wait for them."""
@@ -179,12 +170,7 @@ class Upkeep:
         changes of explicit facts. collected: relations whose changes are needed in this process. stale: strata that are
         recomputed in any case. After an error the caller restores the previous state (`restore_state`)."""
         relations = self.relations
-        limits.measure(self.run.nbytes)
-        with translate_failures(lambda: self.run.cluster.context):
-            changes = relations.retry_lost_runs(
-                lambda: Propagation(self.recomputation, self.in_driver, self.across, net).propagate(stale, collected),
-                self.recomputation.compute_again,
-            )
+        changes = self._repeat_if_lost(lambda: Propagation(self.recomputation, self.rules, net).propagate(stale, collected))
         for name in changes:  # a table in few blocks, if there is one, is searched faster
             relations.tables[name] = relations.merged.pop(name, relations.tables[name])
             relations.tables[name].settle()
@@ -201,7 +187,7 @@ class Upkeep:
         relations.dependents.forget_values()
         for name in relations.tables.keys() - self.program.relations.keys():
             del relations.tables[name]
-        for cache in (self.in_driver.rules, self.across.deltas, relations.merged, self.run.database.cache):
+        for cache in (self.rules.here, self.rules.across, relations.merged, self.run.database.cache):
             cache.clear()
         relations.sweep()
 
@@ -209,9 +195,9 @@ class Upkeep:
 
     def extend(self, compiled: Compiled, inputs: dict[str, Table]) -> list[int]:
         """Evaluate the rules of another compiled program, and maintain them from now on. Return the numbers of their strata.
-        After an error, the caller calls `restore`. inputs: those of its relations whose facts may change, with their facts."""
+        After an error, the caller takes the step of `savepoint`. inputs: those of its relations whose facts may change, with
+        their facts."""
         run, relations = self.run, self.relations
-        limits.measure(run.nbytes)
         relations.use_copies()
         added = {name: each for name, each in compiled.program.relations.items() if name not in self.program.relations}
         self.program.relations.update(added)
@@ -226,8 +212,7 @@ class Upkeep:
         run.strata += [replace(stratum, rules=[rule for rule in stratum.rules if not is_fact(rule)]) for stratum in strata]
         for number in numbers:
             relations.dependents.add(number, run.strata[number])
-        with translate_failures(lambda: run.cluster.context):
-            self._compute(numbers)
+        self._compute(numbers)
         return numbers
 
     def retract(self, numbers: Iterable[int]) -> None:
@@ -235,14 +220,15 @@ class Upkeep:
         run, relations = self.run, self.relations
         relations.use_copies()
         for number in numbers:
-            self.in_driver.forget_counts(number)
+            if rules := self.rules.here.get(number):
+                rules.forget_counts()
             run.profile.forget(number)
             for name in run.strata[number].relations:
                 by_name: tuple[dict, ...] = (relations.tables, relations.spread, self.program.relations, run.indexes.arities)
                 for each in by_name:
                     each.pop(name, None)
                 relations.facts.forget(name)
-            by_number: tuple[dict, ...] = (self.in_driver.rules, self.across.deltas, relations.closures, relations.ticks)
+            by_number: tuple[dict, ...] = (self.rules.here, self.rules.across, relations.closures, relations.ticks)
             for each in (*by_number, self.recomputation.budgets, self.recomputation.wants_ticks):
                 each.pop(number, None)
             relations.dependents.remove(number, run.strata[number])
@@ -250,36 +236,31 @@ class Upkeep:
         while run.strata and not run.strata[-1].relations:
             run.strata.pop()
 
-    def saved(self) -> Structure:
-        """Return a savepoint of the rules and relations, for `restore`."""
-        shared = self.program.relations, self.program.types, self.run.indexes.arities
-        recomputation, strata = self.recomputation, list(self.run.strata)
-        dictionaries: list[tuple[dict, dict]] = [(each, each.copy()) for each in shared]
-        budgets, wants_ticks = dict(recomputation.budgets), dict(recomputation.wants_ticks)
-        return Structure(self.relations.state(), dictionaries, strata, budgets, wants_ticks)
+    def savepoint(self) -> Callable[[], None]:
+        """Return a step that restores the current rules and relations: it undoes `extend`, `retract` and `materialize`."""
+        state, strata = self.relations.state(), list(self.run.strata)
+        dictionaries: tuple[dict, ...] = (self.program.relations, self.program.types, self.run.indexes.arities,
+            self.recomputation.budgets, self.recomputation.wants_ticks)  # fmt: skip
+        saved = [(each, each.copy()) for each in dictionaries]
 
-    def restore(self, saved: Structure) -> None:
-        """Undo `extend`, `retract` or `materialize`: restore the rules and relations that `saved` has returned."""
-        for dictionary, before in saved.dictionaries:  # changed in place, as other threads may be reading them
-            dictionary.update(before)
-            for name in dictionary.keys() - before.keys():
-                del dictionary[name]
-        self.run.strata = saved.strata
-        self.relations.dependents = Dependents(saved.strata, self.values)
-        self.recomputation.budgets, self.recomputation.wants_ticks = saved.budgets, saved.wants_ticks
-        self.restore_state(saved.state)
+        def restore() -> None:
+            for dictionary, before in saved:  # changed in place, as other threads may be reading them
+                dictionary.update(before)
+                for name in dictionary.keys() - before.keys():
+                    del dictionary[name]
+            self.run.strata = strata
+            self.relations.dependents = Dependents(strata, self.values)
+            self.restore_state(state)
+
+        return restore
 
     # -- explain
 
-    def explain_changes(self, name: str | None, check_known: Callable[[str], Any]) -> str:
-        """Format the rules that maintain all strata, or the stratum of one relation. check_known: raises an error for unknown
-        ones."""
-        strata = [(number, each) for number, each in enumerate(self.run.strata)
-                  if each.rules and (name is None or name in each.relations)]  # fmt: skip
-        if name is not None and not strata:
-            check_known(name)
-            return f"{name}\n  no rule derives it\n"
-        return "\n".join(starmap(self._explained, strata))
+    def explain_changes(self, name: str | None) -> str:
+        """Format the rules that maintain all strata, or the stratum of one relation; "" if no rule derives it."""
+        strata = enumerate(self.run.strata)
+        wanted = ((number, each) for number, each in strata if each.rules and (name is None or name in each.relations))
+        return "\n".join(starmap(self._explained, wanted))
 
     def _explained(self, number: int, stratum: Stratum) -> str:
         """Format the rules that maintain a stratum, by step."""

@@ -230,7 +230,9 @@ class Demand:
 
     def _can_be_evaluated(self, name: str) -> bool:
         upkeep = self._session.upkeep
-        return name in self._registered or name in upkeep.relations.dependents.homes or self._session.registry.is_system(name)
+        return (
+            name in self._registered or name in upkeep.relations.dependents.homes or name in self._session.registry.system_rules
+        )
 
     def _with_definitions(self, rules: Registered, shared: set[str]) -> Registered:
         """Return rules together with those of all relations that they read, directly or not, except for `shared`."""

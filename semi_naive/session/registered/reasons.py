@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from semi_naive.config import Config
 from semi_naive.ra import ir
 from semi_naive.ra.blocks.table import Table
@@ -38,22 +36,19 @@ def reasons(session: Any, name: str, given: dict[str, Any], epoch: Any) -> Itera
             if not rules.parameters:
                 yield epoch.proofs
                 return
-            parameter_values = Table(len(key))
-            parameter_values.insert([np.array([bits]) for bits in key], 1)
-            parameter_values.settle()
-            yield _proofs_at(session, rules, parameter_values, epoch)
+            yield _proofs_at(session, rules, registry.first_facts(rules, key), epoch)
 
 
-def _proofs_at(session: Any, rules: Registered, parameter_values: Table, epoch: Any) -> "Why":
-    """Evaluate rules over the relations of an epoch, and return the search for proofs in the result. parameter_values: 1
-    tuple."""
+def _proofs_at(session: Any, rules: Registered, parameter_values: dict[str, Table], epoch: Any) -> "Why":
+    """Evaluate rules over the relations of an epoch, and return the search for proofs in the result. parameter_values: the
+    relation of the parameters, by name, with one tuple."""
     from semi_naive.provenance.why import Why
     from semi_naive.running.run import ProgramRun
 
     registry, values = session.registry, session.upkeep.values
     checked = parameters_as_variables(rules, registry.readable, session.program.checked)
     checked = replace(checked, directives=[ir.FileDirective("output", rules.name)])
-    inputs = {rules.parameter_relation: parameter_values, **{name: epoch.contents(name) for name in rules.reads}}
+    inputs = parameter_values | {name: epoch.contents(name) for name in rules.reads}
     program = type(session.program).from_checked(checked, rules.name)
     run = ProgramRun(program, program.compile(inputs, once=False), Config(), session.upkeep.run.cluster.spark, values=values)
     with run.run(inputs, lenient=True):

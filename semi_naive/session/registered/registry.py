@@ -25,18 +25,18 @@ from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.expressions.terms import bits_of_constant
 from semi_naive.ra.ir import Const, Program, Relation
 from semi_naive.session.durability.registrations import Registrations
+from semi_naive.session.facts import settled_table
 from semi_naive.session.registered.bodies import NAME, rules_of_body
 from semi_naive.session.registered.demand import Demand
 from semi_naive.session.registered.rules import Inlined, Registered, registered, system_rules
 from semi_naive.session.registered.shapes import Shapes
-from semi_naive.session.registered.subscribers import SavedSubscribers, Subscribers
+from semi_naive.session.registered.subscribers import Subscribers
 from semi_naive.session.registered.subscriptions import rest_of_table, without_parameters
 from semi_naive.session.system import RELATIONS
 
 log = logging.getLogger("semi_naive")
 
 Uses = dict[tuple[str, tuple[int, ...]], int]  # the number of users by (relation, values of its parameters in 64 bits)
-Savepoint = tuple[Uses, dict[str, Registered], SavedSubscribers]  # of `Registry`: the second are the parts of `Demand`
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,12 @@ class Registry:
     def __init__(self, session: Any):
         self._session = session
         self.rules: dict[str, Registered] = {}
-        self._demand = Demand(session, self.rules)
+        self.demand = Demand(session, self.rules)
         inlined = {name: Inlined(statements) for name, statements in session.program.checked.inlined.items()}
         # The relations that registered rules may read: those of the program, of registered rules, and about the session.
         self.readable: dict[str, Relation | Registered | Inlined] = RELATIONS | inlined | session.declared
-        self._system_rules = {name: system_rules(each) for name, each in RELATIONS.items() if name not in session.declared}
+        # The system relations, except for those whose names the program declares. They are maintained while they have users.
+        self.system_rules = {name: system_rules(each) for name, each in RELATIONS.items() if name not in session.declared}
         self.waiting: dict[str, Waiting] = {}
         self._shapes = Shapes(session.program.checked.types)
         self._uses: Uses = {}
@@ -96,7 +97,7 @@ class Registry:
         for each in readers:
             self._register_or_wait(each.name, each.text, each.share)
         self._register_unblocked()
-        self._session.log_event(False, "register", name, text, share)
+        self._session.commits.log_event(False, "register", name, text, share)
 
     def _withdraw(self, name: str) -> list[Registered]:
         """Forget rules, which may wait, and all that read them, before they are registered again. Return the latter. Raises
@@ -114,7 +115,7 @@ class Registry:
                 f"{', '.join(used)} is evaluated, for subscriptions: cancel these before rules are added to {name}"
             )
         for each in reversed(concerned):
-            self._session.add_undo(partial(self._add, each))
+            self._session.turns.add_undo(partial(self._add, each))
             self._drop(each.name)
         return [each for each in concerned if each.name != name]
 
@@ -131,7 +132,7 @@ class Registry:
 
     def _set_waiting(self, waiting: dict[str, Waiting]) -> None:
         """Replace the dictionary of waiting rules. The open turn restores the old one if it fails."""
-        self._session.add_undo(partial(setattr, self, "waiting", self.waiting))
+        self._session.turns.add_undo(partial(setattr, self, "waiting", self.waiting))
         self.waiting = waiting
 
     def _register_unblocked(self) -> None:
@@ -166,7 +167,7 @@ class Registry:
                 if rules.types[type_name] != other.types[type_name]:
                     message = f"the rules for {other.name} declare another type {type_name}"
                     raise ValueError(f"{message}: give one of them another name")
-        self._session.add_undo(partial(self._drop, name))
+        self._session.turns.add_undo(partial(self._drop, name))
         self._add(rules)
 
     def _add(self, rules: Registered) -> None:
@@ -180,7 +181,7 @@ class Registry:
     def unregister(self, name: str) -> None:
         """See `Session.unregister`."""
         if name in self.waiting:
-            self._session.log_event(False, "unregister", name)
+            self._session.commits.log_event(False, "unregister", name)
             self._remove_waiting(name)
             return
         rules = self._registered(name)
@@ -190,8 +191,8 @@ class Registry:
         if rules.users:
             users = quantity(rules.users, "subscription")
             raise ValueError(f"{name} is needed by {users}: cancel first, and end those that have a name")
-        self._session.log_event(False, "unregister", name)
-        self._session.add_undo(partial(self._add, rules))
+        self._session.commits.log_event(False, "unregister", name)
+        self._session.turns.add_undo(partial(self._add, rules))
         self._drop(name)
 
     def _registered(self, name: str) -> Registered:
@@ -203,7 +204,7 @@ class Registry:
     def relation(self, name: str) -> Relation:
         """Return a relation of the program, of registered rules, or about the session. Raises KeyError if there is none."""
         self.check_waiting(name)
-        if self.is_system(name):
+        if name in self.system_rules:
             return RELATIONS[name]
         return self.rules[name].relation if name in self.rules else self._session.relations[self._session.check_known(name)]
 
@@ -216,10 +217,6 @@ class Registry:
                 sums = program.sums | rules.checked.sums
                 program = replace(program, relations=program.relations | own, rules=[*program.rules, *added], sums=sums)
         return program
-
-    def is_system(self, name: str) -> bool:
-        """True for a relation about the session, unless the program declares a relation of that name."""
-        return name in RELATIONS and name not in self._session.declared
 
     def check_given(self, name: str, given: dict[str, Any]) -> tuple[str, ...]:
         """Return the names of a relation's parameters. Raises ValueError unless `given` has exactly these keys."""
@@ -253,14 +250,14 @@ class Registry:
             return
         self._savepoint(rules)
         if not rules.users:
-            rules.synthesis = self._demand.synthesis(rules)
+            rules.synthesis = self.demand.synthesis(rules)
         self._acquire_uses(rules, key, once)
-        if not rules.users and not once and (wide := self._demand.wide(rules)):
+        if not rules.users and not once and (wide := self.demand.wide(rules)):
             self._release_uses(rules, key)
-            rules.synthesis = self._demand.synthesis(rules, wide)
+            rules.synthesis = self.demand.synthesis(rules, wide)
             self._acquire_uses(rules, key, once)
         if not rules.users:
-            rules.strata = self._session.upkeep.extend(rules.form.compiled, self._first_facts(rules, key))
+            rules.strata = self._session.upkeep.extend(rules.form.compiled, self.first_facts(rules, key))
         else:
             self._change_parameters(rules, key, 1)
         rules.users += 1
@@ -269,7 +266,7 @@ class Registry:
 
     def _evaluable(self, name: str) -> Registered | None:
         """Return the rules of a relation that is evaluated while it has users; None for one of the program."""
-        return self.rules.get(name) or self._system_rules.get(name) or self._demand.parts.get(name)
+        return self.rules.get(name) or self.system_rules.get(name) or self.demand.parts.get(name)
 
     def _uses_of(self, rules: Registered, key: tuple[int, ...]) -> list[tuple[str, tuple[int, ...]]]:
         """Return the relations that evaluated rules use, each with the values of its parameters. key: those of the rules."""
@@ -299,32 +296,18 @@ class Registry:
         of which a part is evaluated."""
         return name in self.rules and (bool(self.rules[name].parameters) or not self.reads_of(name) <= set(evaluated))
 
-    def explain_reads(self, name: str) -> str:
-        """Format how registered rules read other registered rules: see `Demand.explain`."""
-        return self._demand.explain(self.rules[name])
-
-    def program_to_explain(self, name: str) -> tuple[Program, frozenset[str]]:
-        """Return registered rules with those of relations of which they read parts, and the relations that all these read."""
-        rules = self._demand.with_definitions(self.rules[name])
-        return rules.checked, rules.reads
-
-    def answers_on_demand(self, name: str) -> bool:
-        """True if a query of a relation can compute only the tuples that its constants ask for, because the relation is not
-        evaluated and its rules permit it."""
-        return self._demand.definition(name) is not None
-
     def _evaluate_program_relation(self, name: str) -> None:
         """Evaluate a relation of the program, unless it is evaluated already, and show it to readers."""
         if name not in self._session.upkeep.relations.tables:
-            self._session.add_savepoint()
+            self._session.commits.add_savepoint()
             if self._session.upkeep.materialize(name):
                 # A relation that the checks of rules have added is not shown.
-                self._session.set_relation(name, self._session.relations.get(name))
+                self._session.commits.set_relation(name, self._session.relations.get(name))
 
     def _show(self, rules: Registered) -> None:
         """Add the relation of rules to the last epoch if it has users, else remove it. System relations, and parts of
         relations, are not shown."""
-        self._session.set_relation(rules.name, rules.relation if rules.users and rules.name in self.rules else None)
+        self._session.commits.set_relation(rules.name, rules.relation if rules.users and rules.name in self.rules else None)
 
     def release(self, name: str, key: tuple[int, ...]) -> None:
         """Remove a user of a relation, which `acquire` has added. Relations without users are dropped."""
@@ -338,44 +321,36 @@ class Registry:
                 del self._uses[name, key]
                 if rules.users > 1:  # with the last user the relation of the parameters is dropped as a whole
                     self._change_parameters(rules, key, -1)
-            self._remove_user(rules)
+            rules.users -= 1
+            if not rules.users:
+                self._session.upkeep.retract(rules.strata)
+                rules.strata = []
             self._release_uses(rules, key)
             self._show(rules)
 
-    def system_relations_in_use(self) -> list[str]:
-        """Return the system relations that rules or subscribers read."""
-        return [name for name, each in self._system_rules.items() if each.users]
-
-    def _remove_user(self, rules: Registered) -> None:
-        """Subtract a user of rules. If it was the last one, drop their relations."""
-        rules.users -= 1
-        if not rules.users:
-            self._session.upkeep.retract(rules.strata)
-            rules.strata = []
-
     def _savepoint(self, rules: Registered) -> None:
         """Let the open turn restore the evaluated rules and their numbers of users if it fails. Call it before they change."""
-        self._session.add_savepoint()
-        self._session.add_undo(partial(vars(rules).update, users=rules.users, strata=rules.strata, synthesis=rules.synthesis))
+        self._session.commits.add_savepoint()
+        self._session.turns.add_undo(
+            partial(vars(rules).update, users=rules.users, strata=rules.strata, synthesis=rules.synthesis)
+        )
 
-    def saved(self) -> Savepoint:
-        """Return a savepoint for `restore`."""
-        return dict(self._uses), dict(self._demand.parts), self.subscribers.saved()
+    def savepoint(self) -> Callable[[], None]:
+        """Return a step that restores the current uses, parts of relations and subscriptions."""
+        uses, parts, restore_subscribers = dict(self._uses), dict(self.demand.parts), self.subscribers.savepoint()
 
-    def restore(self, saved: Savepoint) -> None:
-        """Restore a savepoint."""
-        self._uses, self._demand.parts, subscribers = saved
-        self.subscribers.restore(subscribers)
+        def restore() -> None:
+            self._uses, self.demand.parts = uses, parts
+            restore_subscribers()
 
-    def _first_facts(self, rules: Registered, key: tuple[int, ...]) -> dict[str, Table]:
+        return restore
+
+    def first_facts(self, rules: Registered, key: tuple[int, ...]) -> dict[str, Table]:
         """Return the facts with which rules begin to be evaluated: the first values of their parameters, or those of a system
         relation."""
         if not rules.parameters:
             return {name: self._session.system.table(name) for name in rules.inputs}
-        table = Table(len(key))
-        table.insert_block(_row_of(key))
-        table.settle()
-        return {rules.parameter_relation: table}
+        return {rules.parameter_relation: settled_table([_row_of(key)])}
 
     def _change_parameters(self, rules: Registered, key: tuple[int, ...], diff: int) -> None:
         """Insert (`diff` = 1) or delete (-1) values of the parameters of evaluated rules that have no other user."""
@@ -413,7 +388,7 @@ class Registry:
         """Yield the last contents of a relation, as (relation without its parameters, table). A relation that is not evaluated
         is evaluated until the block ends. owner: see `System.table`. given: the values of parameters, by name."""
         key, relation = self.parameter_key(name, given), self.relation(name)
-        if self.is_system(name):
+        if name in self.system_rules:
             yield relation, self._session.system.table(name, owner)
             return
         self.acquire(name, key, once=True)

@@ -9,7 +9,7 @@ attribute. The others are computed on demand, as far as their demand is known (`
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -211,9 +211,9 @@ def _check_rules(rules: "_RulesText", readable: ReadableByName, program: ir.Prog
     except ProgramError as error:  # with warnings about the session's own statements
         own = [each for each in error.problems if each.span.file == f"<{rules.name}>"]
         raise ProgramError(own or error.problems, {**program.texts, **texts}) from None  # a #line may give them another file
-    _check_directives(checked.directives, texts)
-    _check_values_of_parameters(rules, reads)
-    _check_loops(checked, texts)
+    problems = [*_directives(checked.directives), *_missing_values(rules, reads), *_loops(checked)]
+    if problems:
+        raise ProgramError(problems, texts)
     return CheckedShape(reads, frozenset(rules.declared) - {rules.name}, tuple(rules.parameters), rules.inline), checked
 
 
@@ -270,35 +270,30 @@ def _check_allowed(name: str, source: syntax.SourceProgram, declared: dict, read
         raise ProgramError(problems, source.texts)
 
 
-def _check_directives(directives: list[ir.FileDirective], texts: dict[str, str]) -> None:
-    """Raise ProgramError if rules have directives; those in components are found after the check only."""
-    hint = "facts come by transactions, and changes go to subscribers: take it out"
-    found = [(f"Registered rules have no .{each.kind}", each.span or syntax.NOWHERE) for each in directives]
-    if found:
-        raise ProgramError([Problem(message, span, hint) for message, span in found], texts)
+def _directives(directives: list[ir.FileDirective]) -> Iterator[Problem]:
+    """Yield the problems of rules with directives; those in components are found after the check only."""
+    for each in directives:
+        hint = "facts come by transactions, and changes go to subscribers: take it out"
+        yield Problem(f"Registered rules have no .{each.kind}", each.span or syntax.NOWHERE, hint)
 
 
-def _check_values_of_parameters(rules: "_RulesText", reads: Mapping[str, Readable]) -> None:
-    """Raise ProgramError for an atom of rules with parameters that gives no values for these."""
-    problems = []
+def _missing_values(rules: "_RulesText", reads: Mapping[str, Readable]) -> Iterator[Problem]:
+    """Yield the problems of atoms of rules with parameters that give no values for these."""
     for node in (node for node in rules.nodes if isinstance(node, syntax.Atom)):
         read = reads.get(node.relation)
         for parameter, arg in zip(read.parameters if isinstance(read, Registered) else (), node.args, strict=False):
             if not _is_parameter(arg) and not isinstance(arg, syntax.Number | syntax.String):
                 hint = f"its parameters come first: write a constant or a parameter of {rules.name}, as ${parameter}"
-                problems.append(Problem(f"{node.relation} gets no value for its parameter ${parameter}", node.span, hint))
-    if problems:
-        raise ProgramError(problems, rules.source.texts)
+                yield Problem(f"{node.relation} gets no value for its parameter ${parameter}", node.span, hint)
 
 
-def _check_loops(checked: ir.Program, texts: dict[str, str]) -> None:
-    """Raise ProgramError for recursion that is evaluated in rounds: subscriptions follow strata one by one."""
-    hint = "write these rules into the program of the session, and register rules that read their result"
-    names = [min(loop.collected or {name for _, name in loop.pairs}) for loop in checked.loops]
-    found = [Problem(f"Registered rules for {name} recur in steps, through sums or through negation",
-                     checked.relations[name].span or syntax.NOWHERE, hint) for name in names]  # fmt: skip
-    if found:
-        raise ProgramError(found, texts)
+def _loops(checked: ir.Program) -> Iterator[Problem]:
+    """Yield the problems of recursion that is evaluated in rounds: subscriptions follow strata one by one."""
+    for loop in checked.loops:
+        name = min(loop.collected or {name for _, name in loop.pairs})
+        message = f"Registered rules for {name} recur in steps, through sums or through negation"
+        hint = "write these rules into the program of the session, and register rules that read their result"
+        yield Problem(message, checked.relations[name].span or syntax.NOWHERE, hint)
 
 
 def _declaration(relation: ir.Relation) -> syntax.RelationDecl:

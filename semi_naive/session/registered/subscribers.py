@@ -1,7 +1,7 @@
 """The subscriptions of a session, and the changes that are stored for named ones."""
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -21,7 +21,6 @@ from semi_naive.session.registered.subscriptions import (
 
 log = logging.getLogger("semi_naive")
 
-SavedSubscribers = tuple[list[Subscription], dict[str, History], list[Subscription]]  # `active`, `histories`, `leaving`
 # By relation and by the values of its parameters, each subscription as (place in `active`, subscription).
 Listeners = dict[str, dict[tuple[int, ...], list[tuple[int, Subscription]]]]
 
@@ -54,14 +53,14 @@ class Subscribers:
         if called and any(each.name == called for each in self.active):
             raise ValueError(f"the subscription {called!r} is in use: cancel it first")
         missed = self._missed(name, key, history, since)
-        self._session.add_savepoint()
+        self._session.commits.add_savepoint()
         self._registry.acquire(name, key)
         subscription = Subscription(self._session, self._registry.relation(name), key, callback, when, called)
         subscription.owner, subscription.parameters = owner, ", ".join(f"{each}={value}" for each, value in given.items())
         if called and history is None:
             self._begin_history(called, History(name, key, self._session.epoch))
         self.active = [*self.active, subscription]
-        self._session.add_undo(subscription.end)
+        self._session.turns.add_undo(subscription.end)
         subscription.start()
         if snapshot:
             table, relation = self._session.upkeep.relations.table(name), self._registry.relation(name)
@@ -75,7 +74,7 @@ class Subscribers:
     def _begin_history(self, called: str, history: History) -> None:
         """Store the changes of a relation from now on for a named subscription. called: its name."""
         event = "subscribe", called, history.relation, history.key, history.acknowledged
-        self._session.log_event(True, *event, values=self._session.upkeep.values)
+        self._session.commits.log_event(True, *event, values=self._session.upkeep.values)
         self._registry.acquire(history.relation, history.key)  # also after the subscription has been cancelled
         self.histories[called] = history
 
@@ -165,7 +164,7 @@ class Subscribers:
         if subscription in self.active:
             rest = [each for each in self.active if each is not subscription]
             self.active, self.leaving = rest, [*self.leaving, subscription]
-        if not self._session.has_turn and not self._session.closed:
+        if not self._session.turns.is_mine and not self._session.closed:
             with self._session.in_turn():
                 self.release_cancelled()
 
@@ -183,7 +182,7 @@ class Subscribers:
             raise ValueError(f"there is no epoch {epoch} to acknowledge: the last one is {self._session.epoch}")
         if called in self.histories:
             self.histories[called].ack(epoch)
-            self._session.log_event(False, "ack", called, epoch)
+            self._session.commits.log_event(False, "ack", called, epoch)
 
     def _lapse(self, called: str) -> None:
         """Let a named subscription lapse, as too many tuples are stored: discard them, and release its relation."""
@@ -192,7 +191,7 @@ class Subscribers:
         history.lapse()
         self._registry.release(history.relation, history.key)
         try:
-            self._session.log_event(False, "lapse", called)
+            self._session.commits.log_event(False, "lapse", called)
         except OSError:
             log.exception("the directory does not know that the subscription %r has lapsed", called)
 
@@ -200,11 +199,11 @@ class Subscribers:
         """Discard a named subscription and the changes stored for it. called: its name. Raises KeyError if it is unknown."""
         if called not in self.histories:
             raise KeyError(f"there is no subscription with the name {called!r}")
-        self._session.add_savepoint()
+        self._session.commits.add_savepoint()
         for each in [each for each in self.active if each.name == called]:
-            self._session.add_undo(partial(setattr, each, "name", called))
+            self._session.turns.add_undo(partial(setattr, each, "name", called))
             each.name = None
-        self._session.log_event(False, "end", called)
+        self._session.commits.log_event(False, "end", called)
         history = self.histories.pop(called)
         if not history.lapsed:
             self._registry.release(history.relation, history.key)
@@ -214,12 +213,13 @@ class Subscribers:
         for each in self.active:
             each.stop()
 
-    def saved(self) -> SavedSubscribers:
-        """Return a savepoint for `restore`."""
-        return self.active, dict(self.histories), list(self.leaving)
+    def savepoint(self) -> Callable[[], None]:
+        """Return a step that restores the current subscriptions. Those that are cancelled meanwhile remain cancelled."""
+        active, histories, leaving = self.active, dict(self.histories), list(self.leaving)
 
-    def restore(self, saved: SavedSubscribers) -> None:
-        """Restore a savepoint. Subscriptions that have been cancelled since remain cancelled."""
-        active, self.histories, leaving = saved
-        self.leaving += [each for each in leaving if each not in self.leaving]
-        self.active = [each for each in active if each not in self.leaving]
+        def restore() -> None:
+            self.histories = histories
+            self.leaving += [each for each in leaving if each not in self.leaving]
+            self.active = [each for each in active if each not in self.leaving]
+
+        return restore

@@ -19,7 +19,7 @@ from semi_naive.ra.blocks.changes import Change, block_minus, empty, own_order, 
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Relation
 from semi_naive.session.contents import Changes
-from semi_naive.session.facts import with_prefixes
+from semi_naive.session.facts import settled_table, with_prefixes
 
 log = logging.getLogger("semi_naive")
 
@@ -259,10 +259,7 @@ def rest_of(block: Block, key: tuple[int, ...]) -> Block:
 def rest_of_table(table: Table, key: tuple[int, ...]) -> Table:
     """Return the tuples of a table that begin with the values of `key`, without these columns."""
     blocks = [rest_of(block, key) for block in table.blocks("all", own_order(table.arity))]
-    rest = Table(table.arity - len(key))
-    rest.insert_block(union_of_blocks(blocks, rest.arity))
-    rest.settle()
-    return rest
+    return settled_table([union_of_blocks(blocks, table.arity - len(key))])
 
 
 def added(first: Change, second: Change) -> Change:

@@ -83,7 +83,7 @@ class Client:
             return True
         permitted = self.reads is None or name in self.reads
         if name not in registry.rules:
-            return permitted and not registry.is_system(name)
+            return permitted and name not in registry.system_rules
         rules = registry.rules[name]
         if rules.parameters or self._is_of_another_client(name):
             return False
@@ -110,7 +110,7 @@ class Client:
 
     def check_may_read(self, name: str, registry: Any) -> None:
         """Check that it may read a relation or a part of it. A client may always read its own rows of sys.subscription."""
-        if not self.may_read_part(name, registry) and not (name == "sys.subscription" and registry.is_system(name)):
+        if not self.may_read_part(name, registry) and not (name == "sys.subscription" and name in registry.system_rules):
             known = [*registry.readable, *registry.rules]
             may = sorted(each for each in dict.fromkeys(known) if self.may_read_part(each, registry))
             raise NotAllowed(f"{self.name} may not read {name}: it may read {_names_or_nothing(may)}")

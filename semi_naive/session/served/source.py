@@ -13,9 +13,9 @@ import json
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
@@ -42,22 +42,25 @@ class ChangesSource(DataSource):
     def simpleStreamReader(self, schema) -> "ChangesReader":
         """Return the reader of the stream, as Spark's interface requires."""
         kinds = [kind for _, kind in self._attributes()]
-        server = ServerClient(self._option("url"), self.options.get("token"))
         since, parameters = int(self.options.get("since", -1)), self.options.get("parameters", "")
-        return ChangesReader(server, self._option("relation"), kinds, since, parameters)
+        return ChangesReader(self._get(), self._option("relation"), kinds, since, parameters)
 
     def _attributes(self) -> list[tuple[str, str]]:
         """Return the (name, kind) of the relation's attributes, as the server describes them."""
-        relation, server = self._option("relation"), ServerClient(self._option("url"), self.options.get("token"))
-        schemas = {each["name"]: each for each in server.get("/relations")["relations"]}
-        registered = [each["name"] for each in server.get("/rules")]
+        relation, get = self._option("relation"), self._get()
+        schemas = {each["name"]: each for each in get("/relations")["relations"]}
+        registered = [each["name"] for each in get("/rules")]
         if relation not in {*schemas, *registered}:
             raise ValueError(f"the server has no relation {relation!r}: it has {', '.join([*sorted(schemas), *registered])}")
-        schema = schemas[relation] if relation in schemas else server.get(f"/rules/{urllib.parse.quote(relation)}")
+        schema = schemas[relation] if relation in schemas else get(f"/rules/{urllib.parse.quote(relation)}")
         attributes = [(name, kind) for (name, _), kind in zip(schema["attributes"], schema["kinds"], strict=True)]
         if wrong := [name for name, kind in attributes if kind not in TYPES]:
             raise ValueError(f"{relation}.{wrong[0]} is a record, which a stream cannot have: stream a relation of its fields")
         return attributes
+
+    def _get(self) -> Callable[[str], Any]:
+        """Return a function that requests a path of the server."""
+        return partial(request_json, self._option("url"), self.options.get("token"))
 
     def _option(self, name: str) -> str:
         """Return a required option."""
@@ -69,8 +72,8 @@ class ChangesSource(DataSource):
 class ChangesReader(SimpleDataSourceStreamReader):
     """Reads the stream in one task, as changes are small."""
 
-    def __init__(self, server: "ServerClient", relation: str, kinds: list[str], since: int, parameters: str):
-        self.server, self.relation, self.kinds, self.since, self.parameters = server, relation, kinds, since, parameters
+    def __init__(self, get: Callable[[str], Any], relation: str, kinds: list[str], since: int, parameters: str):
+        self.get, self.relation, self.kinds, self.since, self.parameters = get, relation, kinds, since, parameters
 
     def initialOffset(self) -> dict:
         return {"epoch": self.since}
@@ -86,7 +89,7 @@ class ChangesReader(SimpleDataSourceStreamReader):
         """Request the changes between two epochs. until: by default the last one."""
         given = {"since": since} | ({} if until is None else {"until": until})
         options = "&".join(filter(None, [urllib.parse.urlencode(given), self.parameters]))
-        return self.server.get(f"/differences/{urllib.parse.quote(self.relation)}?{options}")
+        return self.get(f"/differences/{urllib.parse.quote(self.relation)}?{options}")
 
     def _rows(self, answer: dict) -> Iterator[tuple]:
         """Return the rows of an answer of the server, with values of the types that Spark expects."""
@@ -99,22 +102,16 @@ class ChangesReader(SimpleDataSourceStreamReader):
         return iter([converted(row) for row in answer["changes"]])
 
 
-@dataclass
-class ServerClient:
-    """A client of a server, with a token."""
-
-    url: str
-    token: str | None
-
-    def get(self, path: str) -> Any:
-        """Request a path, and return the JSON of the answer. Raises ValueError with the server's message for an error."""
-        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
-        request = urllib.request.Request(self.url.rstrip("/") + path, headers=headers)
-        try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
-                return json.load(answer)
-        except urllib.error.HTTPError as error:
-            message = error.read().decode(errors="replace")
-            with contextlib.suppress(ValueError, KeyError):
-                message = json.loads(message)["error"]
-            raise ValueError(f"{self.url}{path}: {message}") from None
+def request_json(url: str, token: str | None, path: str) -> Any:
+    """Request a path of a server, and return the JSON of the answer. Raises ValueError with the server's message for an
+    error."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    request = urllib.request.Request(url.rstrip("/") + path, headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        message = error.read().decode(errors="replace")
+        with contextlib.suppress(ValueError, KeyError):
+            message = json.loads(message)["error"]
+        raise ValueError(f"{url}{path}: {message}") from None

@@ -317,7 +317,7 @@ class Web:
         committed meanwhile are summed up."""
         parameters, client, name = request.options(), request.client, self._check_readable(request.client, request.name)
         options = {option: parameters.pop(option, None) for option in ("snapshot", "since", "epochs", "seconds", "name")}
-        if self.session.registry.is_system(name) and not client.owner:
+        if name in self.session.registry.system_rules and not client.owner:
             raise NotAllowed(f"{client.name} may not subscribe to {name}: read /relations/{name}")
         since = _parsed(request.request.headers.get("last-event-id") or options["since"], int, "since")
         epochs, seconds = _parsed(options["epochs"] or "1", int, "epochs"), _parsed(options["seconds"] or "0", float, "seconds")
@@ -407,7 +407,7 @@ class Web:
         registry = self.session.registry
         client.check_may_read(name, registry)
         registry.check_waiting(name)
-        if name not in self.session.declared and name not in registry.rules and not registry.is_system(name):
+        if name not in self.session.declared and name not in registry.rules and name not in registry.system_rules:
             raise NotFound(unknown("relation", name, [*self.session.declared, *registry.rules]))
         return name
 
