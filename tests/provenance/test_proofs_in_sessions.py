@@ -21,11 +21,11 @@ pair(y, x) :- path(x, y), !path(y, x).
 """
 
 
-def test_what_is_on_the_partitions_has_proofs(spark):
+def test_what_is_on_the_partitions_has_proofs(here):
     checked = Program(PATHS + AFTER).checked
     tuples = solve(checked, {"edge": set(EDGES["edge"])})
     heights = least_heights(checked, {"edge": EDGES["edge"]}, tuples)
-    with Program(PATHS + AFTER).run(EDGES, spark, local_tuples=0) as result:
+    with Program(PATHS + AFTER).run(EDGES, here, local_tuples=0) as result:
         assert result["path"].on_partitions
         for name, row in heights:
             proof = result.why(name, row)
@@ -105,8 +105,8 @@ def test_registered_rules_with_parameters_are_explained_for_their_values():
             session.why("path", ("a", "b"), x="a")
 
 
-def test_a_session_on_the_partitions_tells_why(spark):
-    with Program(PATHS + AFTER).session(EDGES, spark=spark, local_tuples=0, retain=1) as session:
+def test_a_session_on_the_partitions_tells_why(here):
+    with Program(PATHS + AFTER).session(EDGES, spark=here, local_tuples=0, retain=1) as session:
         session.insert("edge", [("d", "e")])
         assert session.why("path", ("a", "e")).height == 3 and session.why("pair", ("e", "a")).height == 4
         assert session.at(0).why("path", ("a", "d")).height == 2

@@ -66,9 +66,9 @@ def test_what_looks_like_a_closure_and_is_none_has_proofs_by_its_rules():
             assert result.why("path", row).height == height
 
 
-def test_a_closure_that_is_not_kept_is_not_made_for_a_proof(spark, monkeypatch):
+def test_a_closure_that_is_not_kept_is_not_made_for_a_proof(here, monkeypatch):
     edges = [(x, x + 1) for x in range(60)] + [(0, 30)]
-    with Program(NUMBERS + STEPS["path-edge"]).run({"edge": edges}, spark, local_tuples=0) as result:
+    with Program(NUMBERS + STEPS["path-edge"]).run({"edge": edges}, here, local_tuples=0) as result:
         assert isinstance(result.database.on_partitions["path"], Remade)
         monkeypatch.setattr(Remade, "columns", None)
         assert result.why("path", (0, 60)).height == 31
