@@ -154,7 +154,7 @@ def _json_lines(shown: RelationRows, form: Format, threads: int | None = None) -
 
 
 def _json_tuples(shown: RelationRows, form: Format, threads: int | None, before: str, after: str) -> Iterator[bytes]:
-    """Yield the JSON of each tuple, in pieces of bytes. before, after: texts around each tuple."""
+    """Yield the JSON of each tuple, which has attributes, in pieces of bytes. before, after: texts around each tuple."""
     style = JsonStyle(form.objects)
     first, *others, last = style.pieces([name for name, _ in shown.relation.attributes])
     return lines(shown, style, [before + first, *others, last + after], threads)
