@@ -242,9 +242,19 @@ class Partitioned:
         births = births or [0]  # a job without births is recorded as one step
         self.iteration += len(births)
         self._discard()
+        self._record(delta, births, phases, begun)
+        limits.visit(sum(births))
+        limits.check_bytes(lambda: sum(relation.bytes for relation in self.relations.values()), now=True)
+        if self.local.growing.due():
+            self.local.growing.look(self.relations)
+        if self.local.report_progress:
+            self.local.report_progress(self.iteration, delta, sum(relation.count for relation in self.relations.values()))
+
+    def _record(self, delta: int, births: list[int], phases: list[dict], begun: float) -> None:
+        """Add a job to the trace, with the balance of the stratum's first relation. The arguments are those of `record_job`."""
         seconds = time.perf_counter() - begun
         busy = sum(max(p["seconds"]) for p in phases)
-        shown = self.relations[self.stratum.relations[0]]  # the balance of which is recorded
+        shown = self.relations[self.stratum.relations[0]]
         relations = [*self.relations.values(), *self.statics.partitioned.values()]
         copies = sum(stored.size for index in self.statics.replicated.values() for stored in index)
         held = [copies + sum(each.stored_tuples(partition) for each in relations) for partition in range(self.partitions)]
@@ -253,12 +263,6 @@ class Partitioned:
             seconds=seconds, full=sum(r.count for r in self.relations.values()), driver=max(0.0, seconds - busy),
             relation=shown.name, held=held, **balance_of(shown.home.map, shown.home.sizes),
         )  # fmt: skip
-        limits.visit(sum(births))
-        limits.check_bytes(lambda: sum(relation.bytes for relation in self.relations.values()), now=True)
-        if self.local.growing.due():
-            self.local.growing.look(self.relations)
-        if self.local.report_progress:
-            self.local.report_progress(self.iteration, delta, sum(relation.count for relation in self.relations.values()))
 
     def _discard(self) -> None:
         """Remove the runs that were merged or moved since the last call, as no later job reads them."""
