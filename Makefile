@@ -43,7 +43,8 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check
 	PATH="$(abspath $(BIN)):$$PATH" sh .ci/types
 
-# All that must pass. Of two at a time (`make -j 2`) one computes while the other waits for a disk or for other processes.
+# All that must pass. Of three at a time (`make -j 3`) the tests begin once they are installed, while the wheel is still tested: of
+# two they would be the last to begin, and run alone.
 check: test plain pythons lint
 
 plain:

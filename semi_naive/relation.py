@@ -181,28 +181,29 @@ class Relation(Tuples):
     def join(self, other: "Relation", on: Any = None) -> "Relation":
         """Return the natural join: tuples that agree on the shared columns, or on `on`: names, or {this one's: the other's}. It
         has all columns of this relation, then those of the other that are not joined on."""
-        pairs = self.schema.join_pairs(_relation(other).schema, on)
+        pairs = self.schema.join_pairs(_checked_relation(other).schema, on)
         schema, columns = self.schema.joined(other.schema, pairs)
         return self._with(schema, NaturalJoin, other, pairs=pairs, columns=columns)
 
     def product(self, other: "Relation") -> "Relation":
         """Return every tuple of this relation with every tuple of the other."""
-        schema, columns = self.schema.joined(_relation(other).schema, (), "product")
+        schema, columns = self.schema.joined(_checked_relation(other).schema, (), "product")
         return self._with(schema, NaturalJoin, other, columns=columns)
 
     def union(self, *others: "Relation") -> "Relation":
-        """Return the tuples of any of the relations."""
-        orders = [self.schema.aligned(_relation(other).schema, "union") for other in others]
+        """Return the tuples of any of the relations, which have the same attributes. Attributes are matched by name."""
+        # for each relation, the places of this one's attributes in it
+        orders = [self.schema.aligned(_checked_relation(other).schema, "union") for other in others]
         return self._with(self.schema, Union, *others, orders=(tuple(range(self.arity)), *orders))
 
     def intersection(self, other: "Relation") -> "Relation":
         """Return the tuples that are in both relations."""
-        order = self.schema.aligned(_relation(other).schema, "intersection")
+        order = self.schema.aligned(_checked_relation(other).schema, "intersection")
         return self._with(self.schema, NaturalJoin, other, pairs=tuple(enumerate(order)), columns=tuple(range(self.arity)))
 
     def difference(self, other: "Relation") -> "Relation":
         """Return the tuples of this relation that are not in the other."""
-        order = self.schema.aligned(_relation(other).schema, "difference")
+        order = self.schema.aligned(_checked_relation(other).schema, "difference")
         return self._with(self.schema, Difference, other, order=order)
 
     __or__, __and__, __sub__ = union, intersection, difference
@@ -328,7 +329,7 @@ class Relation(Tuples):
         return f"<Relation {self.schema}, {'closed' if self._node.closed else known}>"
 
 
-def _relation(other) -> Relation:
+def _checked_relation(other) -> Relation:
     """Return the argument. Raises TypeError if it is not a Relation."""
     if not isinstance(other, Relation):
         raise TypeError(f"expected a Relation, not {type(other).__name__}: see Relation.from_tuples and the like")

@@ -50,7 +50,7 @@ def pytest_collection(session):
         return (yield)
 
 
-LEAST_EXAMPLES = 10  # of a test of hypothesis, if it has as many
+LEAST_EXAMPLES = 6  # of a test of hypothesis, if it has as many
 
 
 def pytest_collection_modifyitems(items):

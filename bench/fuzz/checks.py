@@ -189,7 +189,7 @@ def agrees_within(bindings: float, case: Case, **config) -> None:
         agrees(case, follow=1e-9, **config)
 
 
-def agrees_wherever_it_ends(case: Case, most: int = 60, **config) -> None:
+def agrees_wherever_it_ends(case: Case, most: int, **config) -> None:
     """Maintenance ends each of the times that its work is counted; of more than `most`, at so many of them."""
     with ending(lambda _: False) as times:
         agrees(case, **config)

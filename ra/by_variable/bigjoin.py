@@ -99,10 +99,13 @@ class Proposal(Join):
 
     def _as_lists(self, batch: Batch, block: Block, lows: np.ndarray, highs: np.ndarray, resume_at, batch_size: int):
         """Yield batches of about `batch_size` bindings in which the values of each binding are a list: the range
-        [lows[row], highs[row]) of the block."""
+        [lows[row], highs[row]) of the block. resume_at: (number of the block, row in the order of `lows`, values of that row
+        in earlier batches)."""
         ((place, name),) = self.binds
         number, row, skip = resume_at
-        order = argsort_words(lows.view(np.uint64))  # equal ranges are adjacent, so that a batch stores each once
+        order = argsort_words(
+            lows.view(np.uint64)
+        )  # stable; rows of equal ranges are adjacent, and `Lists` stores their values once
         lows, highs = lows[order], highs[order]
         ends = np.cumsum(highs - lows)
         # the bindings made before the position: the lists before `row`, and `skip` values of its own

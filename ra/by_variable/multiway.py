@@ -9,47 +9,26 @@ context until their relations change; on the partitions they are files, which on
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from semi_naive.host import limits
 from semi_naive.host.private import digest
-from semi_naive.host.threads import cpus
 from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.by_variable.core import BINARY, BOUND, DONE, TRIES, Core, Position
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Atom, Compare, Const, Kind, Order, Var
 from semi_naive.ra.multiway import query as joins
 from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant
-from semi_naive.ra.multiway.tries.domain import Domain
-from semi_naive.ra.multiway.tries.shape import Shape
 from semi_naive.ra.multiway.tries.shared import SharedTries
 from semi_naive.ra.multiway.tries.trie import Tries
 from semi_naive.ra.rules.batch import Batch, concatenate_batches
 from semi_naive.ra.rules.steps import MAX_BATCH_BINDINGS, MIN_TRIE_BINDINGS, START, WEIGHT, Context, Join
-from semi_naive.ra.words import search
 
-
-class Position(NamedTuple):
-    """A position in the work of a Multiway step, from which any process can continue."""
-
-    part: int  # the range of the first variable's values, by its number
-    solutions: int  # how many solutions of this range are made already
-    batches: int  # how many batches are made already of the unit of solutions that begins here
-    # The variable order and the number of ranges (`Core.solutions`), None before they are chosen; BINARY: the binary joins make
-    # the bindings
-    plan: tuple[tuple[str, ...], int] | str | None
-
-
-BOUND = "@bound"  # the relation of a batch's bound variables
 BINDINGS_PER_CALL = 100_000  # bindings that binary joins make in the time of a call of loops over cached tries, 2 to 5 ms
 BINDINGS_PER_SEED = 2  # bindings that binary joins make in the time in which the loops index one input binding, 150 ns
 BINDINGS_PER_TUPLE = 2  # bindings that binary joins make in about the time in which tries are built of one tuple
-BINARY = "binary joins"
-DONE = Position(-1, -1, -1, BINARY)  # after all bindings
-TRIES = Position(0, 0, 0, None)  # the tries make all bindings: without binary joins, or after these have exceeded their budget
-MAX_COST_RATIO = 2.0  # the cost, relative to the best order, up to which an order with the needed variables first is used
 
 
 @dataclass
@@ -294,122 +273,6 @@ def atom_columns(atom: Atom, blocks: list[Block], values) -> list[np.ndarray]:
         columns_of_blocks.append(columns if matches is None else [column[matches] for column in columns])
     empty = [np.empty(0, np.int64)] * len(_variable_names(atom))
     return [np.concatenate(parts) for parts in zip(empty, *columns_of_blocks, strict=True)]
-
-
-@dataclass
-class Core:
-    """A query over tries, and the blocks from which the tries were built.
-
-    threads: the number of joining threads; None for one a core.
-    orders: the variable orders chosen so far, by the first query atom, the names, and the size class of the bound relation.
-    """
-
-    blocks: list[list[Block]]
-    query: ConjunctiveQuery
-    tries: Tries
-    threads: int | None = None
-    orders: dict = field(default_factory=dict)
-
-    def is_built_of(self, blocks: list[list[Block]]) -> bool:
-        """True if the tries were built from these blocks of each atom, compared by identity."""
-        return all(
-            len(mine) == len(theirs) and all(a is b for a, b in zip(mine, theirs, strict=True))
-            for mine, theirs in zip(self.blocks, blocks, strict=True)
-        )
-
-    @property
-    def empty(self) -> bool:
-        """True if a relation of a positive atom has no tuple."""
-        return any(not len(self.tries.relations[atom.relation][0]) for atom in self.query.positive)
-
-    def with_bound(self, batch: Batch, bound: tuple[str, ...]) -> "Core":
-        """Return the query with one more atom: the batch's columns of the variables `bound`. Bindings with a value outside of
-        the tries' domain are dropped."""
-        columns = [batch.columns[name] for name in bound]
-        known = np.logical_and.reduce([mark_in_domain(self.tries.domain, column) for column in columns])
-        encoded = tuple(self.tries.domain.encode(column[known]) for column in columns)
-        query = replace(self.query, atoms=(joins.QueryAtom(BOUND, bound), *self.query.atoms))
-        tries = replace(self.tries, relations={**self.tries.relations, BOUND: encoded})
-        return replace(self, query=query, tries=tries)
-
-    def solutions(
-        self, names: tuple[str, ...], share=None, counted: bool = False, position: Position = TRIES, size=MAX_BATCH_BINDINGS
-    ) -> Iterator[tuple[Position, Batch]]:
-        """Yield (position, batch): bindings of the variables `names` that can be extended to a solution, possibly with
-        duplicates, about `size` in a batch, and the position where the batch begins; `resume_at` of the batch is the one after
-        it. share: (partition, partitions), to yield only the partition's share. counted: each binding has a WEIGHT, the number
-        of its solutions. position: where to begin.
-
-        The order of variables, and the number of ranges into which the first variable's values are divided, one for each
-        thread, are part of a position: the process that continues might choose others.
-        """
-        # its kernels take 0.1 s to load, and most programs do not need them
-        from semi_naive.ra.multiway.leapfrog import Leapfrog
-
-        if self.empty:
-            return
-        plan = position.plan or (self._order(names), max(2, cpus() if self.threads is None else self.threads))
-        order, parts = plan
-        join = Leapfrog(self.query, Shape(self.query, order), self.tries)
-        # the first `depth` variables are listed: all to the last of `names`; of no names, none to count, one to find a solution
-        least_depth = 0 if counted else 1
-        depth = max([order.index(name) + 1 for name in names], default=least_depth)
-        loops = join.loops(depth)
-        rows_end_with_count = loops.nest.width > depth or not depth
-        self._forget_bound()
-        first, skipped = position.part, position.solutions
-        for number, (ways, rows) in enumerate(loops.pieces(self.threads, share=share, first=first, parts=parts), first):
-            limits.check_limits()
-            after = Position(number + 1, 0, 0, plan)
-            if not depth:  # there are no rows, only the number of solutions
-                rows = np.full((min(ways, 1), 1), ways)
-            for start in range(skipped, len(rows), size):
-                some = rows[start : start + size]
-                columns = {name: self.tries.domain.decode(np.ascontiguousarray(some[:, order.index(name)])) for name in names}
-                if counted:
-                    columns[WEIGHT] = some[:, -1].copy() if rows_end_with_count else np.ones(len(some), np.int64)
-                end = start + len(some)
-                # bindings of no variables are equal, so one is enough
-                batch = Batch(len(some) if names or counted else 1, columns)
-                batch.resume_at = after if end == len(rows) else Position(number, end, 0, plan)
-                yield Position(number, start, 0, plan), batch
-            skipped = 0
-
-    def _order(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the variable order for listing `names`, cached for each size class of the bound relation."""
-        # sizes up to a factor of 8 share a class
-        size_class = len(self.tries.relations[BOUND][0]).bit_length() // 3 if BOUND in self.tries.relations else 0
-        key = (self.query.atoms[0], names, size_class)
-        if key not in self.orders:
-            self.orders[key] = order_beginning_with(self.query, self.tries, names)
-        return self.orders[key]
-
-    def _forget_bound(self) -> None:
-        """Remove the tries of the bound relation from the cache."""
-        for made in (self.tries.built, self.tries.degrees):
-            for key in [key for key in made if key[0] == BOUND]:
-                del made[key]
-
-
-def order_beginning_with(query: ConjunctiveQuery, tries: Tries, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a variable order that begins with `names`, unless its estimated cost exceeds MAX_COST_RATIO times that of the best
-    order: then the best. If `names` are first, no other variable need be listed."""
-    from semi_naive.ra.multiway.tries import orders
-
-    best = orders.choose_order(query, tries)
-    if not names or set(best[: len(names)]) == set(names):
-        return best
-    first = orders.choose_order(query, tries, names)
-    estimate = orders.Estimate(query, tries)
-    near = estimate.connected(first) and estimate.cost(first) <= MAX_COST_RATIO * estimate.cost(best)
-    return first if near else best
-
-
-def mark_in_domain(domain: Domain, column: np.ndarray) -> np.ndarray:
-    """Return a mask (n,) of the values that are in a domain."""
-    if not domain.names.size:  # the ids are those of consecutive values: see `Domain`
-        return (column >= domain.low) & (column < domain.low + domain.size)
-    return search(column, domain.names) >= 0
 
 
 def merged_batches(found: Iterator[tuple[Position, Batch]], size: int) -> Iterator[tuple[Position, Batch]]:

@@ -38,8 +38,8 @@ class Reduction:
         return columns, size
 
     def thinned(self, columns: list[np.ndarray], size: int) -> tuple[list[np.ndarray], int]:
-        """Return (columns, size) of tuples in the relation's order, without some that others of them make superfluous and need
-        not be sorted. Called by several threads at once."""
+        """Return (columns, size) of tuples, before they are sorted, without some that others among them make superfluous; here
+        all of them. columns: one for each attribute. Called by several threads at once."""
         return columns, size
 
     def sifted(self, block: Block, known: list[Block]) -> Block:

@@ -88,7 +88,8 @@ def _add(data, begins, ends, words, at, slots, content, starts, stops, known, co
     (number of strings in the table, number of the first string for which there is no room).
 
     String i is data[begins[i] : ends[i]] with the hash words[i]. slots, content, starts, stops: the table; known: its hashes;
-    count: the number of its strings; base: its first id.
+    count: the number of its strings; base: its first id. starts and stops are views of one array: a write of stops[i] is one
+    of starts[i + 1].
     """
     while at < words.size:
         _fetch(words, at, slots, content, starts)

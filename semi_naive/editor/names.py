@@ -241,12 +241,12 @@ class Names:
         return lines.found(span, f"{before}(?P<name>{_whole_word(name)})", last) if lines else None
 
     def _find_in_brackets_after(self, span: Span, word: str, name: str) -> Span | None:
-        """Return the span of a name in brackets after a word, the first after the beginning of a span; None if there is
-        none."""
+        """Return the span of `name` in the first `word(name` between the beginning of a span and the end of its file; None if
+        there is none. word: a regular expression."""
         if (lines := self.texts.get(span.file)) is None:
             return None
-        end = lines.place(len(lines.text))
-        return self._find(Span(span.file, span.line, span.column, *end), name, rf"{word}\s*[(]\s*")
+        end_of_file = lines.place(len(lines.text))
+        return self._find(Span(span.file, span.line, span.column, *end_of_file), name, rf"{word}\s*[(]\s*")
 
 
 def _whole_word(name: str) -> str:

@@ -23,7 +23,7 @@ EXTENSIONS = {
     "parquet": ".parquet",
 }
 READABLE = ("file", "stdin", "jsonfile", "json", "jsonlines", "sqlite", "parquet", "arrow")
-WRITABLE = ("file", "stdout", "stdoutprintsize", "jsonfile", "json", "jsonlines", "sqlite", "parquet")
+WRITABLE = ("file", "stdout", "stdoutprintsize", "jsonfile", "json", "jsonlines", "sqlite", "parquet", "arrow")
 
 
 def _complain(text: str) -> None:

@@ -4,7 +4,8 @@ from functools import partial
 
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import check_fact_file, contents, io_errors
-from semi_naive.io.formats.json_data import columns_of_json, json_rows
+from semi_naive.io.formats.arrow import arrow_schema
+from semi_naive.io.formats.json_data import columns_of_json, read_json
 from semi_naive.io.formats.layouts import BY_NAME, Format, extension_of
 from semi_naive.io.formats.parquet import empty_table, is_parquet
 from semi_naive.io.formats.sniff import edge_format
@@ -35,17 +36,16 @@ def edges_of_path(
         return combined_source(
             path, [edges_of_path(file, vertex, header, expand, strings, any_ids, delimiter) for file in found]
         )
-    if is_parquet(path):
-        empty = empty_table(path)
-        relation = relation_of_columns(empty.column_names, empty.schema.types, vertex, strings, path)
-        return file_source(path, Format("parquet"), relation, BUILT_IN)
-    extension = extension_of(path)
-    if extension == ".json":
-        rows = json_rows(contents(path), path)
+    io = "parquet" if is_parquet(path) else BY_NAME.get(extension_of(path), "file")
+    if io in ("parquet", "arrow"):
+        schema = empty_table(path).schema if io == "parquet" else arrow_schema(path)
+        return file_source(path, Format(io), relation_of_columns(schema.names, schema.types, vertex, strings, path), BUILT_IN)
+    if io.startswith("json"):
+        rows = read_json(contents(path), io, path)
         named = rows[0] if rows and isinstance(rows[0], dict) else {}
         relation = _relation_by_first_row(named, list(named.values()) or rows and rows[0], vertex, strings, path)
         return Given(relation, BUILT_IN, partial(columns_of_json, rows, relation, BUILT_IN, path=path))
-    if extension in BY_NAME:
+    if io == "sqlite":
         check_fact_file(path, edge_relation(vertex))
         from semi_naive.io.formats.sqlite import only_table, sample_table
 

@@ -55,10 +55,10 @@ class ReadSpan:
 
     def __call__(self, span):
         try:
-            values = Values(SymbolTable())  # in which the symbols of a part are numbered
-            for columns, rows in self.source.read(span, values):
-                yield SourcePart(self.source.needed(columns), values.table.content_from(0) if len(values.table) else None, rows)
-                values.table = SymbolTable()
+            symbols = SymbolTable()  # those of one part at a time
+            for columns, rows in self.source.read(span, Values(symbols)):
+                yield SourcePart(self.source.needed(columns), symbols.content_from(0) if len(symbols) else None, rows)
+                symbols.back_to(0)
         except BadInput as fault:
             yield SourcePart(None, None, 0, (span if fault.line else None, fault))
 

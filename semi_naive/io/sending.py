@@ -31,10 +31,12 @@ class SendSymbols:
     partitions: int
 
     def __call__(self, partition, records):
+        """Yield (partition, what it gets): the report of each part to partition 0, and each string of the part, once, to the
+        partition that numbers it."""
         for part in parts_in(records, self.read):
             yield 0, report_of(part)
             if part.symbols is not None:
-                strings = part.symbols  # each once
+                strings = part.symbols
                 destinations = (hash_strings(strings) % np.uint64(self.partitions)).astype(np.int64)
                 for destination in range(self.partitions):
                     if (destinations == destination).any():

@@ -98,7 +98,8 @@ def _box(box: StratumBox, inputs: set[str], outputs: set[str]) -> str:
 
 
 def balance_svg(trace: dict) -> str:
-    """Draw the new tuples of each iteration of a closure, and the final tuples of each partition; "" without iterations."""
+    """Return HTML with a chart of the new tuples of each iteration of a closure, and one of the final tuples of each partition;
+    "" without iterations. One entry of the trace has the births of all iterations that a job has run ahead."""
     entries = trace.get("iterations", ())
     born = [tuples for entry in entries for tuples in entry["births"]]
     if not born:

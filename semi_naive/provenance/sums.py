@@ -68,7 +68,7 @@ def _unified(key: tuple, values: list) -> tuple[dict[str, Term] | None, list[Com
     equations = []
     for term, value in zip(key, values, strict=True):
         if isinstance(value, tuple):
-            continue  # a record: its text is no term
+            continue  # a record, which no constant stands for: it leaves the term's variables free, and excludes no rule
         constant = Const(value, term.kind)
         if isinstance(term, Const):
             if term.value != value:

@@ -266,7 +266,8 @@ def answers(session: Any, text: str, parameters: dict[str, Any]) -> Answer:
 
 
 def answers_to_rules(session: Any, name: str, parameters: dict[str, Any]) -> Answer:
-    """Return all tuples of a relation of registered rules. A turn must be open."""
+    """Return all tuples of a relation of registered rules, for values of its parameters. The caller has the session's turn.
+    They are read later: the table, which does not change, keeps them after the relation is released."""
     with session.registry.contents_of(name, parameters) as (relation, table):
         return answer_of(session, relation, partial(columns_of, table))
 

@@ -52,16 +52,18 @@ class PartitionedGraph:
     """
 
     def __init__(self, relations: Mapping[str, Any], sc, split: bool = False, partitions: int | None = None):
+        """relations: the edges by name; split: divide the buckets of hubs among partitions (BiGJoin-S); partitions: by default
+        one for each core."""
         self.relations, self.split = relations, split
         config = Config(partitions=partitions or cores(sc))
         self.database = Database(Program({}, {}, []), Values())
         self.cluster, self.indexes = Cluster(sc, config, "subgraphs"), Indexes({})
-        self.placing = Placing(frozenset(), 0, self.database.bytes)
+        self.placing = Placing(frozenset(), 0, self.database.bytes)  # no relation is replicated
         trace = Trace(plan="balanced", relations=[], config=config.to_json())
-        placement = self.cluster.bucket_map()
+        bucket_map = self.cluster.bucket_map()
         if split:
-            placement = placement.finer(FINER_BUCKETS)
-        self.statics = Statics(self.database, self.cluster, self.placing, trace, placement)
+            bucket_map = bucket_map.finer(FINER_BUCKETS)
+        self.statics = Statics(self.database, self.cluster, self.placing, trace, bucket_map)
 
     def close(self) -> None:
         """Remove the indexes from all hosts."""

@@ -169,10 +169,10 @@ def test_consolidation(here):
             assert (("consolidate", "path") in events) == consolidate
 
 
-def test_the_trace_adds_up(spark, tmp_path):
+def test_the_trace_adds_up(here, tmp_path):
     edges = graphs.gnp(150, 0.02, seed=4)
     options = {"run_ahead": 0, "rollover_threshold": 700, "partitions": 3, "buckets": 8}
-    with transitive_closure(edges, spark, "balanced", **options) as result:
+    with transitive_closure(edges, here, "balanced", **options) as result:
         trace = result.trace
         assert trace["result"]["tuples"] == result.count() == sum(entry["born"] for entry in trace["iterations"])
         for before, entry in zip(trace["iterations"], trace["iterations"][1:], strict=False):

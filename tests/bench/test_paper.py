@@ -49,9 +49,9 @@ def test_bucket_sizes_are_those_of_the_closure(direction, relation):
             assert found.tolist() == expected.tolist(), (height, steps)
 
 
-def test_bucket_sizes_are_those_of_the_engine(spark):
+def test_bucket_sizes_are_those_of_the_engine(here):
     layout = {"buckets": 24, "partitions": 3, "run_ahead": 0, "replicate_bytes": 0, "refine": False, "consolidate": False}
-    with transitive_closure(graphs.tree(6, "down"), spark, plan="balanced", **layout) as found:
+    with transitive_closure(graphs.tree(6, "down"), here, plan="balanced", **layout) as found:
         entries = found.trace["iterations"]
     counts = trees.depth_counts(6, 24)  # the engine numbers the nodes breadth first from the root, as the heap does
     for entry in entries:

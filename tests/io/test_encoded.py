@@ -80,7 +80,7 @@ def test_python_values_come_back(copy, form):
     assert copied(copy, data) == set(ROWS)
 
 
-@pytest.mark.parametrize("name", ["o.csv", "o.tsv", "o.facts", "o.csv.gz", "o.parquet", "o.json", "o.jsonl"])
+@pytest.mark.parametrize("name", ["o.csv", "o.tsv", "o.facts", "o.csv.gz", "o.parquet", "o.json", "o.jsonl", "o.arrow"])
 def test_files_come_back(copy, tmp_path, name):
     copy.run({"r": ROWS})["o"].write(tmp_path / name)
     assert copied(copy, str(tmp_path / name)) == set(ROWS)
@@ -88,7 +88,16 @@ def test_files_come_back(copy, tmp_path, name):
 
 @pytest.mark.parametrize(
     "parameters",
-    ["IO=jsonfile", "IO=jsonlines", "IO=jsonlines", 'IO=jsonfile, format="object"', "IO=sqlite", "IO=parquet", "rfc4180=true"],
+    [
+        "IO=jsonfile",
+        "IO=jsonlines",
+        "IO=jsonlines",
+        'IO=jsonfile, format="object"',
+        "IO=sqlite",
+        "IO=parquet",
+        "IO=arrow",
+        "rfc4180=true",
+    ],
 )
 def test_directives_write_what_they_read(tmp_path, parameters):
     text = COPY.replace(".input r", "").replace(".output o", f'.output o({parameters}, filename="o")')

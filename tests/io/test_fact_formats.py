@@ -136,7 +136,9 @@ LISTS = st.recursive(st.none(), lambda tail: st.tuples(NUMBERS, tail), max_leave
 ROWS = st.lists(st.tuples(NUMBERS, st.integers(0, 2**64 - 1), st.floats(allow_nan=False), TEXTS, LISTS), max_size=6)
 
 
-@pytest.mark.parametrize("parameters", [{}, {"IO": "jsonfile"}, {"IO": "parquet"}, {"IO": "sqlite"}, {"delimiter": "\t\t"}])
+@pytest.mark.parametrize(
+    "parameters", [{}, {"IO": "jsonfile"}, {"IO": "parquet"}, {"IO": "arrow"}, {"IO": "sqlite"}, {"delimiter": "\t\t"}]
+)
 @given(data=ROWS)
 def test_there_and_back(tmp_path_factory, parameters, data):
     if parameters.get("IO") == "sqlite":  # SQLite's own limits: text ends at a null, and Soufflé's n/a

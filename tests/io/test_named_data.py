@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather
 
-from semi_naive import BadInput, Program
+from semi_naive import BadInput, Program, graphs
 from semi_naive.io.columns import inferred_columns
 
 PEOPLE = ".decl p(name: symbol, age: number) .input p\n.decl o(name: symbol, age: number) .output o\no(n, a) :- p(n, a)."
@@ -87,3 +87,12 @@ def test_results_are_written_by_name_and_read_back(tmp_path, name):
     if name == "o.jsonl":
         lines = (tmp_path / name).read_text().splitlines()
         assert len(lines) == 7001 and json.loads(lines[-1]).keys() == {"name", "age"}
+
+
+@pytest.mark.parametrize("pairs", [[(1, 2), (2, 3)], [("a", "b"), ("b", "c")]])
+@pytest.mark.parametrize("name", ["o.json", "o.jsonl", "o.sqlite", "o.parquet", "o.arrow", "o.feather", "o.csv"])
+def test_graphs_are_read_from_every_format_that_results_have(name, pairs, tmp_path):
+    kind = "number" if pairs[0][0] == 1 else "symbol"
+    text = f".decl edges(x: {kind}, y: {kind}) .input edges\n.decl o(x: {kind}, y: {kind}) .output o\no(x, y) :- edges(x, y)."
+    Program(text).run({"edges": pairs})["o"].write(str(tmp_path / name))
+    assert sorted(graphs.as_edges(str(tmp_path / name)).named()) == pairs

@@ -116,7 +116,7 @@ def test_files_are_read_by_several_threads(edges, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["number", "symbol"])
-def test_tasks_read_several_files(edges, spark, monkeypatch, kind):
+def test_tasks_read_several_files(edges, here, monkeypatch, kind):
     """Those that are large together: no row of theirs comes through the driver. Of .csv fields may span lines."""
     os.rename(edges / "b.csv", edges / "b.tsv")
     (edges / "b.tsv").write_text("2\t3\n")
@@ -124,23 +124,23 @@ def test_tasks_read_several_files(edges, spark, monkeypatch, kind):
     monkeypatch.setattr("semi_naive.io.sources.Files.columns", None)
     monkeypatch.setattr("semi_naive.io.sources.TextFile.prepared", None)
     pq.write_table(pa.table({"x": ["3"], "y": ["4"]}), edges / "more" / "c.parquet") if kind == "symbol" else None
-    with program(kind).run({"edge": "edges/**/*.*"}, spark, local_tuples=0) as result:
+    with program(kind).run({"edge": "edges/**/*.*"}, here, local_tuples=0) as result:
         assert result["path"].to_set() == ({(str(x), str(y)) for x, y in CLOSED} if kind == "symbol" else CLOSED)
 
 
-def test_tasks_read_those_files_that_they_can(edges, spark, monkeypatch):
+def test_tasks_read_those_files_that_they_can(edges, here, monkeypatch):
     monkeypatch.setattr("semi_naive.io.unread.MIN_BYTES_FOR_JOB", 0)
     read, prepared = [], TextFile.prepared
     monkeypatch.setattr(TextFile, "prepared", lambda source: read.append(os.path.basename(source.path)) or prepared(source))
-    with program().run({"edge": "edges/**/*.*"}, spark, local_tuples=0) as result:
+    with program().run({"edge": "edges/**/*.*"}, here, local_tuples=0) as result:
         assert result["path"].to_set() == CLOSED and read == ["b.csv"]
 
 
-def test_tasks_say_which_file_is_wrong(edges, spark, monkeypatch):
+def test_tasks_say_which_file_is_wrong(edges, here, monkeypatch):
     monkeypatch.setattr("semi_naive.io.unread.MIN_BYTES_FOR_JOB", 0)
     (edges / "z.tsv").write_text("4\t5\n6\tx\n")
     with pytest.raises(BadInput, match=r"z\.tsv:2:3: 'x' is not a number"):
-        program().run({"edge": "edges/*.tsv"}, spark, local_tuples=0)
+        program().run({"edge": "edges/*.tsv"}, here, local_tuples=0)
 
 
 def test_graphs_of_several_files(edges, run):

@@ -67,7 +67,7 @@ def test_examples_in_the_driver(machine, case):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS[1:], ids=str)
-@settings(max_examples=3, **SETTINGS)
+@settings(max_examples=2, **SETTINGS)  # of seven programs each: hundreds of jobs
 @given(case=cases())
 def test_examples_in_other_layouts(here, layout, case):
     check(here, layout, case)

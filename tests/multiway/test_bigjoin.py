@@ -242,9 +242,8 @@ def test_no_partition_does_more_than_the_heaviest_without_splitting(graph, patte
     assert max(even) <= max(plain) and sum(even) <= 1.3 * sum(plain)
 
 
-@pytest.mark.parametrize("split", [False, True])
-def test_on_spark(spark, split):
-    graph = PartitionedGraph({E: np.random.default_rng(6).integers(0, 30, (2, 300))}, spark.sparkContext, split, 2)
+def test_on_spark(spark):
+    graph = PartitionedGraph({E: np.random.default_rng(6).integers(0, 30, (2, 300))}, spark.sparkContext, True, 2)
     rows, record = found(graph, TRIANGLE, 1500)
     assert rows == naive(TRIANGLE, graph.relations) and record["jobs"] > 1 and record["peak"] <= record["bound"]
     graph.close()

@@ -70,10 +70,10 @@ def letters() -> dict:
     return {"edge": [("abcdefghijkl"[a], "abcdefghijkl"[b]) for a, b in some], "start": [("a",)]}
 
 
-def test_partitions_share_the_first_variable_and_start_from_their_deltas(spark):
+def test_partitions_share_the_first_variable_and_start_from_their_deltas(here):
     with Program(NEAR).run(letters(), multiway="never") as expected:
         assert min(len(expected["near"]), len(expected["corner"])) > 3
-        with Program(NEAR).run(letters(), spark, local_tuples=0, partitions=3, multiway="always") as result:
+        with Program(NEAR).run(letters(), here, local_tuples=0, partitions=3, multiway="always") as result:
             assert all(result[name].to_set() == expected[name].to_set() for name in expected)
             assert [stratum["plan"] for stratum in result.trace["strata"]] == ["balanced"] * 2
             assert result.explain().count("variable by variable") == 2

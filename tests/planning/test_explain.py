@@ -330,11 +330,11 @@ def test_after_a_run():
     assert timeless(result.explain()) == RAN
 
 
-def test_after_a_run_on_the_partitions(spark):
+def test_after_a_run_on_the_partitions(here):
     text = (
         GENERATION + ".decl path(x: symbol, y: symbol)\npath(x, y) :- parent(x, y).\npath(x, z) :- path(x, y), parent(y, z).\n"
     )
-    with Program(text, "same.dl").run({"parent": FAMILY}, spark, local_tuples=0) as result:
+    with Program(text, "same.dl").run({"parent": FAMILY}, here, local_tuples=0) as result:
         found = timeless(result.explain())
     assert "plan balanced: it reads 4 tuples\n" in found and "all, a share on each partition → 4 bindings" in found
     assert "plan decomposed: a transitive closure" in found and "made: 6 tuples in path, T s" in found

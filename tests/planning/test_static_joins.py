@@ -6,6 +6,7 @@ import pytest
 from static_cases import random_facts, random_text
 
 from bench.fuzz.oracle import solve
+from bench.fuzz.rounds import in_turn
 from semi_naive import Program
 from semi_naive.language import compile_text
 from semi_naive.planning.rewriting import static_joins
@@ -107,6 +108,7 @@ def test_every_layout_has_the_same_answers(monkeypatch, options, most):
 RUNS = [{}, {"small_delta": 0}, {"small_delta": 1, "only_outputs": True}, {"plan": "balanced", "local_tuples": 0}]
 
 
+@pytest.mark.random
 @pytest.mark.parametrize("seed", range(60))
 def test_random_programs_agree_with_the_oracle(monkeypatch, seed):
     """With the joins made, given up while they are made, and left out before; in the driver and on two partitions."""
@@ -117,7 +119,7 @@ def test_random_programs_agree_with_the_oracle(monkeypatch, seed):
         monkeypatch.setattr(static_joins, "MAX_STATIC_GROWTH", growth)
         if small is not None:
             monkeypatch.setattr(beforehand, "is_expected_small", lambda run, join, small=small: small)
-        for options in RUNS:
+        for options in in_turn(seed, RUNS):
             ranks = [SimulatedRanks(2)] if "plan" in options else []
             with Program(text).run(given, *ranks, **options) as result:
                 for name in "pq":

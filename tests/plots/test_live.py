@@ -80,7 +80,7 @@ class Client:
         return self.ask(f"/report?viewer={self.name}", **headers)
 
 
-def test_a_closure_is_seen_while_it_runs_and_when_it_has_ended(spark):
+def test_a_closure_is_seen_while_it_runs_and_when_it_has_ended(here):
     seen, ended = [], []
     with Live(name="tree.tsv") as live:
         client = Client(live)
@@ -102,7 +102,7 @@ def test_a_closure_is_seen_while_it_runs_and_when_it_has_ended(spark):
         looking = threading.Thread(target=look, daemon=True)
         looking.start()
         options = {"run_ahead": 0, "partitions": 2}
-        with transitive_closure(graphs.tree(5), spark, "balanced", None, progress, live.watch, **options) as closure:
+        with transitive_closure(graphs.tree(5), here, "balanced", None, progress, live.watch, **options) as closure:
             pass
     looking.join()
     (state, (status, headers, text)), (later, _) = seen
@@ -114,7 +114,7 @@ def test_a_closure_is_seen_while_it_runs_and_when_it_has_ended(spark):
         client.state()
 
 
-def test_a_program_is_seen_stratum_by_stratum(spark):
+def test_a_program_is_seen_stratum_by_stratum(here):
     looks, records = [], []
 
     def progress(stratum, number, of, iteration, delta, tuples):
@@ -122,7 +122,7 @@ def test_a_program_is_seen_stratum_by_stratum(spark):
 
     edges = [(x, x + 1) for x in range(9)]
     options = {"local_tuples": 0, "run_ahead": 0, "plan": "balanced"}
-    with Program(PATHS).run({"edge": edges}, spark, progress=progress, watch=looks.append, **options) as result:
+    with Program(PATHS).run({"edge": edges}, here, progress=progress, watch=looks.append, **options) as result:
         last = looks[0]()
     assert len(looks) == 1 and [s["relations"] for s in last["strata"]] == [["half"], ["path"]]
     running = [record["strata"][-1] for record in records if len(record["strata"]) == 2]

@@ -2,83 +2,18 @@
 
 import json
 from dataclasses import replace
-from itertools import product
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 from paths import NAMED_PATHS as PATHS
-from plot_texts import outside, overlapping, seen
+from proof_oracle import EDGES, check, least_heights
 
 from bench.fuzz.checks import contents
-from bench.fuzz.oracle import matched, ordered, satisfied, solve, value
+from bench.fuzz.oracle import solve
 from bench.fuzz.rounds import random_cases
-from semi_naive import BadInput, Branch, Program, transitive_closure
+from semi_naive import BadInput, Branch, Program
 from semi_naive.provenance import search
-from semi_naive.provenance.closures import paths_of
 from semi_naive.provenance.instances import equivalence_rules
 from semi_naive.ra import ir
-from semi_naive.running.relations.on_partitions import Remade
-
-SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck), "phases": [Phase.explicit, Phase.generate]}
-EDGES = {"edge": [("a", "b"), ("b", "c"), ("c", "d"), ("a", "c"), ("c", "a")]}
-
-
-def instances(rule: ir.Rule, tuples):
-    """(the tuple that it makes, of each positive atom the tuples that it may have met), for all that satisfies the body."""
-    atoms = [literal for literal in rule.body if isinstance(literal, ir.Atom)]
-    for binding in satisfied(ordered(rule), {}, tuples):
-        met = [(atom.relation, {row for row in tuples[atom.relation] if fits(atom, row, binding)}) for atom in atoms]
-        yield tuple(value(arg, binding) for arg in rule.head.args), met
-
-
-def fits(atom: ir.Atom, row: tuple, binding: dict) -> bool:
-    return matched(list(zip(atom.args, row, strict=True)), binding) is not None
-
-
-def written(program: ir.Program) -> set:
-    """The facts in a program's text."""
-    return {(rule.head.relation, tuple(value(arg, {}) for arg in rule.head.args)) for rule in program.rules if not rule.body}
-
-
-def least_heights(program: ir.Program, facts, tuples) -> dict:
-    heights = {(name, row): 0 for name, rows in facts.items() for row in rows}
-    heights |= {
-        (rule.head.relation, tuple(value(arg, {}) for arg in rule.head.args)): 0 for rule in program.rules if not rule.body
-    }
-    made = [(rule.head.relation, *one) for rule in program.rules if rule.body for one in instances(rule, tuples)]
-    changed = True
-    while changed:
-        changed = False
-        for name, head, met in made:
-            known = [min((heights[other, row] for row in rows if (other, row) in heights), default=None) for other, rows in met]
-            if head in tuples[name] and None not in known:
-                height = 1 + max(known, default=0)
-                if height < heights.get((name, head), height + 1):
-                    heights[name, head], changed = height, True
-    return heights
-
-
-def check(proof, program: ir.Program, facts, tuples) -> None:
-    """Each step is an instance of a rule, and each leaf a fact."""
-    rules = {rule.text or str(rule): rule for rule in program.rules}
-    waiting, seen = [proof], set()
-    while waiting:
-        if id(each := waiting.pop()) in seen:
-            continue
-        seen.add(id(each))
-        if each.rule is None:
-            assert (each.relation, each.tuple) in written(program) or each.tuple in facts.get(each.relation, ())
-            continue
-        rule = rules[each.rule]
-        premises = [(one.relation, one.tuple) for one in each.premises]
-        assert any(
-            head == each.tuple
-            and [name for name, _ in met] == [name for name, _ in premises]
-            and all(row in rows for (_, rows), (_, row) in zip(met, premises, strict=True))
-            for head, met in instances(rule, tuples)
-        ), f"{each.atom} is not made by {rule} from {premises}"
-        waiting += each.premises
 
 
 def _inlined(relation: ir.Relation) -> ir.Relation:
@@ -351,184 +286,6 @@ def test_of_several_rules_that_make_a_tuple_the_first_of_least_height_is_told():
         assert proof.rule == "b(x) :- a(x), a(x), a(1)." and [one.atom for one in proof.premises] == ["a(1)"] * 3
 
 
-def test_a_long_proof():
-    with Program(PATHS).run({"edge": [(str(x), str(x + 1)) for x in range(400)]}) as result:
-        proof = result.why("path", ("0", "300"))
-    assert proof.height == 300 and proof.to_text().count("\n") == 599
-    assert len(proof.to_dict()["premises"]) == 2
-
-
-STEPS = {
-    "path-edge": "path(x, z) :- edge(y, z), path(x, y).",
-    "edge-path": "path(x, z) :- edge(x, y), path(y, z).",
-    "path-path": "path(x, z) :- path(x, y), path(y, z).",
-}
-NUMBERS = """
-.decl edge(x: number, y: number)
-.input edge
-.decl path(x: number, y: number)
-.output path
-path(x, y) :- edge(x, y).
-"""
-
-
-@settings(max_examples=40, **SETTINGS)
-@given(st.sampled_from(sorted(STEPS)), st.sets(st.tuples(st.integers(-4, 4), st.integers(-4, 4)), max_size=14))
-def test_pairs_of_a_closure_have_proofs_of_least_height(form, edges):
-    program = Program(NUMBERS + STEPS[form])
-    facts = {"edge": edges}
-    tuples = solve(program.checked, facts)
-    heights = least_heights(program.checked, facts, tuples)
-    with program.run(facts) as result:
-        assert paths_of(result["path"].relation, result.proofs.instances, {}).form == form
-        for pair in product(range(-4, 5), repeat=2):
-            if pair in tuples["path"]:
-                proof = result.why("path", pair)
-                check(proof, program.checked, facts, tuples)
-                assert proof.height == heights["path", pair]
-            else:
-                assert len(result.why_not("path", pair).failures) == 2
-
-
-def test_what_looks_like_a_closure_and_is_none_has_proofs_by_its_rules():
-    derived = NUMBERS.replace(".input edge", "edge(1, 2). edge(x + 1, y + 1) :- edge(x, y), x < 3.")
-    other = NUMBERS.replace(":- edge(x, y)", ":- edge(y, x)")
-    given = NUMBERS + "path(7, 1)."
-    for text, facts, row, height in (
-        (derived, {}, (3, 4), 3), (other, {"edge": [(2, 1), (2, 3), (3, 4)]}, (1, 4), 3), (given, {"edge": [(1, 2)]}, (7, 2), 1)
-    ):  # fmt: skip
-        with Program(text + STEPS["path-edge"]).run(facts) as result:
-            assert result.why("path", row).height == height
-
-
-def test_a_closure_that_is_not_kept_is_not_made_for_a_proof(spark, monkeypatch):
-    edges = [(x, x + 1) for x in range(60)] + [(0, 30)]
-    with Program(NUMBERS + STEPS["path-edge"]).run({"edge": edges}, spark, local_tuples=0) as result:
-        assert isinstance(result.database.on_partitions["path"], Remade)
-        monkeypatch.setattr(Remade, "columns", None)
-        assert result.why("path", (0, 60)).height == 31
-        told = str(result.why_not("path", (5, 3)))
-        assert "there is no edge(5, 3)" in told and "there is no path(5, 2)" in told
-        with pytest.raises(ValueError, match="is not there"):
-            result.why("path", (60, 0))
-
-
-def test_a_closure_tells_why_in_its_own_vertices():
-    for edges, last in (([(1, 2), (2, 3), (3, -1)], -1), ([("a", "b"), ("b", "c"), ("c", "d")], "d")):
-        first = edges[0][0]
-        for plan in ("auto", "balanced", "decomposed"):
-            with transitive_closure(edges, plan=plan, any_ids=True) as closure:
-                proof = closure.why(first, last)
-                assert (proof.tuple, proof.height) == ((first, last), 3)
-                assert {each.tuple for each in proof._below() if each.rule is None} == set(edges)
-                with pytest.raises(ValueError, match="cannot be reached"):
-                    closure.why(last, first)
-                with pytest.raises(ValueError, match="cannot be reached"):
-                    closure.why(first, "nowhere" if last == "d" else 77)
-
-
-AFTER = """
-.decl far(x: symbol, n: number)
-.output far
-far(x, n) :- path(x, _), n = count : { path(x, _) }, !edge(x, "d"), n > 1.
-.decl pair(x: symbol, y: symbol)
-pair(y, x) :- path(x, y), !path(y, x).
-"""
-
-
-def test_what_is_on_the_partitions_has_proofs(spark):
-    checked = Program(PATHS + AFTER).checked
-    tuples = solve(checked, {"edge": set(EDGES["edge"])})
-    heights = least_heights(checked, {"edge": EDGES["edge"]}, tuples)
-    with Program(PATHS + AFTER).run(EDGES, spark, local_tuples=0) as result:
-        assert result["path"].on_partitions
-        for name, row in heights:
-            proof = result.why(name, row)
-            check(proof, checked, EDGES, tuples)
-            assert proof.height == heights[name, row]
-        assert "there is path" in str(result.why_not("pair", ("c", "a")))
-
-
-@settings(max_examples=15, **SETTINGS)
-@given(st.lists(st.tuples(st.booleans(), st.sampled_from("abcd"), st.sampled_from("abcd")), min_size=1, max_size=6))
-def test_a_session_tells_why_at_each_epoch_that_it_keeps(changes):
-    program = Program(PATHS + AFTER)
-    edges = [set(EDGES["edge"])]
-    with program.session(EDGES, retain=len(changes)) as session:
-        asked_for = {name: session[name] for name in session}  # each epoch has what was asked for before
-        assert asked_for.keys() == program.relations.keys()
-        for insert, x, y in changes:
-            (session.insert if insert else session.delete)("edge", [(x, y)])
-            edges.append(edges[-1] | {(x, y)} if insert else edges[-1] - {(x, y)})
-        for number, there in enumerate(edges):
-            epoch, facts = session.at(number), {"edge": there}
-            tuples = solve(program.checked, facts)
-            for name, row in least_heights(program.checked, facts, tuples):
-                check(epoch.why(name, row), program.checked, facts, tuples)
-            for row in product("abcd", repeat=2):
-                if row not in tuples["path"]:
-                    assert len(epoch.why_not("path", row).failures) == 2
-        asked = session.why if ("a", "a") in tuples["path"] else session.why_not
-        assert asked("path", ("a", "a")).tuple == ("a", "a")
-
-
-def test_a_session_has_facts_of_derived_relations_and_registered_rules():
-    text = PATHS + ".input path"
-    with Program(text).session({"edge": [("a", "b")], "path": [("c", "a")]}, retain=1) as session:
-        assert session.why("path", ("c", "a")).height == 0 and session.why("path", ("c", "b")).height == 1
-        session.delete("path", [("c", "a")])
-        assert session.at(0).why("path", ("c", "b")).height == 1
-        assert "there is no path" in str(session.why_not("path", ("c", "b")))
-        session.register("near", '.decl near(y: symbol)\nnear(y) :- path("a", y).')
-        session.subscribe("near", lambda changes, epoch: None)
-        assert session.why("near", ("b",)).height == 2
-        with pytest.raises(KeyError, match="nope"):
-            session.why("nope", ())
-
-
-OF = """
-.decl of(y: symbol, n: number)
-of(y, n) :- way($x, y), n = count : { way($x, _) }, $pair = [_, $x].
-.decl way(x: symbol, y: symbol)
-way(x, y) :- path(x, y), !path(y, x).
-way($x, "home") :- back(_).
-of("pair", 0) :- asked($pair).
-"""
-
-
-def test_registered_rules_with_parameters_are_explained_for_their_values():
-    text = PATHS + ".type Pair = [n: number, x: symbol]\n.decl asked(p: Pair)\n.input asked"
-    with Program(text).session({"edge": [("a", "b"), ("b", "c")], "asked": [((1, "a"),)]}, retain=1) as session:
-        session.register("back", ".decl back(x: symbol)\nback(y) :- path(y, x), path(x, y).")
-        session.register("of", OF)
-        proof = session.why("of", ("c", 2), x="a", pair=(7, "a"))
-        assert proof.rule == "of(y, n) :- way($x, y), n = count : { way($x, _) }, $pair = [_, $x]."
-        assert [one.relation for one in proof.premises] == ["of.way"] and proof.height == 4
-        assert proof.conditions[:2] == ('$x = "a", $pair = [7, "a"]', '2 = count : { of.way("a", _) }')
-        assert session.why("of", ("pair", 0), x="b", pair=(1, "a")).premises[0].tuple == ((1, "a"),)
-        assert "there is no" in str(session.why_not("of", ("a", 2), x="a", pair=(7, "a")))
-        assert "there is no asked" in str(session.why_not("of", ("pair", 0), x="a", pair=(7, "a")))
-        session.insert("edge", [("c", "a")])
-        session.subscribe("of", lambda changes, epoch: None, x="a", pair=(7, "a"))
-        assert session.why("of", ("home", 1), x="a", pair=(7, "a")).premises[0].premises[0].relation == "back"
-        assert session.at(0).why("asked", ((1, "a"),)).rule is None
-        with pytest.raises(KeyError, match="back"):
-            session.at(0).why("of", ("c", 2), x="a", pair=(7, "a"))
-        with pytest.raises(ValueError, match="has the parameters x=…, pair=…, and x is given"):
-            session.why("of", ("b", 1), x="a")
-        with pytest.raises(ValueError, match="path has no parameters, and x is given"):
-            session.why("path", ("a", "b"), x="a")
-
-
-def test_a_session_on_the_partitions_tells_why(spark):
-    with Program(PATHS + AFTER).session(EDGES, spark=spark, local_tuples=0, retain=1) as session:
-        session.insert("edge", [("d", "e")])
-        assert session.why("path", ("a", "e")).height == 3 and session.why("pair", ("e", "a")).height == 4
-        assert session.at(0).why("path", ("a", "d")).height == 2
-        with pytest.raises(ValueError, match="is not there"):
-            session.at(0).why("path", ("a", "e"))
-
-
 def test_a_rule_is_walked_along_in_an_order_in_which_its_values_are_known():
     text = """
     .decl n(x: number, y: number)
@@ -540,48 +297,6 @@ def test_a_rule_is_walked_along_in_an_order_in_which_its_values_are_known():
     with Program(text).run({"n": [(1, 3), (2, 5), (5, 6)]}) as result:
         assert result.why("r", (5,)).height == 1
         assert str(result.why_not("r", (6,)).failures[0].part) == "there is no n((1 + 1), 6)"
-
-
-def test_records_that_are_nowhere_are_asked_for_in_a_session():
-    text = """
-    .type P = [x: number, y: number]
-    .decl n(x: number)
-    .input n
-    .decl p(p: P)
-    .output p
-    p([x, y]) :- n(x), n(y), x < y.
-    """
-    with Program(text).session({"n": [(1,), (2,)]}) as session:
-        assert "it is not so that 2 < 1" in str(session.why_not("p", ((2, 1),)))
-        assert "there is no n(9)" in str(session.why_not("p", ((9, 1),)))
-        session.insert("n", [(9,)])
-        assert session.why("p", ((1, 9),)).height == 1
-
-
-def test_a_picture_of_a_proof(tmp_path):
-    text = (
-        NUMBERS
-        + STEPS["path-path"]
-        + """
-    .decl both(x: number, s: symbol)
-    .output both
-    both(x, "$") :- path(x, 5), path(x, 5), edge(x, _), !edge(5, x), x < 3, 4 = count : { path(x, _) }.
-    """
-    )
-    with Program(text).run({"edge": [(1, 2), (2, 3), (3, 4), (4, 5)]}) as result:
-        proof = result.why("both", (1, "$"))
-        figure = proof.plot(tmp_path / "proof.png")
-        assert (tmp_path / "proof.png").read_bytes()[:4] == b"\x89PNG"
-        shown = seen(figure)
-        assert shown.count("path(1, 5)") == 1  # of two premises
-        assert shown.count("edge(1, 2)") == 1 and "!edge(5, 1)" in shown and "R3  path(x, y) :- edge(x, y)." in shown
-        assert not overlapping(figure) and not outside(figure)
-        assert "height 4" in proof._repr_html_() and "&quot;$&quot;" in proof._repr_html_()
-        assert "<pre>both(5" in result.why_not("both", (5, "$"))._repr_html_()
-    with Program(NUMBERS + STEPS["path-edge"]).run({"edge": [(x, x + 1) for x in range(90)]}) as result:
-        figure = result.why("path", (0, 90)).plot()
-        assert "… 1 more" in seen(figure) and not overlapping(figure) and not outside(figure)
-        assert "more lines" in result.why("path", (0, 90))._repr_html_()
 
 
 def test_variables_in_records_and_branches_have_their_values():

@@ -7,7 +7,7 @@ import pytest
 
 from bench.fuzz.checks import LAYOUTS, check, layouts
 from bench.fuzz.oracle import closure
-from bench.fuzz.rounds import random_cases
+from bench.fuzz.rounds import in_turn, random_cases
 from semi_naive import Config, EvaluationError, Program
 from semi_naive.__main__ import main
 from semi_naive.ra.blocks.block import Block
@@ -34,7 +34,7 @@ def test_rules_on_several_cores_agree_with_the_oracle(case, random, monkeypatch,
     monkeypatch.setattr("semi_naive.ra.rules.derive.MIN_SLICE_BINDINGS", 1)
     monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.driver_cores", 3)
     config = Config(small_delta=0, local_tuples=random.choice([5, 1_000_000]), buckets=4)
-    for least, shared in [(1 << 60, 1), (0, 1 << 60), (0, 1)]:  # in turn, together, both
+    for least, shared in in_turn(case.seed, [(1 << 60, 1), (0, 1 << 60), (0, 1)]):  # in slices, together, both
         monkeypatch.setattr("semi_naive.running.driver.together.MIN_DELTA_TUPLES", least)
         monkeypatch.setattr("semi_naive.running.driver.together.MIN_SHARED_BINDINGS", shared)
         check(case, config, spark=here)
@@ -219,8 +219,8 @@ def test_a_packing_that_a_thread_chooses_has_room_for_what_others_are_about_to_i
 
 @random_cases(30)
 def test_every_layout_agrees_with_the_oracle(case, random, here):
-    """All relations replicated, some of them, none; a program is made up, and solved, once for all layouts."""
-    check(case, *layouts(1 << 30, 100, 0), spark=here)
+    """All relations replicated, some of them, none."""
+    check(case, *in_turn(case.seed, layouts(1 << 30, 100, 0)), spark=here)
 
 
 @random_cases(20)
@@ -380,10 +380,10 @@ def test_the_least_vertex_of_each_component_in_every_layout(here):
     assert "fused" not in Program(text).explain({"edge": edges})
 
 
-def test_a_closure_written_in_datalog_is_decomposed(spark):
+def test_a_closure_written_in_datalog_is_decomposed(here):
     edges = np.array([(i, i + 1) for i in range(5000)])
     text = NONLINEAR.replace(", x >= 0", "")
-    with Program(text).run({"edge": edges}, spark) as result:
+    with Program(text).run({"edge": edges}, here) as result:
         assert [stratum["plan"] for stratum in result.trace["strata"]][-1] == "decomposed"
         assert result["path"].count() == 5000 * 5001 // 2
 
@@ -395,9 +395,9 @@ def test_an_error_in_a_worker_names_the_rule(spark):
             Program(text).run({"a": [(1,), (0,)]}, spark, **options)
 
 
-def test_nothing_is_left_on_disk(spark, tmp_path):
+def test_nothing_is_left_on_disk(here, tmp_path):
     edges = skewed()
-    with Program(NONLINEAR).run({"edge": edges}, spark, local_tuples=0, local_dir=str(tmp_path)) as result:
+    with Program(NONLINEAR).run({"edge": edges}, here, local_tuples=0, local_dir=str(tmp_path)) as result:
         assert any(tmp_path.iterdir())
         assert result["path"].count()
     assert not any(tmp_path.iterdir())

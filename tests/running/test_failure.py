@@ -34,8 +34,8 @@ from semi_naive.ra.storage.runs import Store, write_run
 from semi_naive.running.progress.manifest import CheckpointUnusable
 from semi_naive.running.relations.cluster import Cluster
 
-EDGES = graphs.grid(9)
-EXPECTED = 45 * 45 - 81  # pairs of a 9 x 9 grid: (9 * 10 / 2) ** 2 ordered by both coordinates, less each with itself
+EDGES = graphs.grid(6)  # ten iterations, each a job of Spark
+EXPECTED = 21 * 21 - 36  # pairs of a 6 x 6 grid: (6 * 7 / 2) ** 2 ordered by both coordinates, less each with itself
 STEPS = {"run_ahead": 0, "plan": "balanced"}
 
 
@@ -110,7 +110,7 @@ def test_lost_runs_start_again(spark, tmp_path):
         assert "runs lost" in [event["event"] for event in result.trace["events"]]
 
 
-def test_lost_runs_resume_from_the_checkpoint(spark, tmp_path):
+def test_lost_runs_resume_from_the_checkpoint(here, tmp_path):
     local, durable = tmp_path / "local", tmp_path / "durable"
     local.mkdir()
 
@@ -119,24 +119,24 @@ def test_lost_runs_resume_from_the_checkpoint(spark, tmp_path):
             os.unlink(path)
 
     options = {"checkpoint_dir": str(durable), "checkpoint_interval": 2, "local_dir": str(local), **STEPS}
-    with transitive_closure(EDGES, spark, progress=at(7, lose), **options) as result:
+    with transitive_closure(EDGES, here, progress=at(7, lose), **options) as result:
         events = {event["event"]: event["iteration"] for event in result.trace["events"]}
-        assert result.count() == EXPECTED and result.iterations == 16
+        assert result.count() == EXPECTED and result.iterations == 10
         assert 5 <= events["restore"] <= 7 and "checkpoint" in events
     assert not list(durable.rglob("*.run")) and not (durable / "manifest.json").exists()
 
 
-def test_a_run_that_keeps_getting_lost_is_one_clear_error(spark, tmp_path):
+def test_a_run_that_keeps_getting_lost_is_one_clear_error(here, tmp_path):
     def tell(iteration, delta, tuples):
         for path in runs_in(tmp_path):
             os.unlink(path)
 
     with pytest.raises(RunsLost, match="a run is missing: .*path"):
-        transitive_closure(EDGES, spark, progress=tell, local_dir=str(tmp_path), **STEPS)
+        transitive_closure(EDGES, here, progress=tell, local_dir=str(tmp_path), **STEPS)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_checkpoint_of_another_input_is_not_taken_up(spark, tmp_path):
+def test_a_checkpoint_of_another_input_is_not_taken_up(here, tmp_path):
     class Stopped(Exception):
         pass
 
@@ -146,13 +146,13 @@ def test_a_checkpoint_of_another_input_is_not_taken_up(spark, tmp_path):
 
     options = {"checkpoint_dir": str(tmp_path), "checkpoint_interval": 1, **STEPS}
     with pytest.raises(Stopped):
-        transitive_closure(graphs.chain(20), spark, progress=stop, **options)
-    with transitive_closure(EDGES, spark, checkpoint_dir=str(tmp_path), **STEPS) as result:
+        transitive_closure(graphs.chain(20), here, progress=stop, **options)
+    with transitive_closure(EDGES, here, checkpoint_dir=str(tmp_path), **STEPS) as result:
         assert result.count() == EXPECTED
         assert "restore" not in [event["event"] for event in result.trace["events"]]
     (tmp_path / "manifest.json").write_text("{")
     with pytest.raises(CheckpointUnusable, match="not a checkpoint"):
-        transitive_closure(EDGES, spark, checkpoint_dir=str(tmp_path), **STEPS)
+        transitive_closure(EDGES, here, checkpoint_dir=str(tmp_path), **STEPS)
 
 
 def test_ctrl_c_leaves_nothing(spark, tmp_path):
@@ -269,7 +269,7 @@ def test_lost_executor(tmp_path):
         assert sorted(jobs.job(task)) == [0, 1] and os.path.exists(mark)
         jobs.close()
         options = dict(run_ahead=0, partitions=2, local_dir=sys.argv[1], progress=tell)
-        with transitive_closure(graphs.grid(7), context, "balanced", **options) as result:
+        with transitive_closure(graphs.grid(4), context, "balanced", **options) as result:
             result.write(sys.argv[2])
             print(result.count())
         print(os.listdir(sys.argv[1]))
@@ -286,7 +286,7 @@ def test_lost_executor(tmp_path):
         check=0,
         env=os.environ | {"PYSPARK_SUBMIT_ARGS": options, "SPARK_SUBMIT_OPTS": java},
     )
-    expected = 28 * 28 - 49  # as EXPECTED, of 7 x 7
+    expected = 10 * 10 - 16  # as EXPECTED, of 4 x 4
     assert done.stdout == f"{expected}\n[]\n" and len(set(pairs.read_text().splitlines())) == expected
 
 

@@ -116,12 +116,12 @@ def test_facts_of_no_relation_are_refused_everywhere():
 
 
 @WHERE
-def test_errors_of_evaluation_name_the_rule(local_tuples, spark):
+def test_errors_of_evaluation_name_the_rule(local_tuples, here):
     program = Program(
         ".decl a(x: number)\n.decl b(x: number)\n.output b\nb(10 / x) :- a(x).\nb(x - 1) :- b(x), x > 7.\n", "z.dl"
     )
     with pytest.raises(EvaluationError, match=r"in file z\.dl at line 4, column 1, in the rule\n  b\(10 / x\) :- a\(x\)\."):
-        program.run({"a": [(1,), (0,)]}, spark, local_tuples=local_tuples)
+        program.run({"a": [(1,), (0,)]}, here, local_tuples=local_tuples)
 
 
 # -- answers
@@ -179,8 +179,8 @@ def test_numbers_are_an_array():
 
 @WHERE
 @pytest.mark.parametrize("name", ["o.parquet", "o.csv", "o.tsv", "o.facts.gz"])
-def test_what_is_written_can_be_read_again(local_tuples, name, spark, tmp_path):
-    with Program(KINDS).run({"in": ROWS}, spark, local_tuples=local_tuples) as result:
+def test_what_is_written_can_be_read_again(local_tuples, name, here, tmp_path):
+    with Program(KINDS).run({"in": ROWS}, here, local_tuples=local_tuples) as result:
         for _ in "12":  # the second replaces the first
             result["out"].write(tmp_path / name)
         assert os.listdir(tmp_path) == [name]
@@ -212,8 +212,8 @@ def test_outputs_appear_together(tmp_path):
 
 
 @WHERE
-def test_closed_results(local_tuples, spark, tmp_path):
-    result = Program(KINDS).run({"in": ROWS}, spark, local_tuples=local_tuples, local_dir=str(tmp_path))
+def test_closed_results(local_tuples, here, tmp_path):
+    result = Program(KINDS).run({"in": ROWS}, here, local_tuples=local_tuples, local_dir=str(tmp_path))
     out = result["out"]
     with result:
         assert out.count() == 5

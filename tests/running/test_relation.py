@@ -272,7 +272,7 @@ def test_runs_go_with_the_relation_or_when_it_is_closed():
 # On Spark: the same, a few times.
 
 
-@pytest.fixture(scope="module", params=LAYOUTS[:3], ids=["local", "one partition", "two partitions"])
+@pytest.fixture(scope="module", params=LAYOUTS[:3:2], ids=["local", "two partitions"])
 def layout(request):
     return request.param
 

@@ -65,12 +65,12 @@ def test_one_fact_of_a_large_group_makes_few_bindings(name):
 
 @pytest.mark.parametrize("name", BODIES)
 @pytest.mark.parametrize("config", [{}, {"follow": 0}, {"local_tuples": 100, "partitions": 2}], ids=["", "anew", "partitions"])
-def test_any_changes_of_groups_give_what_a_run_gives(name, config, spark):
+def test_any_changes_of_groups_give_what_a_run_gives(name, config, here):
     """Groups are large, small and empty; tuples come and go in several blocks."""
     random = np.random.default_rng(len(name))
     facts = {(int(g), int(x)) for g, x in zip(random.integers(0, 3, 6000), random.integers(-4000, 4000, 6000), strict=True)}
     even = [(x,) for x in range(-6000, 6000, 2)]
-    with program(BODIES[name]).session({"m": list(facts), "even": even}, spark=spark, **config) as s:
+    with program(BODIES[name]).session({"m": list(facts), "even": even}, spark=here, **config) as s:
         for size in (1, 30, 1, 2000, 5):
             born = {(int(g), int(x)) for g, x in random.integers((0, -5000), (5, 5000), (size, 2))}
             lost = {(int(g), int(x)) for g, x in random.permutation(sorted(facts))[:size]}

@@ -3,8 +3,8 @@
 import json
 
 import pytest
+from serving import served
 from session_cases import PATHS
-from test_serve import served
 
 from semi_naive import BadInput, Program
 from semi_naive.session.durability import directory as durable

@@ -10,8 +10,8 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from serving import PATIENCE, Client, served
 from session_cases import SETTINGS
-from test_serve import PATIENCE, Client, served
 
 from semi_naive import BadInput, Program
 

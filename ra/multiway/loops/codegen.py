@@ -195,7 +195,8 @@ class Generator:
 
     @contextmanager
     def _stored_intersections(self, depth: int):
-        """Write the intersections that become known with a variable and are stored; they must not be empty."""
+        """Write the code that computes and stores each intersection that becomes known with the variable at a depth, unless its
+        values are only counted. The code that is written in the block runs if none of them is empty."""
         known = [values for values in self.depths_using if len(values) > 1 and fixed(values) == depth]
         needed = []
         for values in sorted((values for values in known if not self._only_counted(values)), key=len):

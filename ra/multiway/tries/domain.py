@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from semi_naive.ra.words import sort_unique
+from semi_naive.ra.words import search, sort_unique
 
 SPARSE = 4  # ratio of the range of values to their number up to which ids are distances from the least value
 SMALL = 1 << 16  # a range of values up to this size is used as ids in any case
@@ -41,6 +41,12 @@ class Domain:
         if names.size >= 1 << 31:
             raise TooManyValues(f"{names.size:,} distinct values are joined, and there is room for 2^31: split the relations")
         return cls(0, names.size, names)
+
+    def has(self, column: np.ndarray) -> np.ndarray:
+        """Return a mask (n,) of the values that have an id."""
+        if self.names.size:
+            return search(column, self.names) >= 0
+        return (column >= self.low) & (column < self.low + self.size)
 
     def encode(self, column: np.ndarray) -> np.ndarray:
         """Return the ids, int32 (n,), of values that are in the domain."""

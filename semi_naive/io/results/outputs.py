@@ -24,8 +24,9 @@ from semi_naive.ra.text.rows import SIGNED, UNSIGNED, RowFormat
 DELIMITERS = {".tsv": "\t", ".facts": "\t", ".txt": "\t", ".csv": ","}
 
 
-def output_format(path) -> tuple[str, bool]:
-    """Return (the extension of a file's name, True if the file is gzipped). Raises ValueError for an unknown one.
+def output_format(path, others: tuple[str, ...] = ()) -> tuple[str, bool]:
+    """Return (the extension of a file's name, True if the file is gzipped). Raises ValueError for an unknown one. others: the
+    extensions that the caller knows besides.
 
     >>> output_format("out/paths.tsv.gz")
     ('.tsv', True)
@@ -35,8 +36,8 @@ def output_format(path) -> tuple[str, bool]:
     kind = "".join(suffixes[-2:-1] if zipped else suffixes[-1:])
     if kind in DELIMITERS or (kind == ".parquet" and not zipped):
         return kind, zipped
-    expected = ", ".join([*DELIMITERS, ".parquet"])
-    raise ValueError(f"{path}: cannot tell the format: expected a name that ends in {expected}; all but the last also .gz")
+    expected = f"{', '.join(DELIMITERS)}, each also with .gz, or in {', '.join(('.parquet', *others))}"
+    raise ValueError(f"{path}: cannot tell the format: expected a name that ends in {expected}")
 
 
 def write_batches(path, schema, batches: Iterable, name: str = "result") -> None:
@@ -91,6 +92,13 @@ def parquet_writer(where, schema):
     others = [field.name for field in schema if field.name not in whole]
     encodings = dict.fromkeys(whole, "DELTA_BINARY_PACKED")
     return parquet.ParquetWriter(where, schema, use_dictionary=others, column_encoding=encodings or None)
+
+
+def arrow_writer(where, schema):
+    """Return a writer of a file of Arrow data (also called Feather) to a stream."""
+    import pyarrow as pa
+
+    return pa.ipc.new_file(where, schema)
 
 
 def write_frame(frame, path: str) -> None:

@@ -79,28 +79,29 @@ def write_heading(file, form: Format) -> None:
 def write_rows(file, shown: RelationRows, form: Format, threads: int | None = None) -> None:
     """Write the tuples of a relation to a binary stream, in the order of their values, the first column first. Pieces are made
     on all cores, or by `threads` threads."""
-    if form.io == "parquet":
-        _write_parquet(file, shown, threads)
+    if form.io in ("parquet", "arrow"):
+        _write_batches(file, shown, form, threads)
         return
     pieces_of = {"jsonfile": _json, "jsonlines": _json_lines}.get(form.io, _table)
     for piece in pieces_of(shown, form, threads):
         file.write(piece)
 
 
-def _write_parquet(file, shown: RelationRows, threads: int | None) -> None:
-    """Write rows in order as parquet to a binary stream."""
+def _write_batches(file, shown: RelationRows, form: Format, threads: int | None) -> None:
+    """Write rows in order as parquet, or as a file of Arrow data, to a binary stream."""
     from semi_naive.io.formats.arrow import KeyedArrays, arrow_table
-    from semi_naive.io.results.outputs import parquet_writer
+    from semi_naive.io.results.outputs import arrow_writer, parquet_writer
 
     relation, types, rows, values = shown
+    writer_to = parquet_writer if form.io == "parquet" else arrow_writer
     if not relation.arity:
         table = arrow_table(relation, types, rows.all(), values)
-        with parquet_writer(file, table.schema) as writer:
+        with writer_to(file, table.schema) as writer:
             writer.write_table(table)
         return
     ordered = SortedRows(shown, TableStyle(readable=True), ROW_GROUP_ROWS, threads)
     arrays = KeyedArrays(relation, types, values, ordered.keys)
-    with parquet_writer(file, arrays.schema) as writer:
+    with writer_to(file, arrays.schema) as writer:
         for batch in ordered.pieces(arrays.batch):
             writer.write_batch(batch)
 
@@ -153,7 +154,7 @@ def _json_lines(shown: RelationRows, form: Format, threads: int | None = None) -
 
 
 def _json_tuples(shown: RelationRows, form: Format, threads: int | None, before: str, after: str) -> Iterator[bytes]:
-    """Yield the JSON of each tuple, in pieces of bytes. before, after: texts around each tuple."""
+    """Yield the JSON of each tuple, which has attributes, in pieces of bytes. before, after: texts around each tuple."""
     style = JsonStyle(form.objects)
     first, *others, last = style.pieces([name for name, _ in shown.relation.attributes])
     return lines(shown, style, [before + first, *others, last + after], threads)

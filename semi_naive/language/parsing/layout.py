@@ -216,11 +216,12 @@ class _State:
     # -- between two tokens
 
     def _space(self, token: Lexeme) -> str:
-        """Return the space between the previous token and this one."""
+        """Return the space between the previous token and this one: two before a // comment; one beside comments, annotations
+        and preprocessor lines, and between two statements; else as `_apart` decides."""
         if token.kind == "comment" and token.text.startswith("//"):
             return "  "
-        noted = {token.kind, self.before.kind} & {"comment", "note", "marker"}
-        return " " if noted or not self.begun or self._apart(self.before, token) else ""
+        beside_comment = {token.kind, self.before.kind} & {"comment", "note", "marker"}
+        return " " if beside_comment or not self.begun or self._apart(self.before, token) else ""
 
     def _apart(self, before: Lexeme, token: Lexeme) -> bool:
         """True if a space separates two tokens of a statement; if both layouts are common, the original is kept."""
@@ -253,7 +254,8 @@ class _State:
         return was if before.text in (")", "]", "}", ":", "-") else True
 
     def _apart_from_brace(self, left: str, right: str) -> bool:
-        """True if a space separates a brace from its neighbour."""
-        if left == "{" or right == "}":  # within
+        """True if a space separates a brace from its neighbour: inside of braces in clauses and in .lattice, outside always.
+        (`,` and closing brackets after a brace are handled before.)"""
+        if left == "{" or right == "}":  # inside
             return (left, right) != ("{", "}") and (self.clause or self.directive == ".lattice")
         return True

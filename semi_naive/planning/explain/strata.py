@@ -26,11 +26,11 @@ class Explanation:
         self.run, self.program = run, run.program
         self.written = {(rule.head, rule.body) for rule in run.asked.checked.rules}
         self.strata = [replace(s, rules=[rule for rule in s.rules if not is_fact(rule)]) for s in run.compiled.strata]
-        self.given = {name for stratum in self.strata if not stratum.rules for name in stratum.relations}
-        self.given = {
-            name for name in self.given if not is_extracted(name, HALF)
-        }  # halves that only the unjoined program reads
+        given = {name for stratum in self.strata if not stratum.rules for name in stratum.relations}
+        # a half of a rule (`rewriting.halve`) without rules is read only by the program before its joins were made
+        self.given = {name for name in given if not is_extracted(name, HALF)}
         loops = [loop.of for loop in run.compiled.loops.values() if loop.of.steps]
+        # the expected sizes, in the first round, of relations that a loop carries from round to round: 1, or unknown
         self.carried = {name: float(name in loop.agenda) for loop in loops for name in loop.carried}
         self.inputs = {directive.relation for directive in self.program.directives if directive.kind == "input"}
 

@@ -205,13 +205,13 @@ class Local:
         self.tables = {name: self.database.tables[name] for name in derived}
 
     def _advance(self) -> None:
-        """Make the new tuples the next delta, after dominated ones are removed, and record their number."""
+        """Make the new tuples the next delta, after dominated ones are removed, and record how many they are."""
         if self.dominance:
             self.dominance.advance(self.tables)
         else:
             for table in self.tables.values():
                 table.advance()
-        self.iterations.completed(self.iteration - 1, self.tables)
+        self.iterations.completed(self.iteration - 1, self.tables)  # counted from 0 there
         if self.course:
             born = sum(table.delta_size for table in self.tables.values())
             self.course.note(self.iteration, born, sum(table.count for table in self.tables.values()))

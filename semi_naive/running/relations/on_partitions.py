@@ -223,10 +223,12 @@ class Remade(ReadableRelation):
         return replace(self.relation, pieces=pieces), pieces
 
     def _of_tasks(self, task, streaming):
-        pieces = self.cluster.sc.parallelize(range(self.pieces), self.pieces)
+        """Return what a task, a function of (number of the piece, records), yields for all pieces, in their order. streaming:
+        fetch a piece at a time, in place of all in one job."""
+        numbers = self.cluster.sc.parallelize(range(self.pieces), self.pieces)  # piece n is partition n
         if streaming:
-            return pieces.mapPartitionsWithIndex(task).toLocalIterator(prefetchPartitions=True)
-        return self.cluster.jobs.job(task, source=pieces)
+            return numbers.mapPartitionsWithIndex(task).toLocalIterator(prefetchPartitions=True)
+        return self.cluster.jobs.job(task, source=numbers)
 
     def frame(self, make, schema):
         return dataframe_of_pieces(self.pieces, ReadPieces(self.relation, make), schema)

@@ -10,6 +10,7 @@ from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.ra.spark.failures import translate_failures
 from semi_naive.tuples import Tuples
 
+WHOLE = "jsonfile", "jsonlines", "sqlite", "arrow"  # formats of which this process writes all
 MIN_TASK_WRITTEN_TUPLES = 1_000_000  # tuples on the partitions from which tasks write them: collecting fewer is faster
 
 
@@ -21,12 +22,12 @@ def write_answer(answer, path) -> None:
     from semi_naive.io.results.outputs import DELIMITERS, output_format  # a program's own .output needs none
 
     path = os.fspath(path)
-    if (io := BY_NAME.get(os.path.splitext(path)[1])) in ("jsonfile", "jsonlines", "sqlite"):
+    if (io := BY_NAME.get(os.path.splitext(path)[1])) in WHOLE:
         write_relation(answer, os.path.abspath(path), Format(io, answer.name, objects=True))
         return
+    kind, zipped = output_format(path, tuple(suffix for suffix, io in BY_NAME.items() if io in WHOLE))
     if written_by_spark(answer, path):
         return
-    kind, zipped = output_format(path)
     if kind == ".parquet" and answer.on_partitions:
         return Tuples.write(answer, path)
     if kind == ".parquet":
@@ -55,7 +56,7 @@ def write_relation(answer, path: str, form: Format) -> None:
 
     Tuples in this process's memory or in runs of this host are merged and written a piece at a time. Many tuples on other
     hosts, or in another order, are sorted and written by tasks as text or parquet, in pieces of some megabytes that this
-    process appends. All others, and those for JSON and SQLite, are collected to this process.
+    process appends. All others, and those for JSON, Arrow and SQLite, are collected to this process.
     """
     spread: Any = answer.stored  # with `partitioned`, an `OnPartitions`
     many = spread is not None and spread.partitioned and spread.count > MIN_TASK_WRITTEN_TUPLES

@@ -117,22 +117,24 @@ class AcrossPartitions:
 
     def changes_of_closure(self, own: FactChanges, changes: AllChanges) -> AllChanges | None:
         """Maintain a closure whose pairs are on the partitions, and whose edges are in this process, without reading the pairs.
-        Return its change; None if the stratum is no such closure, or if more than MAX_CHANGED_PAIRS pairs change. own: changes
-        of explicit facts; changes: those of relations."""
+        Return its change; None if the stratum is no such closure, if to read all pairs is faster, or if more than
+        MAX_CHANGED_PAIRS pairs change. own: changes of explicit facts; changes: those of relations."""
         closure = self.relations.closure(self.number, own, changes)
         spread = self.relations.spread.get(closure.relation) if closure else None
         if closure is None or spread is None:
             return None
         edges, change = self.relations.tables[closure.edges], collected_change(changes[closure.edges])
-        difference = differing(edges.blocks("all", (0, 1)), change, spread.count, None, self.run.cluster.driver_cores)
-        _, _, pairs = difference.compute(MAX_CHANGED_PAIRS, MAX_CHANGED_PAIRS) if difference else (0, 0, None)
-        if pairs is None:
+        difference = differing(edges.blocks("all", (0, 1)), change, spread.count, cores=self.run.cluster.driver_cores)
+        if difference is None:
             return None
-        if pairs.size:
-            contents = OnPartitions(self._apply_change(spread.relation, pairs), self.run.cluster)
+        _, _, change_of_pairs = difference.compute(max_pairs=MAX_CHANGED_PAIRS, max_count=MAX_CHANGED_PAIRS)
+        if change_of_pairs is None:
+            return None
+        if change_of_pairs.size:
+            contents = OnPartitions(self._apply_change(spread.relation, change_of_pairs), self.run.cluster)
             self.relations.set_contents(closure.relation, contents)
             self.relations.collect_small(self.number, self.stratum)
-        return {closure.relation: pairs}
+        return {closure.relation: change_of_pairs}
 
     def _apply_change(self, old: PartitionedRelation, change: Change) -> PartitionedRelation:
         """Return a settled relation without the lost tuples of a change, and with the new ones. `old` is not changed, as the
@@ -217,7 +219,7 @@ class AcrossPartitions:
         contents before and after the change. Return the names of the nonempty temporary relations of changed tuples."""
         cluster, names = self.run.cluster, set()
         for name, change in below.items():
-            put(before(name), name, self.relations.origin.contents(name))
+            put(before(name), name, self.relations.before_transaction.contents(name))
             put(after(name), name, self.relations.contents(name))
             changed = {
                 gained(name): side(cluster, gained(name), change, born=True),
@@ -240,13 +242,14 @@ class AcrossPartitions:
         return [renamed(rule, names) for name, rule in rules if name in changed]
 
     def _overdelete(self, own: FactChanges, below: AllChanges, changed: set[str], put: Put) -> dict[str, PartitionedRelation]:
-        """Overdelete: return the suspects of each relation that has any. own: changes of explicit facts; below: those of
+        """Overdelete: return the suspects, tuples that may have lost a derivation, of each relation that has any. The rules
+        read the relations below as they were before the transaction. own: changes of explicit facts; below: those of
         relations below; changed: the temporary relations of changed tuples (`_put_changes`); put: adds a temporary relation."""
         deltas, names = self.deltas, self.stratum.relations
         deleted = {name: change.lost for name, change in own.items() if change.lost.size}
-        once = self._rules_from(deltas.overdeletions, changed)
-        once += [rule for rule in deltas.deleted() if origin(rule.head.relation) in deleted]
-        if not once:
+        starting = self._rules_from(deltas.overdeletions, changed)
+        starting += [rule for rule in deltas.deleted() if origin(rule.head.relation) in deleted]
+        if not starting:
             return {}
         current = {name: self.relations.contents(name) for name in below}
         for name in deltas.known:
@@ -256,9 +259,9 @@ class AcrossPartitions:
         for name in deleted:
             put(lost(name), name, side(self.run.cluster, lost(name), own[name], born=False))
         for name in below:
-            self.relations.set_contents(name, self.relations.origin.contents(name))
+            self.relations.set_contents(name, self.relations.before_transaction.contents(name))
         try:
-            self._evaluate(deltas.suspecting, once, {}, frozenset(names))
+            self._evaluate(deltas.suspecting, starting, {}, frozenset(names))
         finally:
             for name, contents in current.items():
                 self.relations.set_contents(name, contents)

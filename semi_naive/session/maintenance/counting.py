@@ -124,12 +124,15 @@ class Counts:
         negations = [each for each in aggregate.body if isinstance(each, Not) and each.atom.relation in below]
         for number, negation in enumerate(negations):
             block = getattr(below[negation.atom.relation], other)
-            temporary[_aside(aggregate, number)] = as_delta([block])
+            temporary[_changed_tuples_of_negated(aggregate, number)] = as_delta([block])
             temporary[_flipping(aggregate, number)] = as_delta([_projected(block, negation.atom)])
         self.local.indexes.arities.update({name: table.arity for name, table in temporary.items()})
         with tables_replaced(self.local.database.tables, temporary):
             rule = Rule(aggregate.atom, aggregate.body)
-            atoms_aside = (replace(each.atom, relation=_aside(aggregate, number)) for number, each in enumerate(negations))
+            atoms_aside = (
+                replace(each.atom, relation=_changed_tuples_of_negated(aggregate, number))
+                for number, each in enumerate(negations)
+            )
             unchanged = tuple(map(Not, atoms_aside))  # keep bindings that no changed tuple of a negated atom affects
             for place, parts in versions(rule, aggregate.reads):
                 if (change := below.get(aggregate.body[place].relation)) and getattr(change, own).size:
@@ -226,9 +229,10 @@ class Counts:
         return self.bodies[key].derivation.steps
 
 
-def _aside(aggregate: CountedAggregate, number: int) -> str:
-    """Name the temporary relation of the lost tuples of a negated atom while gains are counted, and of its new ones while
-    losses are. number: that of the negated atom."""
+def _changed_tuples_of_negated(aggregate: CountedAggregate, number: int) -> str:
+    """Return the name of the temporary relation of the changed tuples of a negated atom: of its lost ones while gained bindings
+    are counted, of its new ones while lost bindings are. Bindings that match them are counted apart. number: the place of the
+    atom among the negated atoms that changed."""
     return f"{aggregate.relation}~{number}"
 
 

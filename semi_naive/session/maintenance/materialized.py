@@ -77,7 +77,7 @@ class MaterializedRelations:
         self.merged: dict[str, Table] = {}  # relations that the open transaction changed, in few blocks, as a run has them
         self.readers: weakref.WeakSet[InRuns] = weakref.WeakSet()  # relations on the partitions that may be read
         self.dependents = Dependents(run.strata, run.values)
-        self.origin = self.state()  # the state before the open transaction
+        self.before_transaction = self.state()  # the state before the open transaction
 
     def use(self, tables: dict[str, Table], spread: dict[str, OnPartitions]) -> None:
         """Make these tables, and these relations on the partitions, the current contents."""
@@ -242,7 +242,7 @@ class MaterializedRelations:
         """Call `work` on a copy of the current state, which is restored if it fails, and return its result. If runs are lost,
         `derive` computes the strata of that state that have lost runs, and `work` is repeated, `MAX_RESTARTS` times at most;
         then RunsLost is raised. derive: computes strata of the given numbers."""
-        self.origin = state = self.state()
+        self.before_transaction = state = self.state()
         try:
             for attempt in range(MAX_RESTARTS + 1):
                 try:
@@ -259,7 +259,7 @@ class MaterializedRelations:
             self.restore(state)
             raise
         finally:
-            self.origin = self.state()
+            self.before_transaction = self.state()
 
     def _derive_lost(self, state: State, derive: Callable[[list[int]], Any]) -> None:
         """Derive the relations of a state again whose runs are lost, and store their contents in the state."""
