@@ -53,9 +53,10 @@ def count_subgraphs(edges, header: bool, pattern, output: str | None, trace: str
         output_format(output)
     keep = partial(_write_records, trace=trace, plot=None) if trace else None
     found = subgraphs(_graph_of(edges, {"header": header}), pattern, count=not output, trace=keep, **options)
-    if output:
+    if output and not isinstance(found, int):
         found.write(output)
-    click.echo(len(found) if output else found)
+        found = len(found)
+    click.echo(found)
 
 
 def _graph_of(paths, reading: dict):

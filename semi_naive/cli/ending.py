@@ -86,7 +86,8 @@ def _on_signal(number: int, frame) -> None:
     if Ending.done or Ending.received:
         return end_now(Ending.received or EndSignal(number))
     Ending.received = EndSignal(number)
-    sys.unraisablehook = threading.excepthook = lambda *_: None  # errors from here on cannot be reported
+    sys.unraisablehook = lambda _: None
+    threading.excepthook = lambda _: None  # errors from here on cannot be reported
     raise Ending.received
 
 

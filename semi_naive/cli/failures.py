@@ -1,6 +1,7 @@
 """The message and the exit status of a command that an error ends."""
 
 import sys
+from collections.abc import Mapping
 
 from semi_naive.host.optional_packages import NotInstalled
 from semi_naive.io.errors import BadInput
@@ -27,7 +28,9 @@ def text_and_status(failed: Exception) -> tuple[str, int] | None:
     is_failure = _is_of(error, FAILURES)
     if not is_failure and not _is_of(error, MISSING) and not isinstance(error, (ValueError, NotInstalled, OSError)):
         return None
-    text = f"{error.filename}: {error.strerror}" if names_file and error.strerror else message(error)
+    text = message(error)
+    if names_file and isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}"
     return text, 1 if is_failure else BAD_INPUT_STATUS
 
 
@@ -41,10 +44,10 @@ def message(error: Exception) -> str:
 def _error_of_spark(error: Exception) -> Exception | None:
     """Return the error of this package for an error that Spark has caused, such as a full disk; None for any other."""
     failures, spark = (sys.modules.get(name) for name in ("semi_naive.ra.spark.failures", "pyspark"))
-    return failures and failures.failure(error, spark and spark.SparkContext._active_spark_context)
+    return failures.failure(error, spark and spark.SparkContext._active_spark_context) if failures else None
 
 
-def _is_of(error: Exception, classes_of: dict[str, tuple[str, ...]]) -> bool:
+def _is_of(error: Exception, classes_of: Mapping[str, tuple[str, ...]]) -> bool:
     """True if an error is of one of some classes, given by module. A module need not be loaded."""
     loaded = [(sys.modules[module], names) for module, names in classes_of.items() if module in sys.modules]
     classes = (getattr(module, name, None) for module, names in loaded for name in names)  # another thread may be loading it

@@ -35,6 +35,7 @@ def show_program(origin: Origin, modes: list[str], reading: dict, pragmas: Mappi
     checked = origin.checked(reading, pragmas)
     for mode in modes:
         _, text_of = MODES[mode]
+        assert text_of is not None
         click.echo(text_of(checked))
     return 0
 

@@ -17,7 +17,7 @@ from semi_naive.io.errors import BadInput
 
 TUPLE_BYTES = 8  # bytes of a tuple in memory
 MAX_RANKS = 1 << 20  # with more ranks, the lists for each phase and iteration do not fit into memory
-MACHINES = {"spark": Machine, "mpi": Machine.mpi}
+MACHINES: dict[str, Callable[[], Machine]] = {"spark": Machine, "mpi": Machine.mpi}
 
 
 def simulate_command(
@@ -134,8 +134,8 @@ def _of_record(
         raise ValueError(f"{source}: {'; '.join(str(wrong) for wrong in dict.fromkeys(refused.values()))}")
     if trace and len(records) > 1:
         raise ValueError(f"--trace {trace}: it takes one record, and of {source} {len(records)} strata were in buckets")
-    for name, wrong in refused.items():
-        click.echo(f"semi-naive: {name} is left out: {wrong}", err=True)
+    for name, error in refused.items():
+        click.echo(f"semi-naive: {name} is left out: {error}", err=True)
     return ((name, count, replayed(record, count, machine)) for name, record in records.items() for count in numbers)
 
 

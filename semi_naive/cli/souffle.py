@@ -152,7 +152,8 @@ def merge_pragmas(given: dict, pragmas: dict[str, str], names=None) -> dict:
         unsaid = context.get_parameter_source(option.name) is ParameterSource.DEFAULT
         if name in pragmas and option.name in given and unsaid and (names is None or name in names):
             value = (pragmas[name],) if option.multiple else pragmas[name]
-            merged[option.name] = True if option.is_flag else option.type_cast_value(context, value)
+            is_flag = isinstance(option, click.Option) and option.is_flag
+            merged[option.name] = True if is_flag else option.type_cast_value(context, value)
     return merged
 
 

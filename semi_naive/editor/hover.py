@@ -114,8 +114,10 @@ def _types(declaration: Declaration, clause: str, checked: Checked | None) -> st
     position may have changed."""
     from semi_naive.cli.show import types_of
 
+    if checked is None:
+        return "?"
     found: dict[str, None] = {}
-    for rule in checked.program.rules if checked is not None else ():
+    for rule in checked.program.rules:
         if rule.text == clause:
             for name, types in types_of(rule, checked.program).items():
                 found |= dict.fromkeys(types if written_name(name) == declaration.name else ())

@@ -68,7 +68,7 @@ class Names:
 
     def rivals(self, declaration: Declaration, name: str) -> bool:
         """True if a new name of a declaration is declared in its scope already."""
-        if declaration.kind == "variable":
+        if isinstance(declaration.node, syntax.Clause):  # the name is that of a variable
             return name in {node.name for node in _nodes(declaration.node) if isinstance(node, syntax.Variable)}
         kinds = ("type", "parameter") if declaration.kind in ("type", "parameter") else (declaration.kind,)
         return any(self._resolve(kind, name, declaration.within) is not None for kind in kinds)
@@ -146,12 +146,12 @@ class Names:
         """Record the occurrences of some names, (kind, name), that follow each other in a statement, after the first occurrence
         of a mark. inner: the scope of types, if not `scope`."""
         lines = self.texts.get(node.span.file)
-        last = lines and lines.found(node.span, re.escape(after))
-        for kind, name in names if last else ():
+        last = lines.found(node.span, re.escape(after)) if lines is not None else None
+        for kind, name in names:
+            if lines is None or last is None:
+                return
             rest = Span(node.span.file, last.end_line, last.end_column, node.span.end_line, node.span.end_column)
             last = lines.found(rest, _whole_word(name))
-            if last is None:
-                return
             self._used(kind, name, last, inner if inner is not None and kind == "type" else scope)
 
     def _use_clause(self, clause: syntax.Clause, scope: Component | None):
@@ -181,8 +181,7 @@ class Names:
     def _used(self, kind: str, name: str, span: Span | None, scope: Component | None):
         """Record an occurrence of each part of a qualified name that is written at the beginning of a span. All parts but the
         last one are instances of components."""
-        lines = self.texts.get(span.file) if span is not None else None
-        if lines is None or not lines.starts_with(span, name):
+        if span is None or (lines := self.texts.get(span.file)) is None or not lines.starts_with(span, name):
             return
         inside, parts = False, name.split(".")
         if kind == "relation" and parts[-1] in COMPANIONS and self._resolve("instance", parts[0], scope) is None:
@@ -196,7 +195,8 @@ class Names:
             place = Span(span.file, span.line, column, span.line, column + len(part))
             self.occurrences.setdefault(place, declaration)
             column += len(part) + 1
-            if not last:  # the next part is looked up in the component of this instance
+            if not last:
+                assert isinstance(declaration.node, syntax.Init)  # the next part is looked up in the component of this instance
                 scope, inside = self.scopes.find(declaration.node.component, declaration.within, {}), True
                 if scope is None:
                     return
@@ -243,9 +243,10 @@ class Names:
     def _find_in_brackets_after(self, span: Span, word: str, name: str) -> Span | None:
         """Return the span of `name` in the first `word(name` between the beginning of a span and the end of its file; None if
         there is none. word: a regular expression."""
-        lines = self.texts.get(span.file)
-        end_of_file = lines and lines.place(len(lines.text))
-        return end_of_file and self._find(Span(span.file, span.line, span.column, *end_of_file), name, rf"{word}\s*[(]\s*")
+        if (lines := self.texts.get(span.file)) is None:
+            return None
+        end_of_file = lines.place(len(lines.text))
+        return self._find(Span(span.file, span.line, span.column, *end_of_file), name, rf"{word}\s*[(]\s*")
 
 
 def _whole_word(name: str) -> str:

@@ -21,6 +21,7 @@ from semi_naive.editor.programs import Programs, Reading
 from semi_naive.language.errors import WARNING, Problem, Span
 from semi_naive.language.parsing.layout import formatted
 from semi_naive.language.parsing.parse import words
+from semi_naive.language.syntax import Component
 
 TYPING_PAUSE_SECONDS = 0.2  # seconds without a keystroke after which a text is checked
 NAME = re.compile(r"[?a-zA-Z][_?a-zA-Z0-9]*|_[_?a-zA-Z0-9]+")
@@ -200,7 +201,7 @@ def _queries(server: EditorServer) -> None:
         def symbol(declaration: Declaration) -> lsp.DocumentSymbol:
             name = server.span_range(declaration.span, reading.texts)
             whole = server.span_range(declaration.node.span, reading.texts)
-            inner = reading.names.declared_in(declaration.node) if declaration.kind == "component" else []
+            inner = reading.names.declared_in(declaration.node) if isinstance(declaration.node, Component) else []
             return lsp.DocumentSymbol(
                 declaration.name, KINDS[declaration.kind], whole, name, children=[*map(symbol, inner)] or None
             )

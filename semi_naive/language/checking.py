@@ -32,7 +32,7 @@ from semi_naive.planning.strata import Edge, recursive_relations, strong_compone
 from semi_naive.ra import ir
 from semi_naive.sandbox import Sandbox
 
-NOTHING = MappingProxyType({})
+NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
 def compile_text(

@@ -31,8 +31,8 @@ def declared_relations(source: syntax.SourceProgram, env: TypeEnvironment, probl
             notes = [("Previous definition", relations[name].span)]
             problems.append(Problem(f"Redefinition of relation {name}", declaration.span, notes=notes))
             continue
-        if env.span(name):
-            notes = [("the type", env.span(name))]
+        if place := env.span(name):
+            notes = [("the type", place)]
             problems.append(Problem(f"Name clash on relation {name}", declaration.span, notes=notes))
         relations[name] = declaration
         problems += _declaration_problems(declaration, env)
@@ -184,7 +184,7 @@ def occurrence_warnings(nodes: Sequence[syntax.Node]) -> Iterator[Problem]:
             yield Problem(message, variable.span, severity=WARNING, flag="var-appears-once")
 
 
-def plan_problems(single: Single, group: set[str]) -> Iterator[Problem]:
+def plan_problems(single: Single, group: frozenset[str]) -> Iterator[Problem]:
     """Report the errors of `.plan` in a recursive clause. A plan is an order of all atoms for one delta version. group: the
     relations that are recursive with the head."""
     plan = single.clause.plan or {}

@@ -10,7 +10,7 @@ from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
 from semi_naive.language.single import Single
 from semi_naive.language.trees import children, own_children, variable_names, walk_all, written_name
-from semi_naive.language.types.inference import key
+from semi_naive.language.types.inference import Key, key
 
 PLAIN = frozenset([syntax.Variable, syntax.Underscore])  # most nodes, which imply nothing themselves
 
@@ -20,7 +20,7 @@ def grounded(literals, given=(), enters=lambda aggregate: False, needs=lambda ag
 
     given: names grounded from outside; enters: returns True for an aggregate whose body's atoms count, too; needs: returns the
     names that must be grounded before an aggregate is, or None if it never is."""
-    ground, rules = set(given), []
+    ground, rules = set(given), list[tuple[set, Key]]()
     for literal in literals:
         _collect(literal, False, ground, rules, enters, needs)
     before = -1
@@ -49,7 +49,7 @@ def _collect(node, negated, ground, rules, enters, needs):
     elif isinstance(node, syntax.Aggregate):
         if (needed := needs(node)) is not None:
             rules.append((set(needed), me))
-        below = node.body if enters(node) else ()
+        below = node.literals if enters(node) else ()
     for child in below:
         if child.__class__ not in PLAIN:
             _collect(child, isinstance(node, syntax.Negation), ground, rules, enters, needs)
@@ -73,7 +73,7 @@ def _mutual_problems(literals: Sequence[syntax.Node], injected: dict[int, set[st
     aggregates = [node for node in _own_nodes(literals) if isinstance(node, syntax.Aggregate)]
     if len(aggregates) < 2:
         return []
-    bound = {id(node): injected[id(node)] & grounded(node.body, enters=lambda _: True) for node in aggregates}
+    bound = {id(node): injected[id(node)] & grounded(node.literals, enters=lambda _: True) for node in aggregates}
     hint = "each binds a variable that the other takes from outside: make one of them a relation of its own"
 
     def depends(one, other) -> bool:
@@ -106,7 +106,7 @@ def _scope_problems(literals: Sequence[syntax.Node], given: set[str], injected: 
                     hint = "each takes a variable from the other: bind one of them by an atom"
                     problems.append(Problem("Mutually dependent aggregate", node.span, hint))
                 continue
-            body = (*node.body, *([_use(node.target)] if node.target is not None else []))
+            body = (*node.literals, *([_use(node.target)] if node.target is not None else []))
             problems += _scope_problems(body, ground & injected[id(node)], injected)
         elif isinstance(node, syntax.RecordInit) and id(node) not in with_aggregates:
             problems.append(Problem("Ungrounded record", node.span))

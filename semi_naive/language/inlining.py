@@ -49,7 +49,7 @@ def inline_problems(source: syntax.SourceProgram, relations: syntax.Relations, s
         yield from _counter_problems(single, inline)
         for node in walk_all((*single.head.args, *single.body)):
             if isinstance(node, syntax.Negation) and isinstance(node.body, syntax.Atom) and node.body.relation in inline:
-                yield from _negation_problems(node, existential)
+                yield from _negation_problems(node, node.body, existential)
             elif isinstance(node, syntax.Aggregate):
                 found = [below for below in walk(node) if isinstance(below, syntax.Atom) and below.relation in inline]
                 yield from (Problem("Cannot inline relations that appear in aggregator", atom.span) for atom in found)
@@ -85,11 +85,11 @@ def _counter_problems(single: Single, inline: set[str]) -> Iterator[Problem]:
             yield Problem("Cannot inline clause containing a counter argument '$'", node.span)
 
 
-def _negation_problems(node: syntax.Negation, existential: set[str]) -> Iterator[Problem]:
+def _negation_problems(node: syntax.Negation, atom: syntax.Atom, existential: set[str]) -> Iterator[Problem]:
     """Yield the problems of a negated inlined atom. existential: inlined relations whose rules have existential variables."""
-    if node.body.relation in existential:
+    if atom.relation in existential:
         yield Problem("Cannot inline negated relation which may introduce new variables", node.span)
-    for below in walk_all([node.body], own_children):
+    for below in walk_all([atom], own_children):
         if isinstance(below, syntax.Underscore):
             message = "Cannot inline negated atom containing an unnamed variable unless the variable is within an aggregator"
             yield Problem(message, below.span)
@@ -103,7 +103,8 @@ class Expansions:
     relation."""
 
     def __init__(self, singles: list[Single], inline: set[str]):
-        self.inline, self.definitions = inline, {}
+        self.inline = inline
+        self.definitions: dict[str, list[Single]] = {}
         for single in singles:
             if single.head.relation in inline:
                 self.definitions.setdefault(single.head.relation, []).append(single)

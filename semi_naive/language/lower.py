@@ -111,7 +111,7 @@ def _inline_relations(source: syntax.SourceProgram, relations: syntax.Relations)
 
 
 def _relation(
-    node: syntax.RelationDecl, types: dict[str, ir.Type], lattice: str | None, joins: dict[str, "UserFunctor"]
+    node: syntax.RelationDecl, types: dict[str, ir.Type], lattice: str | None, joins: Mapping[str, "UserFunctor | None"]
 ) -> ir.Relation:
     """Return a declared relation in the form of `ra.ir`. types: by name; lattice: min or max, if it keeps the best value of
     each key; joins: the least upper bound of each user-defined lattice, by type."""
@@ -166,6 +166,7 @@ def _lowered_rule(
 def _lower_subsumption(single: Single) -> Single:
     """Lower a subsumptive clause: its head collects the dominated tuples, and its first two atoms read the compared ones."""
     worse, better, *rest = single.body
+    assert isinstance(worse, syntax.Atom) and isinstance(better, syntax.Atom)
     head = replace(single.head, relation=f"{single.head.relation}@dominated")
     worse, better = (replace(atom, relation=f"{atom.relation}@{side}") for atom, side in ((worse, "worse"), (better, "better")))
     return replace(single, head=head, body=(worse, better, *rest))
@@ -219,9 +220,11 @@ class Lowering:
             return [*before, atom]
         if isinstance(node, syntax.Constraint):
             return self._constraint(node)
+        assert isinstance(node, syntax.Negation)
         if isinstance(node.body, syntax.Constraint):
             *before, test = self._constraint(node.body)
             return [*before, replace(test, negated=True)]
+        assert isinstance(node.body, syntax.Atom)
         atom, before = self.atom(node.body)
         return [*before, ir.Not(atom)]
 
@@ -260,15 +263,19 @@ class Lowering:
         if isinstance(node, syntax.Nil):
             return ir.Const(None, ir.Kind.RECORD)
         if isinstance(node, syntax.RecordInit):
-            (name,) = self.typing.types(node)
+            (name,) = self.typing.types(node) or frozenset()
             return ir.Pack(tuple(self.term(arg, before, named) for arg in node.args), self.typing.env.base(name))
         if isinstance(node, syntax.BranchInit):
-            type_name, _ = self.typing.env.branch(node.name)
+            declared = self.typing.env.branch(node.name)
+            assert declared is not None
             args = tuple(self.term(arg, before, named) for arg in node.args)
-            return ir.Pack(args, type_name, node.name, self.typing.env.tag(node.name))
+            return ir.Pack(args, declared[0], node.name, self.typing.env.tag(node.name))
         if isinstance(node, syntax.As):
             return self._cast(node, before)
-        return self._aggregate(node, before) if isinstance(node, syntax.Aggregate) else self._functor(node, before)
+        if isinstance(node, syntax.Aggregate):
+            return self._aggregate(node, before)
+        assert isinstance(node, syntax.Functor)
+        return self._functor(node, before)
 
     def _string(self, node: syntax.String) -> ir.Const:
         """Return a string as a symbol, or as the number that it denotes where a date, say, is required."""
@@ -281,20 +288,22 @@ class Lowering:
     def _cast(self, node: syntax.As, before: list) -> ir.Term:
         """Return a cast as a term. A value of an enumeration is a record: (number of its branch, 0)."""
         if encoded := encoded_cast(node, self.typing.env):
-            return _encoded_constant(node.value.value, encoded)
+            text, kind = encoded
+            return _encoded_constant(text.value, kind)
         value, kind = self.term(node.value, before), self.typing.env.kind(node.type)
+        assert not isinstance(value, ir.Wild)  # `_` becomes a variable
         if value.kind == kind:
             return value
         if self._is_enumeration([node.type]):
             return ir.Pack((value, ir.Const(0, ir.Kind.NUMBER)), self.typing.env.base(node.type))
-        value = self._branch_number(value, node.value, before)
+        value = self._branch_number(value, node.value, before) or value
         return value if value.kind == kind else ir.Call("as", (value,), kind)
 
-    def _branch_number(self, value: ir.Term, node: syntax.Node, before: list) -> ir.Term:
+    def _branch_number(self, value: ir.Term, node: syntax.Node, before: list) -> ir.Var | None:
         """Return the number of the branch that an expression (`node`, lowered to `value`) is, if its type is an enumeration.
-        Otherwise return the value."""
-        if not self._is_enumeration(types := self.typing.types(node) or ()):
-            return value
+        Otherwise return None."""
+        if not self._is_enumeration(types := self.typing.types(node) or frozenset()):
+            return None
         number = self.fresh("branch", ir.Kind.NUMBER)
         (name,) = types
         record = ir.Pack((number, ir.Wild()), self.typing.env.base(name))
@@ -318,7 +327,7 @@ class Lowering:
         if node.name == "+" and self.kind(node) == ir.Kind.SYMBOL:
             return ir.Call("cat", args, ir.Kind.SYMBOL)
         if node.name == "ord":
-            args = (self._branch_number(args[0], node.args[0], before),)
+            args = (self._branch_number(args[0], node.args[0], before) or args[0],)
         if node.name in OF_DATES:
             name, cut = chosen_functor(self.typing, node)
             args = (ir.Call("date", args, ir.Kind.NUMBER),) if cut else args
@@ -338,7 +347,7 @@ class Lowering:
 
     def _aggregate(self, node: syntax.Aggregate, before: list) -> ir.Var:
         """Return the variable of an aggregate's result, and add the aggregate to `before`."""
-        body = [lowered for literal in node.body for lowered in self.literal(literal)]
+        body = [lowered for literal in node.literals for lowered in self.literal(literal)]
         if _aggregates_set(node):
             body = [self.projections.of(lowered) if isinstance(lowered, ir.Atom) else lowered for lowered in body]
         target = self.term(node.target, body) if node.target is not None else None
@@ -355,9 +364,9 @@ def _aggregates_set(aggregate: syntax.Aggregate) -> bool:
     variable in its atom. Otherwise every tuple counts by itself, with or without constraints."""
     if aggregate.op in ("min", "max") or isinstance(aggregate.target, syntax.Number):
         return False
-    atoms = [literal for literal in aggregate.body if isinstance(literal, syntax.Atom)]
+    atoms = [literal for literal in aggregate.literals if isinstance(literal, syntax.Atom)]
     found = [variable.name for atom in atoms for variable in variable_occurrences(atom)]
-    inside = (node for part in (*aggregate.body, aggregate.target) if part is not None for node in walk(part))
+    inside = (node for part in (*aggregate.literals, aggregate.target) if part is not None for node in walk(part))
     return len(atoms) > 1 or len(found) > len(set(found)) or any(isinstance(node, syntax.Aggregate) for node in inside)
 
 

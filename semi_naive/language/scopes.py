@@ -45,17 +45,17 @@ def resolve_scopes(single: Single) -> Scoped:
         witnesses[id(node)] -= nested[id(node)]
     problems = [problem for node in aggregates for problem in _witness_problems(node, witnesses[id(node)])]
     renaming = _Renaming(injected, witnesses, nested)
-    negated_head, *body = renaming.literals(single.literals)  # the first of `Single.literals` is the head, as a negation
+    head, body = rebuilt(single.head, renaming.change), renaming.literals(single.body)
     body += [literal for group in renaming.exported for literal in group]
     refused = set().union(*(witnesses[id(node)] for node in aggregates if node.op not in ("min", "max")))
-    resolved = replace(single, head=negated_head.body, body=tuple(body))
+    resolved = replace(single, head=head, body=tuple(body))
     return Scoped(resolved, injected=renaming.injected, problems=problems, refused=refused)
 
 
 def _enclosing(aggregate: syntax.Aggregate, aggregates: list[syntax.Aggregate]) -> set[int]:
     """Return the ids of the aggregates that contain another one."""
     others = [other for other in aggregates if other is not aggregate]
-    return {id(other) for other in others if any(node is aggregate for node in walk_all(other.body))}
+    return {id(other) for other in others if any(node is aggregate for node in walk_all(other.literals))}
 
 
 def _injected(single: Single, aggregate: syntax.Aggregate, enclosing: set[int]) -> set[str]:
@@ -72,13 +72,13 @@ def _witnesses(single: Single, aggregate: syntax.Aggregate) -> set[str]:
     """Return the names grounded in an aggregate's body that the clause uses outside of any aggregate, without grounding
     them."""
     missing = ungrounded_names(single.literals, grounded(single.literals))
-    return missing & grounded(aggregate.body, enters=lambda other: True)
+    return missing & grounded(aggregate.literals, enters=lambda other: True)
 
 
 def _witnesses_of_nested(aggregate: syntax.Aggregate, injected: Names, witnesses: Names) -> set[str]:
     """Return the witnesses of nested aggregates that read no local variable of this one; they are not witnesses of this one."""
     local = variable_names(aggregate) - injected[id(aggregate)]
-    inner = [node for node in walk_all(aggregate.body) if isinstance(node, syntax.Aggregate) and node.op in ("min", "max")]
+    inner = (node for node in walk_all(aggregate.literals) if isinstance(node, syntax.Aggregate) and node.op in ("min", "max"))
     return set().union(*(witnesses[id(node)] for node in inner if not injected[id(node)] & local))
 
 
@@ -86,7 +86,7 @@ def _witness_problems(aggregate: syntax.Aggregate, witnesses: set[str]) -> Itera
     """Report witnesses of aggregates other than min and max."""
     if aggregate.op in ("min", "max"):
         return
-    for variable in walk_all(aggregate.body):
+    for variable in walk_all(aggregate.literals):
         if isinstance(variable, syntax.Variable) and variable.name in witnesses:
             message = (
                 "Witness problem: argument grounded by an aggregator's inner scope is used ungrounded in outer scope "
@@ -110,9 +110,9 @@ class _Renaming:
 
     def literals(self, literals: Iterable[syntax.Node]) -> list[syntax.Node]:
         """Return the literals with the current new names."""
-        return [rebuilt(literal, self._change) for literal in literals]
+        return [rebuilt(literal, self.change) for literal in literals]
 
-    def _change(self, node: syntax.Node) -> syntax.Node | None:
+    def change(self, node: syntax.Node) -> syntax.Node | None:
         """Return the replacement of a node, or None."""
         if isinstance(node, syntax.Variable):
             return replace(node, name=self._new_names.get(node.name, node.name))
@@ -130,12 +130,12 @@ class _Renaming:
         """Return a copy of an aggregate with its local variables renamed, and with the groups of literals that nested
         aggregates export to it."""
         outer, exported_outside = self._new_names, self.exported
-        init = rebuilt(node.init, self._change)
+        init = rebuilt(node.init, self.change)
         number = next(self._numbers)
         own = {name: f"{name}@{number}" for name in sorted(local - self.nested[id(node)])}
         self._new_names, self.exported = outer | own, []
-        target = rebuilt(node.target, self._change)
-        body = self.literals(node.body)
+        target = rebuilt(node.target, self.change)
+        body = self.literals(node.literals)
         for group in self.exported:
             if set().union(*map(variable_names, group)).isdisjoint(own.values()):
                 exported_outside.append(group)
@@ -151,4 +151,5 @@ class _Renaming:
         A(y', w) and y' = min y : { A(y, w) }."""
         copy = self._copy(node, variable_names(node) - self.old_injected[id(node)] - witnesses)
         again = self._copy(node, variable_names(node) - self.old_injected[id(node)])
-        self.exported.append((*copy.body, syntax.Constraint("=", (copy.target, again), span=node.span)))
+        assert copy.target is not None  # min and max have one
+        self.exported.append((*copy.literals, syntax.Constraint("=", (copy.target, again), span=node.span)))

@@ -89,7 +89,7 @@ def single_clauses(source: syntax.SourceProgram, problems: list[Problem]) -> lis
         if clause.dominating is not None:
             found += _dominations(clause, problems)
         else:
-            bodies = _ways_of(clause, problems) if clause.body is not None else [()]
+            bodies = _ways_of(clause, clause.body, problems) if clause.body is not None else [()]
             found += [_single(head, body, clause, problems) for head in clause.heads for body in bodies]
     return found
 
@@ -98,15 +98,16 @@ def _dominations(clause: syntax.Clause, problems: list[Problem]) -> list[Single]
     """Return a subsumptive clause as clauses whose head is the dominated tuple."""
     worse, better = _with_named_wildcards(clause)
     differences = _differences(clause, worse, better)
+    assert clause.body is not None
     literals = (worse, better, clause.body, *([syntax.Or(tuple(differences))] if differences else []))
-    bodies = _ways_of(replace(clause, body=syntax.And(literals)), problems)
+    bodies = _ways_of(clause, syntax.And(literals), problems)
     return [_single(worse, body, clause, problems) for body in bodies]
 
 
 def _with_named_wildcards(clause: syntax.Clause) -> tuple[syntax.Atom, syntax.Atom]:
     """Return the dominated and the dominating atom of a subsumptive clause, with a variable for each `_`."""
     atoms = []
-    for side, atom in enumerate((clause.heads[0], clause.dominating)):
+    for side, atom in enumerate(clause.compared):
         # Each `_` of the two atoms gets another number.
         args = (
             syntax.Variable(f"_@{2 * place + side}", span=arg.span) if isinstance(arg, syntax.Underscore) else arg
@@ -128,13 +129,13 @@ def _differences(clause: syntax.Clause, worse: syntax.Atom, better: syntax.Atom)
     return found or [syntax.Constraint("false", span=clause.span)]
 
 
-def _ways_of(clause: syntax.Clause, problems: list[Problem]) -> list[Body]:
+def _ways_of(clause: syntax.Clause, body: syntax.Node, problems: list[Problem]) -> list[Body]:
     """Return the disjuncts of a clause's body; [], and a problem, if there are too many."""
-    if (number := len(clause.heads) * count_disjuncts(clause.body)) > MAX_DISJUNCTS:
+    if (number := len(clause.heads) * count_disjuncts(body)) > MAX_DISJUNCTS:
         message = f"The disjunctions make {number:,} clauses of this one: {MAX_DISJUNCTS:,} are the most"
         problems.append(Problem(message, clause.span, "make some of the disjunctions relations of their own"))
         return []
-    return disjuncts(clause.body)
+    return disjuncts(body)
 
 
 def _single(head: syntax.Atom, body: Body, clause: syntax.Clause, problems: list[Problem]) -> Single:

@@ -96,6 +96,11 @@ class Aggregate(Node):
     body: Node | tuple[Node, ...]
     init: Node | None = None
 
+    @property
+    def literals(self) -> tuple[Node, ...]:
+        """The literals of the body; before it is normalised, the one body."""
+        return self.body if isinstance(self.body, tuple) else (self.body,)
+
 
 # -- bodies
 
@@ -162,6 +167,12 @@ class Clause(Node):
         """All parts in the order of the text."""
         return tuple(part for part in (*self.heads, self.dominating, self.body) if part is not None)
 
+    @property
+    def compared(self) -> tuple[Atom, Atom]:
+        """The dominated and the dominating atom of a subsumptive clause."""
+        assert self.dominating is not None
+        return self.heads[0], self.dominating
+
 
 @node
 class SubtypeDecl(Node):
@@ -206,6 +217,7 @@ class SumDecl(Node):
     branches: tuple[BranchDecl, ...]
 
 
+TypeDecl = SubtypeDecl | UnionDecl | RecordDecl | SumDecl
 TYPES = SubtypeDecl, UnionDecl, RecordDecl, SumDecl
 
 

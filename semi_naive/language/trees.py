@@ -21,8 +21,7 @@ def own_children(node: syntax.Node) -> tuple[syntax.Node, ...]:
 
 
 def _below_aggregate(node: syntax.Aggregate) -> tuple:
-    body = node.body if isinstance(node.body, tuple) else (node.body,)
-    return *(each for each in (node.target, node.init) if each is not None), *body
+    return *(each for each in (node.target, node.init) if each is not None), *node.literals
 
 
 _BELOW: dict[type, Callable[[Any], tuple]] = {

@@ -66,7 +66,8 @@ def companion_edges(relations: syntax.Relations) -> list[Edge]:
 def companion_problems(source: syntax.SourceProgram, singles: list[Single], relations: syntax.Relations) -> Iterator[Problem]:
     """Report the facts, rules and inputs of companion relations."""
     names = set(companions(relations))
-    for node in (*(single.head for single in singles), *source.inputs):
+    nodes: list[syntax.Atom | syntax.Directive] = [*(single.head for single in singles), *source.inputs]
+    for node in nodes:
         if node.relation in names:
             hint = f"it has those of {_base(node.relation)} that are {node.relation.rpartition('.')[2]}"
             yield Problem(f"{node.relation} cannot have tuples of its own", node.span, hint)

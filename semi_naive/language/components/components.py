@@ -103,10 +103,10 @@ class _Instances:
                 if (first := before.setdefault(node.name, node)) is not node:
                     self._redefinition(f"Redefinition of {word} {node.name}", node, hint, first)
         directives = {node.relation: node for node in reversed(content) if isinstance(node, syntax.Directive)}
-        for node in (node for node in added if isinstance(node, syntax.Directive)):
-            first = directives.setdefault(node.relation, node)
-            if first is not node and first.kind == node.kind != "output":
-                self._redefinition(f"Redefinition I/O operation {node.relation}", node, f"leave out one .{node.kind}", first)
+        for new in (node for node in added if isinstance(node, syntax.Directive)):
+            old = directives.setdefault(new.relation, new)
+            if old is not new and old.kind == new.kind != "output":
+                self._redefinition(f"Redefinition I/O operation {new.relation}", new, f"leave out one .{new.kind}", old)
         content += added
 
     def _redefinition(self, message: str, node: syntax.Node, hint: str, first: syntax.Node):
@@ -120,6 +120,7 @@ def _own(component: syntax.Component, binding: Binding, overridden: frozenset[st
     own = [_renamed(node, {}, binding) for node in parts(component, kinds)]
     for clause in parts(component, syntax.Clause):
         clause = _renamed(clause, {}, binding)
+        assert isinstance(clause, syntax.Clause)
         kept = [head for head in clause.heads if head.relation.split(".")[0] not in overridden]
         own += [replace(clause, heads=(head,), beside=clause.heads) for head in kept]
     return own

@@ -86,7 +86,7 @@ class StatementBuilder(Reduce):
                 message, hint = f"Deprecated {word} qualifier was used", f"write .{word} {names[0]}"
                 self.deprecated(message, word.span, hint, "deprecated-qualifier")
         kept = frozenset(qualifiers.difference(IO_QUALIFIERS))
-        statements = []
+        statements: list[Node] = []
         for name in names:
             span = name.span
             statements.append(syntax.RelationDecl(str(name), _pairs(fields), kept, choice, lattices, spans=spans, span=span))

@@ -60,11 +60,13 @@ def tokens(text: str) -> list[list[Lexeme]]:
     position, glued = 0, False
     while position < len(text):
         if text[position] == "#":
-            end = re.compile(r"(?:\\\n|[^\n])*").match(text, position).end()
-            lines[-1].append(Lexeme("marker", text[position:end].rstrip(), False))
-            position, glued = end, False
+            match = re.compile(r"(?:\\\n|[^\n])*").match(text, position)
+            assert match is not None
+            lines[-1].append(Lexeme("marker", match[0].rstrip(), False))
+            position, glued = match.end(), False
             continue
         match = TOKEN.match(text, position)
+        assert match is not None and match.lastgroup is not None  # the last alternative is any character
         kind, part, position = match.lastgroup, match[0], match.end()
         if kind == "newline":
             lines.append([])
@@ -84,6 +86,7 @@ def _end_of_annotation(text: str, at: int) -> int:
     depth = 1
     while at < len(text) and depth:
         match = TOKEN.match(text, at)
+        assert match is not None
         depth += (match[0] == "[" or match[0].startswith("@") and match[0].endswith("[")) - (match[0] == "]")
         at = match.end()
     return at

@@ -50,7 +50,7 @@ class Macros(pcpp.Preprocessor):
         self.last = ("", 0, 0)  # the file, line and column (from 0) at which the search for the next token begins
         for directory in result.include_dirs:
             self.add_path(directory)
-        self.rewrite_paths = []  # messages name files as the directives do
+        self.rewrite_paths: list[tuple[str, str]] = []  # messages name files as the directives do
         for name, value in (PREDEFINED | dict(result.defines)).items():
             self.define(f"{name} {value}")
 

@@ -19,7 +19,7 @@ from semi_naive.language.parsing.tokens import Token, tokens_of
 from semi_naive.language.syntax import Pragma, SourceProgram
 from semi_naive.sandbox import Sandbox
 
-NOTHING = MappingProxyType({})
+NOTHING: Mapping[str, object] = MappingProxyType({})
 MAX_SYNTAX_ERRORS = 20  # syntax errors after which parsing stops
 MAX_COPIED_STACK = 3000  # depth of the parser's stack above which it is not copied for each token
 
@@ -87,7 +87,8 @@ class Parser:
 
     def feed(self, token: Token) -> list | None:
         """Reduce, and shift a token. After the last token, return the statements. Raises _Unexpected."""
-        states, passing, stack, values, kind, before = self.tables.states, self.passing, self.stack, self.values, token.type, ()
+        states, passing, stack, values, kind = self.tables.states, self.passing, self.stack, self.values, token.type
+        before: tuple[Sequence, ...] = ()
         while True:  # half of the time of a parse
             action = states[stack[-1]].get(kind)
             if action is None:
@@ -105,8 +106,8 @@ class Parser:
             values.append(reduce(parts))
             next_states = states[stack[-1]]
             state = next_states[symbol]
-            while (symbol := passing.get(states[state].get(kind))) is not None:  # 11 rules from an operand to an argument
-                state = next_states[symbol]
+            while (passed := passing.get(states[state].get(kind, 0))) is not None:  # 11 rules from an operand to an argument
+                state = next_states[passed]
             stack.append(state)
             if kind == "$END" and state == self.tables.end:
                 return values[-1]
@@ -128,7 +129,7 @@ class Parser:
 
 
 @cache
-def _parser() -> tuple[Tables, ParseState, list[tuple], dict[int | None, str]]:
+def _parser() -> tuple[Tables, ParseState, list[tuple[int, Callable, str]], dict[int, str]]:
     """Return (the tables, the state of the builders, (size, function, symbol) of each reduction, the symbol of each reduction
     that only passes one value, by its action)."""
     made, state = tables(), ParseState()
@@ -138,13 +139,12 @@ def _parser() -> tuple[Tables, ParseState, list[tuple], dict[int | None, str]]:
     return made, state, reductions, passing
 
 
-def _reduction(rule: ParserRule, builders: list[Reduce]) -> Callable[[list], Any]:
+def _reduction(rule: ParserRule, builders: Sequence[Reduce]) -> Callable[[list], Any]:
     """Return the function from the values of a grammar rule's symbols to the value of the rule."""
     if not rule.method:
         return Repeated
-    methods = (getattr(builder, rule.method, None) for builder in builders)
-    method = next(filter(None, methods), None)  # rules that only pass a value have none
-    reduce = (lambda parts: parts[0] if len(parts) == 1 else method(parts)) if rule.passing else method
+    methods = [getattr(each, rule.method) for each in builders if hasattr(each, rule.method)]  # none, if it only passes a value
+    reduce = (lambda parts: parts[0] if len(parts) == 1 else methods[0](parts)) if rule.passing else methods[0]
     return (lambda parts: reduce(_spread(parts))) if rule.repeats else reduce
 
 

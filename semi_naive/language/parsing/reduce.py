@@ -6,6 +6,7 @@ from functools import wraps
 
 from semi_naive.language.errors import WARNING, Problem, Span
 from semi_naive.language.parsing.tokens import Token
+from semi_naive.language.syntax import Functor
 
 ESCAPES = {'"': '"', "'": "'", "\\": "\\", "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _SIGNIFICANT = frozenset("IDENT QNAME WORD STRING NUMBER UNSIGNED FLOAT IP PARAMETER".split())
@@ -66,7 +67,8 @@ class ParseState(threading.local):
 
     def begin(self) -> list[Problem]:
         """Start a parse. Returns the list to which problems are appended."""
-        self.problems, self.head_aggregates = [], []
+        self.problems: list[Problem] = []
+        self.head_aggregates: list[Functor] = []
         return self.problems
 
 
@@ -80,6 +82,7 @@ class Reduce:
     def between(self, children: Sequence) -> Span:
         """Return the span from the first to the last of some children."""
         first, last = _edge(children, 1), _edge(children, -1)
+        assert first is not None and last is not None  # a rule with a place has a token or a node
         return first if first is last else first.to(last)
 
     def problem(self, message: str, span: Span, hint: str = ""):

@@ -12,6 +12,10 @@ class Token(str):
     in the file that it comes from."""
 
     __slots__ = ("type", "start", "end", "span")
+    type: str
+    start: int
+    end: int
+    span: Span
 
     def __new__(cls, text: str, type: str, start: int, end: int, span: Span):
         token = str.__new__(cls, text)
@@ -41,7 +45,7 @@ def tokens_of(
         first_line, column = line, start - line_start + 1
         if "\n" in value:
             line, line_start = line + value.count("\n"), start + value.rindex("\n") + 1
-        if kind not in ignored:
+        if kind is not None and kind not in ignored:
             kind = words[kind].get(value, kind) if kind in words else kind
             is_whole = end <= piece_end
             span = Span(file, first_line, column, line, end - line_start + 1) if is_whole else text.between(start, end)

@@ -5,7 +5,7 @@
 A relation has one tuple of each key, with the best value so far; a better value replaces it. So every use in recursion has to
 be monotone: a better value in a body never makes a worse one in a head, and never removes a tuple."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from semi_naive.language import syntax
 from semi_naive.language.errors import Problem
@@ -25,7 +25,7 @@ def lattices(heads: dict[str, Ops], singles: list[Single]) -> dict[str, str]:
     return {name: next(iter(ops.values())) for name, ops in heads.items() if is_lattice(ops, arities[name])}
 
 
-def lattice_problems(typing: Typing, ops: dict[str, str], group: set[str]) -> Iterator[Problem]:
+def lattice_problems(typing: Typing, ops: dict[str, str], group: Set[str]) -> Iterator[Problem]:
     """Report the uses of best values in one clause that are not monotone. ops: min or max of each lattice; group: the strongly
     connected component of the head's relation."""
     single = typing.single
@@ -50,7 +50,7 @@ class BestValueUses:
     atoms: the atoms of its body with best values; values: the atom of each variable in their last columns; signs: 1 for a
     variable that improves by growing, -1 for one that improves by shrinking. Other variables do not depend on best values."""
 
-    def __init__(self, typing: Typing, ops: dict[str, str], group: set[str]):
+    def __init__(self, typing: Typing, ops: dict[str, str], group: Set[str]):
         self.single, self.typing = typing.single, typing
         self.ops = {name: op for name, op in ops.items() if name in group}
         atoms = [literal for literal in self.single.body if isinstance(literal, syntax.Atom)]
@@ -85,14 +85,14 @@ class BestValueUses:
             changed = False
             for equality in equalities:
                 for side, other in (equality.args, equality.args[::-1]):
-                    if self._defines(side, other):
+                    if isinstance(side, syntax.Variable) and self._defines(side, other):
                         self.signs[side.name] = self._sign(other)
                         self.definitions.add(id(equality))
                         changed = True
 
-    def _defines(self, side: syntax.Node, other: syntax.Node) -> bool:
-        """True if one side of an equality is a variable without a sign that only the other side binds, by best values."""
-        if not isinstance(side, syntax.Variable) or side.name in self.signs or not variable_names(other) & self.signs.keys():
+    def _defines(self, side: syntax.Variable, other: syntax.Node) -> bool:
+        """True if a side of an equality is a variable without a sign that only the other side binds, by best values."""
+        if side.name in self.signs or not variable_names(other) & self.signs.keys():
             return False
         atoms = [literal for literal in self.single.body if isinstance(literal, syntax.Atom)]
         return not any(side.name in variable_names(atom) for atom in atoms)
@@ -132,12 +132,11 @@ class BestValueUses:
     def _head(self) -> Iterator[Problem]:
         """Yield the problems of the head: no key may depend on a best value, and a better value must give a better result."""
         head, op = self.single.head, self.ops.get(self.single.head.relation)
-        keys, value = (head.args[:-1], head.args[-1]) if op else (head.args, None)
-        for arg in keys:
+        for arg in head.args[:-1] if op else head.args:
             if variable_names(arg) & self.signs.keys():
                 yield self._problem(arg, f"{head.relation} would keep values that have been replaced since")
-        if value is not None and self._sign(value) not in (_FREE, _BETTER[op]):
-            yield self._problem(value, f"a better value in the body does not make a better {op} in the head")
+        if op and self._sign(head.args[-1]) not in (_FREE, _BETTER[op]):
+            yield self._problem(head.args[-1], f"a better value in the body does not make a better {op} in the head")
 
     # -- signs of expressions
 
@@ -149,8 +148,8 @@ class BestValueUses:
             return _FREE
         if not isinstance(node, syntax.Functor):
             return _MIXED
-        signs = [self._sign(arg) for arg in node.args]
-        return _MIXED if _MIXED in signs else self._functor_sign(node, signs)
+        signs = [sign for arg in node.args if (sign := self._sign(arg)) is not _MIXED]
+        return self._functor_sign(node, signs) if len(signs) == len(node.args) else _MIXED
 
     def _functor_sign(self, node: syntax.Functor, signs: list[int]) -> int | None:
         """Return the direction in which a functor's result changes when best values improve. signs: the directions of its

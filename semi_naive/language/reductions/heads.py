@@ -15,7 +15,7 @@ evaluated in a round: see `recursive_sums`) one rule with aggregates of its own 
 
 and otherwise every rule makes a part of `degree@parts`, and one more rule puts the parts together."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -158,7 +158,7 @@ class AggregatedRelation:
         attributes = tuple((f"a{place}", type_) for place, type_ in enumerate(types))
         self.extra.setdefault(name, ir.Relation(name, attributes, span=self.relation.span))
 
-    def _head(self, key: Key, results: dict[int, ir.Term]) -> ir.Atom:
+    def _head(self, key: Key, results: Mapping[int, ir.Term]) -> ir.Atom:
         """Return the head of a key and of the results of the aggregates, by column."""
         terms = iter(key)
         columns = range(self.relation.arity)
@@ -237,7 +237,7 @@ class AggregatedRelation:
         key, equations = head.named_key(lambda _, kind: self._fresh("key", kind))
         body = [*head.rule.body, *equations]
         aggregates: list[ir.Aggregate] = []
-        args: list[ir.Term] = []
+        args: list[ir.Var | ir.Const] = []
         for column, op in self.ops.items():
             if op == "count" and number:
                 yield self._values(column, head, key, body)
@@ -284,7 +284,7 @@ class AggregatedRelation:
     def _folded(self, op: str, key: Key, place: int) -> ir.Aggregate:
         """Return the aggregate of one column of h@parts over all parts of a key."""
         parts = self.extra[self._name("parts")]
-        args = [self._fresh("v", kind) for kind in parts.kinds]
+        args: list[ir.Term] = [self._fresh("v", kind) for kind in parts.kinds]
         args[1 : 1 + len(key)] = key
         return ir.Aggregate(self._fresh(op, parts.kinds[place]), op, args[place], (ir.Atom(parts.name, tuple(args)),))
 

@@ -25,8 +25,9 @@ def subsumption_problems(source: syntax.SourceProgram, relations: syntax.Relatio
     clauses = source.subsumptions
     names = dict.fromkeys(clause.heads[0].relation for clause in clauses)
     for clause in clauses:
-        if clause.heads[0].relation != clause.dominating.relation:
-            hint = f"write {clause.heads[0].relation}(…) <= {clause.heads[0].relation}(…) :- …"
+        worse, better = clause.compared
+        if worse.relation != better.relation:
+            hint = f"write {worse.relation}(…) <= {worse.relation}(…) :- …"
             yield Problem("Subsumption must compare tuples from the same relation", clause.span, hint)
     for name, declaration in relations.items():
         if not declaration.attributes and (name in names or "btree_delete" in declaration.qualifiers):
@@ -81,17 +82,17 @@ def subsumed_lattices(
 
 def _kept_extreme(clause: syntax.Clause) -> str:
     """Return min or max if the clause compares two tuples by the last attribute, and they agree in all others; else ""."""
-    worse, better, body = clause.heads[0].args, clause.dominating.args, clause.body
+    (worse, better), body = (atom.args for atom in clause.compared), clause.body
     names = {arg.name for arg in (*worse, *better[-1:]) if isinstance(arg, syntax.Variable)}
     if len(worse) != len(better) or len(names) != len(worse) + 1 or worse[:-1] != better[:-1]:
         return ""
     if not isinstance(body, syntax.Constraint) or body.op not in MIRRORED:
         return ""
-    op = {(better[-1], worse[-1]): body.op, (worse[-1], better[-1]): MIRRORED[body.op]}.get(body.args, "")
+    op = body.op if body.args == (better[-1], worse[-1]) else MIRRORED[body.op] if body.args == (worse[-1], better[-1]) else ""
     return {"<": "min", ">": "max"}.get(op[:1], "")
 
 
-def _is_monotone(typings: list[Typing], ops: dict[str, str], subsumed: Container[str], group: set[str]) -> bool:
+def _is_monotone(typings: list[Typing], ops: dict[str, str], subsumed: Container[str], group: frozenset[str]) -> bool:
     """True if the clauses of a strongly connected component use best values monotonically. ops: min or max by relation;
     subsumed: relations whose subsumptive clauses do not count, as their heads get min or max."""
     own = [each for each in typings if each.single.head.relation in group]

@@ -15,7 +15,7 @@ as in Soufflé. A variable that is bound elsewhere is a given value, like $Zero(
 `Bottom` or `Glb`, values are compared for equality."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import count
@@ -24,7 +24,7 @@ from semi_naive.language import syntax
 from semi_naive.language.errors import WARNING, Problem, Span
 from semi_naive.language.grounded import grounded
 from semi_naive.language.single import Single, fold_sign
-from semi_naive.language.trees import rebuilt, variable_names, walk_all
+from semi_naive.language.trees import children, rebuilt, variable_names, walk_all
 from semi_naive.language.types.inference import Typing
 from semi_naive.language.types.type_checks import type_problems
 from semi_naive.language.types.types import PREDEFINED, TypeEnvironment
@@ -41,7 +41,8 @@ def used_lubs(relations: syntax.Relations, bounds: Bounds) -> set[str]:
     """Return the functors, without the @, that compute the least upper bounds of values in relations."""
     attributes = ((node, *each) for node in relations.values() for each in enumerate(node.attributes))
     types = {type_ for node, place, (_, type_) in attributes if place in node.lattices}
-    return {bounds[name]["Lub"].name[1:] for name in types & bounds.keys()}
+    lubs = [bounds[name]["Lub"] for name in types & bounds.keys()]
+    return {functor.name[1:] for functor in lubs if isinstance(functor, syntax.Functor)}
 
 
 def lattice_bounds(source: syntax.SourceProgram, env: TypeEnvironment, problems: list[Problem]) -> Bounds:
@@ -85,11 +86,11 @@ def _lattice_problems(node: syntax.Lattice, env: TypeEnvironment) -> Iterator[Pr
 
 def _functor_problems(name: str, word: str, value: syntax.Node, env: TypeEnvironment) -> Iterator[Problem]:
     """Report a bound that is not written as @f(_, _), with f declared as f(a: T, b: T): T, or f(a: T, b: T): number for Leq."""
-    is_functor = isinstance(value, syntax.Functor) and value.name.startswith("@") and len(value.args) == 2
-    if not is_functor or not all(isinstance(arg, syntax.Underscore) for arg in value.args):
+    functor = value.name[1:] if isinstance(value, syntax.Functor) and value.name.startswith("@") else ""
+    if not functor or [*map(type, children(value))] != [syntax.Underscore] * 2:
         yield Problem(f"{word} of lattice {name}<> is no functor", value.span, f"write {word} -> @{word.lower()}(_, _)")
         return
-    result, functor = "number" if word == "Leq" else name, value.name[1:]
+    result = "number" if word == "Leq" else name
     form = f".functor {functor}(a: {name}, b: {name}): {result}"
     if (declared := env.functors.get(functor)) is None:
         yield Problem(f"Undefined user-defined functor {functor}", value.span, f"declare it: {form}")
@@ -145,7 +146,7 @@ def _lattice_places(literal: syntax.Node, relations: syntax.Relations, bounds: B
     Wildcards are left out."""
     atom = literal.body if isinstance(literal, syntax.Negation) else literal
     node = relations.get(atom.relation) if isinstance(atom, syntax.Atom) else None
-    if node is None or len(node.attributes) != len(atom.args):
+    if node is None or not isinstance(atom, syntax.Atom) or len(node.attributes) != len(atom.args):
         return {}
     found = {}
     for place, (arg, (_, type_)) in enumerate(zip(atom.args, node.attributes, strict=True)):
@@ -191,7 +192,7 @@ class _Translation:
             return literal
         return self._with_args(literal, {place: syntax.Underscore(span=literal.args[place].span) for place in places})
 
-    def _with_args(self, atom: syntax.Atom, args: dict[int, syntax.Node]) -> syntax.Atom:
+    def _with_args(self, atom: syntax.Atom, args: Mapping[int, syntax.Node]) -> syntax.Atom:
         """Replace some arguments of an atom, given by place."""
         return replace(atom, args=tuple(args.get(place, arg) for place, arg in enumerate(atom.args)))
 
@@ -199,15 +200,17 @@ class _Translation:
         return syntax.Variable(f"lattice.@{next(self._numbers)}", span=span)  # no variable that is written has a dot
 
     def _glb(self, type_: str, one: syntax.Node, other: syntax.Node) -> syntax.Functor:
-        return syntax.Functor(self.bounds[type_]["Glb"].name, (one, other), span=other.span)
+        functor = self.bounds[type_]["Glb"]
+        assert isinstance(functor, syntax.Functor)  # see `_functor_problems`
+        return replace(functor, args=(one, other), span=other.span)
 
     def _translated(self, literal: syntax.Node) -> list[list]:
         """Return the conjunctions whose disjunction replaces a literal."""
         places = _lattice_places(literal, self.relations, self.bounds)
-        if not places:
-            return [[literal]]
-        if isinstance(literal, syntax.Negation):
+        if places and isinstance(literal, syntax.Negation):
             return self._absent(literal, places)
+        if not places or not isinstance(literal, syntax.Atom):
+            return [[literal]]
         args, tests = {}, []
         for place, type_ in places.items():
             arg = literal.args[place]
@@ -231,6 +234,7 @@ class _Translation:
     def _absent(self, literal: syntax.Negation, places: dict[int, str]) -> list[list]:
         """Translate a negation: no tuple has the key, or its value meets the given one in Bottom."""
         atom = literal.body
+        assert isinstance(atom, syntax.Atom)  # as it has places
         wildcards = {place: syntax.Underscore(span=atom.args[place].span) for place in places}
         alternatives: list[list] = [[replace(literal, body=self._with_args(atom, wildcards))]]
         for place, type_ in places.items():

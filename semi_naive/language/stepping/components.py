@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from semi_naive.language import syntax
 from semi_naive.language.single import Single
-from semi_naive.language.stepping.offsets import Offsets
+from semi_naive.language.stepping.offsets import Offsets, Step
 
 
 @dataclass
@@ -37,6 +37,13 @@ class StepComponent:
     def step(self, atom: syntax.Atom) -> syntax.Node:
         """Return the argument of an atom that is its step."""
         return atom.args[self.columns[atom.relation]]
+
+    def step_of_head(self, rule: StepRule) -> tuple[syntax.Node, Step]:
+        """Return the step of a rule's head, and its form in `Offsets`. The component has no violations."""
+        written = self.step(rule.single.head)
+        step = rule.offsets.of(written)
+        assert step is not None
+        return written, step
 
     def before(self, rule: StepRule, atom: syntax.Atom) -> int | None:
         """Return the number of steps that an atom is before the head of its rule; None if that is unknown."""

@@ -42,9 +42,9 @@ class Offsets:
         self._parents: dict[str, Step] = {}  # for a variable, another one from which it differs by a constant
         for literal in single.body:
             if isinstance(literal, syntax.Constraint) and literal.op == "=":
-                sides = [self.of(side) for side in literal.args]
-                if None not in sides:
-                    (name, number), (parent, parent_number) = sides if sides[0][0] is not None else sides[::-1]
+                left, right = map(self.of, literal.args)
+                if left is not None and right is not None:
+                    (name, number), (parent, parent_number) = (left, right) if left[0] is not None else (right, left)
                     if name is not None and name != parent:
                         self._parents[name] = parent, parent_number - number
 
@@ -53,18 +53,16 @@ class Offsets:
         constants. None for a term of another form."""
         step = as_step(term)
         while step is not None and step[0] in self._parents:
-            name, number = step
-            parent, difference = self._parents[name]
-            step = parent, number + difference
+            parent, difference = self._parents[step[0]]
+            step = parent, step[1] + difference
         return step
 
     def between(self, later: syntax.Node, earlier: syntax.Node) -> int | None:
         """Return the number of steps that one term is after another; None if that is unknown."""
-        steps = self.of(later), self.of(earlier)
-        if None in steps:
+        after, before = self.of(later), self.of(earlier)
+        if after is None or before is None:
             return None
-        (later_root, later_number), (earlier_root, earlier_number) = steps
-        return later_number - earlier_number if later_root == earlier_root else None
+        return after[1] - before[1] if after[0] == before[0] else None
 
     def is_redundant(self, literal: syntax.Node, root: str) -> bool:
         """True if a literal is an equation of variables with this root: it is among the offsets."""

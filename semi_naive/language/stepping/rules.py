@@ -83,7 +83,7 @@ def _without(items: tuple, place: int) -> tuple:
 
 def _clauses(component: StepComponent) -> Iterator[Single]:
     """Yield the clauses of a component over relations that hold steps, and those of the steps at which it may begin."""
-    given = {}
+    given: dict[str, StepRule] = {}
     for rule in component.rules:
         head = rule.single.head
         if rule.single.fact:
@@ -113,7 +113,7 @@ def _within(component: StepComponent, rule: StepRule) -> Single:
             return replace(node, relation=name, args=tuple(rebuilt(arg, change) for arg in args))
         return None
 
-    root, _ = rule.offsets.of(component.step(rule.single.head))  # type: ignore[misc]  # never None: the component has no violations
+    _, (root, _) = component.step_of_head(rule)
     literals = [each for each in rule.single.body if root is None or not rule.offsets.is_redundant(each, root)]
     head, *body = (rebuilt(part, change) for part in (rule.single.head, *literals))
     return _single(rule, head, (*body, *_step_literals(component, rule, [head, *body])))
@@ -122,8 +122,7 @@ def _within(component: StepComponent, rule: StepRule) -> Single:
 def _step_literals(component: StepComponent, rule: StepRule, parts: list) -> list:
     """Return the literals that bind the variables of a clause that are numbers of steps; none, if it has no such variables.
     parts: the head and the body of the clause."""
-    term = component.step(rule.single.head)
-    root, number = rule.offsets.of(term)  # type: ignore[misc]
+    term, (root, number) = component.step_of_head(rule)
     span, relation = term.span, step_of(component)
     if root is None:
         return [syntax.Atom(relation, (syntax.Number(number, span=span),), span=span)]
@@ -141,8 +140,7 @@ def _step_literals(component: StepComponent, rule: StepRule, parts: list) -> lis
 
 def _beginning(component: StepComponent, rule: StepRule) -> Single:
     """Return the clause of the steps at which a clause without an atom of the component may make tuples."""
-    step = component.step(rule.single.head)
-    root, number = rule.offsets.of(step)  # type: ignore[misc]
+    step, (root, number) = component.step_of_head(rule)
     relation, span = begin_of(component), step.span
     if root is None:
         return _single(rule, syntax.Atom(relation, (syntax.Number(number, span=span),), span=span), ())
@@ -154,13 +152,13 @@ def _connected_literals(literals: list[syntax.Node], names: set[str]) -> list:
     """Return the atoms that have some variables, or variables that equations connect with these, and the constraints of the
     variables that are bound so."""
     atoms = [literal for literal in literals if isinstance(literal, syntax.Atom)]
-    constraints = [literal for literal in literals if not isinstance(literal, syntax.Atom)]
+    constraints = [literal for literal in literals if isinstance(literal, syntax.Constraint)]
     equations = [variable_names(literal) for literal in constraints if literal.op == "="]
     while new := set().union(*(equated for equated in equations if equated & names)) - names:
         names = names | new
     kept = [atom for atom in atoms if variable_names(atom) & names]
     bound = names.union(*map(variable_names, kept))
-    return kept + [literal for literal in constraints if variable_names(literal) <= bound]
+    return [*kept, *(literal for literal in constraints if variable_names(literal) <= bound)]
 
 
 def _reading_facts(component: StepComponent, name: str, rule: StepRule) -> Iterator[Single]:

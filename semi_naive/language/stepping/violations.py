@@ -54,10 +54,10 @@ class Violations:
                 if attribute not in key:
                     hint = f"choose within each step: choice-domain ({', '.join((attribute, *key))})"
                     yield self._problem(f"a choice-domain of {name} does not have the step {attribute}", span, hint)
-        for node in self.source.inputs:
-            if node.relation in self.component.columns:
-                hint = f"read another relation, and copy it by a rule: {node.relation}(0, …) :- given(…)."
-                yield self._problem(f"{node.relation} is evaluated in steps, and cannot be read", node.span, hint)
+        for read in self.source.inputs:
+            if read.relation in self.component.columns:
+                hint = f"read another relation, and copy it by a rule: {read.relation}(0, …) :- given(…)."
+                yield self._problem(f"{read.relation} is evaluated in steps, and cannot be read", read.span, hint)
 
     # -- one rule
 
@@ -82,12 +82,11 @@ class Violations:
             elif before < 0:
                 hint = f"write {head.relation}(k, …) or {head.relation}(k + 1, …) :- {name}(k, …)"
                 yield self._problem(f"the rule reads a later step of {name} than it makes of {head.relation}", atom.span, hint)
-        if None not in distances and distances and min(distances) > 1:
-            atom, _ = rule.atoms[distances.index(min(distances))]
+        nearest = min((before or 0 for before in distances), default=0)
+        if nearest > 1:
+            atom, _ = rule.atoms[distances.index(nearest)]
             hint = f"write {head.relation}(k + 1, …) :- {atom.relation}(k, …); a rule may read older steps besides"
-            message = (
-                f"the rule skips from a step of {atom.relation} to the step of {head.relation} that is {min(distances)} later"
-            )
+            message = f"the rule skips from a step of {atom.relation} to the step of {head.relation} that is {nearest} later"
             yield self._problem(message, atom.span, hint)
         if rule.starts and not rule.single.fact and not self._binds_step(rule):
             names = sorted(map(written_name, variable_names(self.component.step(head))))

@@ -179,7 +179,7 @@ class Typing:
             self._user_functor(node)
         if node.name in _OF_HEADS:
             self._of_kinds(node, _OF_HEADS[node.name])
-            return self._alike(*node.args, node) if node.name != "count" else []
+            return self._alike(node.args[0], node) if node.name != "count" else []
         if node.name not in OVERLOADS:
             return []
         self._functors.append(node)
@@ -201,7 +201,8 @@ class Typing:
         if declared is not None and len(declared.parameters) == 2:
             of_target = declared.parameters[1][1]
             for part, name in ((node, declared.result), (node.init, declared.result), (node.target, of_target)):
-                self._is_declared(part, name)
+                if part is not None:
+                    self._is_declared(part, name)
 
     def _is_declared(self, node: syntax.Node, name: str) -> None:
         """Restrict an expression to subtypes of a type, if that is declared."""
@@ -318,8 +319,8 @@ class Typing:
         if found := [constraint for node in numbers for constraint in self._choose_number(node)]:
             return found
         symbol = self.env.only(CONSTANT[Kind.SYMBOL])
-        open_strings = (node for node in self._strings if len(self.types(node) or ()) > 1)
-        return [partial(self._narrow, key(node), symbol) for node in open_strings if symbol <= self.possible[key(node)]]
+        open_strings = ((key(node), types) for node in self._strings if len(types := self.types(node) or frozenset()) > 1)
+        return [partial(self._narrow, at, symbol) for at, types in open_strings if symbol <= types]
 
     def _choose_overload(self, node: syntax.Functor) -> Iterator[NarrowsTypes]:
         """Fix a functor to its preferred overload that fits, if any, and yield the constraints that follow. An operator only
@@ -354,9 +355,10 @@ _RESTRICT: dict[type, Callable[..., list[NarrowsTypes] | None]] = {
 }
 
 
-def encoded_cast(node: syntax.As, environment: TypeEnvironment) -> Kind | None:
-    """Return the kind of as("2026-01-31", date), which converts a text; None for a cast that keeps the bits."""
-    return environment.encoded_as(node.type) if isinstance(node.value, syntax.String) else None
+def encoded_cast(node: syntax.As, environment: TypeEnvironment) -> tuple[syntax.String, Kind] | None:
+    """Return (text, kind) of as("2026-01-31", date), which converts a text; None for a cast that keeps the bits."""
+    kind = environment.encoded_as(node.type)
+    return (node.value, kind) if kind and isinstance(node.value, syntax.String) else None
 
 
 def literal_kinds(node: syntax.Number) -> tuple[Kind, ...]:

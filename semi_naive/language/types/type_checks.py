@@ -1,6 +1,6 @@
 """Report the type errors of a clause, after inference."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from semi_naive.host.numbers import quantity
 from semi_naive.language import syntax
@@ -26,7 +26,8 @@ _OPERAND_KINDS = {
 def type_problems(typing: Typing, legacy: bool = False) -> list[Problem]:
     """Report each type clash of a clause, at the expression that shows it. legacy: an argument's type need not be a subtype of
     the declared one, only of its kind."""
-    problems, reported, clashes = [], set(), typing.clashes
+    problems: list[Problem] = []
+    reported, clashes = set(), typing.clashes
     for node in typing.nodes:
         if check := _CHECKS.get(node.__class__):
             problems += check(typing, node)
@@ -128,7 +129,7 @@ def _expected_type(typing: Typing, node: syntax.Node) -> str:
 
 def _nil(typing: Typing, node: syntax.Nil) -> Iterator[Problem]:
     """Yield the problem of a nil where no record is required."""
-    if not typing.is_kind(node, Kind.RECORD) or any(map(typing.env.branches, typing.types(node))):
+    if not typing.is_kind(node, Kind.RECORD) or any(map(typing.env.branches, typing.types(node) or ())):
         yield Problem("Nil constant used as a non-record", node.span)
 
 
@@ -174,8 +175,8 @@ def _cast(typing: Typing, node: syntax.As) -> Iterator[Problem]:
     if node.type not in typing.env:
         yield Problem(f'Type cast to the undeclared type "{node.type}"', node.span)
     elif encoded := encoded_cast(node, typing.env):
-        yield from _encoded_string(node.value, encoded)
-    elif typing.types(node) is ANY or len(typing.types(node)) != 1:
+        yield from _encoded_string(*encoded)
+    elif len(typing.types(node) or ()) != 1:
         yield Problem("Unable to deduce type of the argument (cast)", node.span)
 
 
@@ -258,7 +259,7 @@ def _user_aggregate(typing: Typing, node: syntax.Aggregate) -> Iterator[Problem]
         yield Problem(f"Functor {name} cannot aggregate", node.span, hint)
         return
     for part, role in ((node, "result"), (node.init, "initial value"), (node.target, "target")):
-        if not (found := typing.types(part)) or len(found) != 1:
+        if part is not None and len(typing.types(part) or ()) != 1:
             wanted = types[1] if part is node.target else types[0]
             yield Problem(f"Couldn't assign types to the aggregator: its {role} is a {wanted}", part.span)
 
@@ -277,7 +278,7 @@ _AGGREGATE_HINTS = {
     "mean": "mean is of floats: use to_float",
     **dict.fromkeys(("sum", "min", "max"), "it is of numbers, unsigned or floats"),
 }
-_CHECKS = {
+_CHECKS: dict[type, Callable[..., Iterator[Problem]]] = {
     syntax.Atom: _atom,
     syntax.String: _string,
     syntax.Number: _number,

@@ -27,7 +27,7 @@ class TypeEnvironment:
 
     def __init__(self, source: syntax.SourceProgram):
         self.problems: list[Problem] = []
-        self._declared: dict[str, syntax.Node] = {}
+        self._declared: dict[str, syntax.TypeDecl] = {}
         # Each rule asks these for the same few types. subtype: True if every value of the first type is one of the second;
         # meet: the greatest types that are subtypes of both; kind: of a type's values; kinds: of the values of some types;
         # encoded_as: as which a type's values are written, if that is not their kind; only: a type, without aliases, as a set.
@@ -55,7 +55,7 @@ class TypeEnvironment:
         self._check_branch_names()
         self.functors = {node.name: node for node in source.of(syntax.FunctorDecl)}
 
-    def _declare(self, declaration: syntax.Node):
+    def _declare(self, declaration: syntax.TypeDecl):
         """Register a type declaration, unless its name is taken."""
         name = declaration.name
         if name in PREDEFINED:
@@ -84,7 +84,7 @@ class TypeEnvironment:
         found, level = [], [name for name, parts in missing.items() if not parts]
         for _ in range(MAX_DEFINITION_DEPTH):
             found += level
-            reached = {}  # an ordered set: the types that a type of this level is a part of
+            reached: dict[str, None] = {}  # an ordered set: the types that a type of this level is a part of
             for name in level:
                 for user in users.get(name, ()):
                     missing[user].discard(name)
@@ -97,7 +97,7 @@ class TypeEnvironment:
 
     # -- checks of declarations
 
-    def _check(self, declaration: syntax.Node, parts: dict[str, tuple[str, ...]]):
+    def _check(self, declaration: syntax.TypeDecl, parts: dict[str, tuple[str, ...]]):
         """Report the errors of one declaration. parts: by type, the types by which it is defined."""
         if isinstance(declaration, syntax.RecordDecl):
             self._check_record(declaration)

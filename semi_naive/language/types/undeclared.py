@@ -1,6 +1,6 @@
 """Infer missing declarations from facts and rules, for programs given on the command line."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from semi_naive.host.numbers import quantity
@@ -70,7 +70,7 @@ def _check(source: syntax.SourceProgram, uses: dict[str, syntax.Atom], columns: 
         raise ProgramError(problems, source.texts)
 
 
-def _declaration(atom: syntax.Atom, columns: Mapping[str, list[tuple[str, str]]]) -> syntax.RelationDecl:
+def _declaration(atom: syntax.Atom, columns: Sequence[tuple[str, str]]) -> syntax.RelationDecl:
     """Return a declaration with the names of the file's columns, else those of an atom's variables and functors. Column names
     are not changed, as the file is read by them."""
     names_in_atom = [node.name if isinstance(node, syntax.Variable | syntax.Functor) else "" for node in atom.args]

@@ -53,7 +53,7 @@ def _replaced(single: Single, body: Body, variable: syntax.Variable, record: syn
 
     head = rebuilt(single.head, change)
     bodies = disjuncts(syntax.And(tuple(rebuilt(literal, change) for literal in body)))
-    return [replace(single, head=_copy(head), body=tuple(map(_copy, literals))) for literals in bodies]
+    return [replace(single, head=rebuilt(head, lambda _: None), body=tuple(map(_copy, literals))) for literals in bodies]
 
 
 def _copy(node: syntax.Node) -> syntax.Node:
