@@ -56,9 +56,11 @@ class ReadSpan:
     def __call__(self, span):
         try:
             values = Values(SymbolTable())  # in which the symbols of a part are numbered
+            empty = values.mark()
             for columns, rows in self.source.read(span, values):
-                yield SourcePart(self.source.needed(columns), values.table.content_from(0) if len(values.table) else None, rows)
-                values.table = SymbolTable()
+                _, symbols = values.since({}).get("symbols", (0, None))
+                yield SourcePart(self.source.needed(columns), symbols, rows)
+                values.back_to(empty)  # `read` goes on with the same object
         except BadInput as fault:
             yield SourcePart(None, None, 0, (span if fault.line else None, fault))
 
