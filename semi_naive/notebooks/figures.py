@@ -103,7 +103,7 @@ def balance_svg(trace: dict) -> str:
     born = [tuples for entry in entries for tuples in entry["births"]]
     if not born:
         return ""
-    loads, where = entries[-1]["loads"], {"decomposed": "task", "simulated": "rank"}.get(trace.get("plan"), "partition")
+    loads, where = entries[-1]["loads"], {"decomposed": "task", "simulated": "rank"}.get(trace.get("plan", ""), "partition")
     charts = [bars_svg(f"new tuples by iteration, of {len(born):,}", born)]
     if len(loads) > 1:
         title = f"tuples by {where}, of {len(loads):,}; heaviest ÷ average {imbalance_ratio(loads):.2f}"
