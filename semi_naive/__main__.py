@@ -5,7 +5,8 @@ import sys
 if __name__ == "__main__":  # before slow imports, so that they can be interrupted
     from semi_naive.cli.ending import command
 
-    sys.exit(command())
+    command()
+    sys.exit()
 
 from pathlib import Path
 
@@ -31,10 +32,12 @@ class Commands(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as wrong:
             if args[0].endswith(".dl"):
-                wrong.message += f" To run a program: semi-naive run {' '.join(args)}"
+                hint = "To run a program: semi-naive run"
             elif args[0].endswith(DATA):
-                wrong.message += f" To compute the closure of edges: semi-naive tc {' '.join(args)}"
-            raise
+                hint = "To compute the closure of edges: semi-naive tc"
+            else:
+                raise
+            raise click.UsageError(f"{wrong.format_message()} {hint} {' '.join(args)}", wrong.ctx) from wrong
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
