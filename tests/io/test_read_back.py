@@ -69,7 +69,6 @@ def value(type_, choose):
 @pytest.mark.parametrize("few", [5000, 0], ids=["few", "many"])
 def test_a_file_is_read_back_or_refused(tmp_path, monkeypatch, few):
     """All layouts, odd characters in symbols, records and branches. RFC 4180, JSON and SQLite hold all of them."""
-    monkeypatch.setattr("semi_naive.io.results.writing.MIN_ROWS_FOR_ARROW", few)
     monkeypatch.setattr("semi_naive.io.results.order.MIN_ROWS_FOR_ARROW", few)
     refused = 0
     for seed in range(400):
