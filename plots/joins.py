@@ -4,6 +4,8 @@ for a BiGJoin.
 Several records are drawn one below the other.
 """
 
+from typing import Any
+
 import numpy as np
 
 from semi_naive.balance.policy import imbalance_ratio
@@ -153,9 +155,11 @@ def plane(axes, boxes: np.ndarray, shade: np.ndarray, norm, names=("x", "y"), la
     from matplotlib.collections import PolyCollection
 
     x, y = boxes[:, [0, 1]] + [0, 1], boxes[:, [2, 3]] + [0, 1]
-    corners = np.stack([np.stack([x[:, i], y[:, j]], axis=1) for i, j in ((0, 0), (1, 0), (1, 1), (0, 1))], axis=1)
-    lines = {"edgecolor": "black", "linewidth": THIN_LINE_WIDTH if len(boxes) > 4 * MAX_BARS else 3 * THIN_LINE_WIDTH}
-    shown = axes.add_collection(PolyCollection(corners, array=shade, norm=norm, cmap="cividis", **lines))
+    # matplotlib's type, a Sequence, lacks arrays
+    corners: Any = np.stack([np.stack([x[:, i], y[:, j]], axis=1) for i, j in ((0, 0), (1, 0), (1, 1), (0, 1))], axis=1)
+    width = THIN_LINE_WIDTH if len(boxes) > 4 * MAX_BARS else 3 * THIN_LINE_WIDTH
+    rectangles = PolyCollection(corners, array=shade, norm=norm, cmap="cividis", edgecolor="black", linewidth=width)
+    shown = axes.add_collection(rectangles)
     right, top = (x.max(), y.max()) if last is None else (last[0] + 1, last[1] + 1)
     axes.set_xlim(x.min(), right)
     axes.set_ylim(y.min(), top)

@@ -39,9 +39,10 @@ LEGEND_ROW_INCHES = 0.165  # inches that a row of a legend takes
 def new_figure(width: float, height: float, title: str = ""):
     """Return an empty matplotlib Figure, with sizes in inches; without pyplot and display."""
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.08, h_pad=0.1, wspace=0.03, hspace=0.03)
+    layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.1, wspace=0.03, hspace=0.03)
+    figure = Figure(figsize=(width, height), dpi=110, layout=layout)
     if title:
         figure.suptitle(wrapped(title, width * 10.5), fontsize=13)
     return figure

@@ -32,12 +32,12 @@ class Commands(click.Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as wrong:
             if args[0].endswith(".dl"):
-                hint = f"To run a program: semi-naive run {' '.join(args)}"
+                hint = "To run a program: semi-naive run"
             elif args[0].endswith(DATA):
-                hint = f"To compute the closure of edges: semi-naive tc {' '.join(args)}"
+                hint = "To compute the closure of edges: semi-naive tc"
             else:
                 raise
-            raise click.UsageError(f"{wrong.format_message()} {hint}", ctx) from wrong
+            raise click.UsageError(f"{wrong.format_message()} {hint} {' '.join(args)}", wrong.ctx) from wrong
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

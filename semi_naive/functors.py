@@ -84,7 +84,7 @@ class UserFunctor:
         if _takes_columns(self.function):
             return self._by_column(columns, values)
         if _is_compiled(self.function) and all(type_.kind in DTYPES for type_ in (*self.params, self.result)):
-            return self._by_compiled_loop(columns, size)
+            return self._by_compiled_loop(columns, size, values)
         rows, inverse = distinct_rows(columns)
         return self._by_row(rows, len(rows[0]), values)[inverse]
 
@@ -105,7 +105,7 @@ class UserFunctor:
             raise self._error(StopIteration(), [column[len(results)] for column in arguments])
         return self._result_bits(results, lambda row: [column[row] for column in arguments], values)
 
-    def _result_bits(self, results: Iterable, arguments: Callable[[int], list], values: Values | None) -> np.ndarray:
+    def _result_bits(self, results: Iterable, arguments: Callable[[int], list], values: Values) -> np.ndarray:
         """Return Python results as 64 bits each. arguments: returns the arguments of a row, for errors."""
 
         def fault(row: int, wrong) -> EvaluationError:
@@ -152,7 +152,7 @@ class UserFunctor:
         array.flags.writeable = False
         return array
 
-    def _result_column(self, returned, arguments: list[np.ndarray], values: Values | None) -> np.ndarray:
+    def _result_column(self, returned, arguments: list[np.ndarray], values: Values) -> np.ndarray:
         """Return what a vectorised function returned as 64 bits each. Raises EvaluationError if it is no array or list of the
         arguments' length. arguments: their columns."""
         size, wanted = len(arguments[0]), DTYPES.get(self.result.kind)
@@ -166,21 +166,21 @@ class UserFunctor:
         rows = returned.tolist() if isinstance(returned, np.ndarray) else returned
         return self._result_bits(rows, lambda row: [column[row] for column in arguments], values)
 
-    def _by_compiled_loop(self, columns: list[np.ndarray], size: int) -> np.ndarray:
+    def _by_compiled_loop(self, columns: list[np.ndarray], size: int, values: Values) -> np.ndarray:
         """Return the results, as 64 bits each, of a function compiled by numba, called in a compiled loop."""
         arguments = [column.view(DTYPES[type_.kind]) for column, type_ in zip(columns, self.params, strict=True)]
         done = np.zeros(1, np.int64)
         try:
             first = self.function(*(column[0] for column in arguments))
-            # numba gives all results one type, so the first shows whether it fits; numbers need no `values`
-            self._result_bits([first], lambda row: [column[row] for column in arguments], None)
+            # numba gives all results one type, so the first shows whether it fits
+            self._result_bits([first], lambda row: [column[row] for column in arguments], values)
             results = np.empty(size, self._compiled_result_type)
             self._loop(results, done, *arguments)
         except EvaluationError:
             raise
         except Exception as error:
             raise self._error(error, [column[done[0]] for column in arguments]) from error
-        return self._result_column(results, arguments, None)
+        return self._result_column(results, arguments, values)
 
     def folded(self, initial: np.ndarray, group: np.ndarray, column: np.ndarray, values: Values) -> np.ndarray:
         """Fold the values of groups by the functor, a binary one. Return the result of each group.
@@ -214,7 +214,8 @@ class UserFunctor:
         """The numpy type of the compiled function's results, which may be unsigned where numbers are declared."""
         if self.result.kind == Kind.FLOAT:
             return np.float64
-        result_types = [signature.return_type for signature in self.function.nopython_signatures]
+        dispatcher: Any = self.function  # numba's
+        result_types = [signature.return_type for signature in dispatcher.nopython_signatures]
         return np.int64 if any(getattr(each, "signed", True) for each in result_types) else np.uint64
 
     @functools.cached_property
@@ -281,7 +282,7 @@ class _PickledFunction:
     options: dict
 
     @classmethod
-    def of(cls, function: Callable):
+    def of(cls, function: Any):
         """Return a function in picklable form: as a `_PickledFunction` if numba has made it."""
         if _is_compiled(function):
             return cls(function.py_func, dict(function.targetoptions))

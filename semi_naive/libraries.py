@@ -16,7 +16,7 @@ from semi_naive.ra.ir import Kind, Type
 
 DEFAULT = "functors"  # the name of the default library, as in Soufflé
 WORDS = (64, 32)
-_C = {
+_C: dict[tuple[Kind, int], type[ctypes._SimpleCData]] = {
     (Kind.NUMBER, 64): ctypes.c_int64, (Kind.UNSIGNED, 64): ctypes.c_uint64, (Kind.FLOAT, 64): ctypes.c_double,
     (Kind.NUMBER, 32): ctypes.c_int32, (Kind.UNSIGNED, 32): ctypes.c_uint32, (Kind.FLOAT, 32): ctypes.c_float,
     (Kind.SYMBOL, 64): ctypes.c_char_p, (Kind.SYMBOL, 32): ctypes.c_char_p,

@@ -20,7 +20,8 @@ def syntax_of_rules(
     relations: dict, rules, outputs=None, types: dict | None = None, file: str = "<rules>"
 ) -> syntax.SourceProgram:
     """Return the syntax tree of a program given as data, with its generated text. See `Program.from_rules`."""
-    statements, lines = [], []
+    statements = []
+    lines: list[str] = []
 
     def write(method, *arguments) -> None:
         line = _Line(file, len(lines) + 1)

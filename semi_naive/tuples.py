@@ -29,7 +29,7 @@ class Evaluated:
     """The result of a run. Subclasses define `trace` and `explain`, and release resources in `close`."""
 
     @property
-    def trace(self) -> dict:
+    def trace(self) -> dict | None:
         """The record of the run: see `balance.trace`."""
         raise NotImplementedError
 

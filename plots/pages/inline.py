@@ -10,7 +10,6 @@ import numpy as np
 from semi_naive.plots.style import NIGHT, svg
 
 INK, PAPER = "currentColor", "var(--paper)"
-HEAD = re.compile(r"<svg\b[^>]*>")
 FIXED_SIZE = re.compile(r' (?:width|height)="[^"]*"| xmlns(?::\w+)?="[^"]*"| version="[^"]*"')
 
 
@@ -19,9 +18,9 @@ def inlined(figure, name: str, label: str) -> str:
     text = svg(figure, transparent=True)
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
     text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL).replace("xlink:href", "href")
-    head = HEAD.match(text).group()
-    opening = FIXED_SIZE.sub("", head)[:-1] + f' role="img" aria-label="{label}">'
-    return opening + _coloured(_shorter(_own_ids(text[len(head) :], name)))
+    end = text.index(">")  # of the opening tag
+    opening = FIXED_SIZE.sub("", text[:end]) + f' role="img" aria-label="{label}">'
+    return opening + _coloured(_shorter(_own_ids(text[end + 1 :], name)))
 
 
 def _own_ids(text: str, name: str) -> str:

@@ -64,8 +64,8 @@ class Live:
 
     def __enter__(self) -> "Live":
         """Start the server in a thread."""
-        serve = {"target": self.server.serve_forever, "kwargs": {"poll_interval": 0.1}, "daemon": True}
-        threading.Thread(name="live page", **serve).start()
+        serve, options = self.server.serve_forever, {"poll_interval": 0.1}
+        threading.Thread(target=serve, name="live page", kwargs=options, daemon=True).start()
         return self
 
     def __exit__(self, kind, error, _) -> None:
@@ -155,7 +155,7 @@ def version_of(record: dict | None) -> str:
     if not record:
         return "0"
     if "strata" not in record:
-        parts = [len(record["iterations"]), len(record["events"])]
+        parts: list[int | str] = [len(record["iterations"]), len(record["events"])]
     else:
         last = record["strata"][-1] if record["strata"] else {}
         parts = [len(record["strata"]), last.get("iteration", "done")]

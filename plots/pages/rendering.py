@@ -17,30 +17,23 @@ class Renderer:
     """Renders the body of a record's report in another process. Raises RuntimeError on failure."""
 
     def __init__(self):
-        self.process, self.lock = None, threading.Lock()
+        self.process: subprocess.Popen[str] | None = None
+        self.lock = threading.Lock()
 
     def __call__(self, record: dict, name: str) -> str:
         """Return the HTML body of a page. Starts the process if necessary."""
         with self.lock:
             if self.process is None or self.process.poll() is not None:
                 self.process = _start_renderer()
-            answer = self._send_request({"record": record, "name": name})
+            answer = _send_request(self.process, {"record": record, "name": name})
         if "error" in answer:
             raise RuntimeError(answer["error"])
         return answer["body"]
 
-    def _send_request(self, request: dict) -> dict:
-        """Return the answer of the process, as `answer` makes it; an error if it has ended."""
-        try:
-            self.process.stdin.write(json.dumps(request) + "\n")
-            self.process.stdin.flush()
-            return json.loads(self.process.stdout.readline())
-        except (OSError, ValueError):
-            return {"error": "the process that draws has ended"}
-
     def close(self) -> None:
         """End the process, if one was started."""
         if self.process is not None:
+            assert self.process.stdin is not None and self.process.stdout is not None
             with contextlib.suppress(OSError):
                 self.process.stdin.close()
             self.process.terminate()
@@ -48,11 +41,22 @@ class Renderer:
             self.process.stdout.close()
 
 
-def _start_renderer() -> subprocess.Popen:
+def _start_renderer() -> subprocess.Popen[str]:
     """Start the process in a session of its own, so that it also shows the end of an interrupted run."""
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
-    command = [sys.executable, "-m", "semi_naive.plots.pages.rendering"]
-    return subprocess.Popen(command, start_new_session=True, encoding="utf-8", **pipes)
+    command, pipe = [sys.executable, "-m", "semi_naive.plots.pages.rendering"], subprocess.PIPE
+    quiet = subprocess.DEVNULL
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=quiet, start_new_session=True, encoding="utf-8")
+
+
+def _send_request(process: subprocess.Popen[str], request: dict) -> dict:
+    """Return the answer of the process, as `answer` makes it; an error if it has ended."""
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.flush()
+        return json.loads(process.stdout.readline())
+    except (OSError, ValueError):
+        return {"error": "the process that draws has ended"}
 
 
 def answer(request: dict) -> dict:

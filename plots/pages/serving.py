@@ -19,6 +19,7 @@ OWN_ONLY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script
 class _Server(ThreadingHTTPServer):
     """The server of one live report. names: the host names under which it may be requested."""
 
+    server_address: tuple[str, int]
     daemon_threads = True
 
     def __init__(self, address: tuple, live, family: int):
@@ -42,7 +43,7 @@ def bound_server(host: str, port: int, live) -> _Server:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return _Server(address[:2], live, family)
     except OSError as error:
-        hints = {
+        hints: dict[int | None, str] = {
             errno.EADDRINUSE: "another program listens there; without a number a free port is taken",
             errno.EACCES: "ports under 1024 need rights; without a number a free port is taken",
             errno.EADDRNOTAVAIL: "this machine has no such address",
@@ -54,6 +55,7 @@ def bound_server(host: str, port: int, live) -> _Server:
 class _Handler(BaseHTTPRequestHandler):
     """The answers to requests for a live report."""
 
+    server: _Server
     protocol_version, server_version, sys_version = "HTTP/1.1", "semi-naive", ""
     timeout = 60
 

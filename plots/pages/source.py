@@ -33,7 +33,9 @@ def source_sections(trace: dict) -> str:
 def _file(number: int, file: str, text: str, rules: list[dict], total: float, alone: bool) -> str:
     """Return one source file as a table: line, time, heat and text, folded unless it is the only file. total: the seconds of
     all rules."""
-    lines, seconds_of_line, rule_of_line = text.splitlines(), {}, {}
+    lines = text.splitlines()
+    seconds_of_line: dict[int, float] = {}
+    rule_of_line: dict[int, int] = {}
     for rule in rules:
         line = rule.get("line", 0)
         seconds_of_line[line] = seconds_of_line.get(line, 0.0) + rule["seconds"]

@@ -126,7 +126,7 @@ def bytes_a_tuple(relation: dict) -> str:
 def _most_uneven(traces: dict[str, dict]) -> str:
     """Describe the largest final imbalance of strata on the partitions, given by their names."""
     ratios = {name: trace["iterations"][-1]["imbalance"]["partitions"] for name, trace in traces.items()}
-    worst = max(ratios, key=ratios.get)
+    worst = max(ratios, key=ratios.__getitem__)
     where = f" in {worst}, the least even stratum" * (len(ratios) > 1)
     return f"{ratios[worst]:.2f} at the end{where} (heaviest ÷ average partition)"
 

@@ -91,10 +91,10 @@ def _event_rows(axes, run: RecordedRun, kinds: list[str]) -> list:
         positions = _distinguishable(every, run.spans)
         marker = EVENTS.get(kind, "$?$") if len(positions) <= MAX_MARKERS else "|"
         y = 1 - LEGEND_ROW_INCHES * (row + 0.6) / height
-        style = {"marker": marker, "s": 22, "color": GREY, "clip_on": False, "zorder": 3}
-        axes.scatter(positions, [y] * len(positions), transform=axes.get_xaxis_transform(), **style)
-        shape = {"marker": marker, "color": GREY, "linestyle": "none", "markersize": 5}
-        handles.append(Line2D([], [], label=f"{kind}: {len(every):,}×", **shape))
+        above, ys = axes.get_xaxis_transform(), [y] * len(positions)
+        axes.scatter(positions, ys, s=22, marker=marker, transform=above, color=GREY, clip_on=False, zorder=3)
+        label = f"{kind}: {len(every):,}×"
+        handles.append(Line2D([], [], label=label, marker=marker, color=GREY, linestyle="none", markersize=5))
     return handles
 
 

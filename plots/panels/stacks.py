@@ -1,6 +1,7 @@
 """Stacked quantities of iterations: time, bytes, tuples made."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -99,13 +100,14 @@ def _stacked(axes, run: RecordedRun, layers: list[tuple], what: str) -> list:
     edges, base, handles = np.append(run.spans[starts], run.spans[-1]), np.zeros(len(starts)), []
     for label, values, (colour, hatch) in layers:
         if values.any():
-            style = {"facecolor": colour, "hatch": hatch, "edgecolor": "black" if hatch else colour, "linewidth": 0}
+            style: dict[str, Any] = {"facecolor": colour, "hatch": hatch, "edgecolor": "black" if hatch else colour}
+            style["baseline"] = base  # matplotlib's type, a float, lacks arrays
             top = base + np.add.reduceat(values, starts) / np.diff([*starts, len(run)])
-            steps = StepPatch(top, edges, baseline=base, fill=True, label=label, **style)
+            steps = StepPatch(top, edges, fill=True, linewidth=0, label=label, **style)
             handles.append(axes.add_artist(steps))  # add_patch would compute limits, which is slow
             base = top
-    thin = {"edgecolor": "black", "linewidth": 0.6 if len(base) <= MAX_MARKERS else 0.2}
-    axes.add_artist(StepPatch(base, edges, fill=False, **thin))
+    width = 0.6 if len(base) <= MAX_MARKERS else 0.2
+    axes.add_artist(StepPatch(base, edges, fill=False, edgecolor="black", linewidth=width))
     axes.set_ylim(0, max(base.max() * 1.05, 1e-6))
     axes.set_ylabel(what + f" (means of {-(-len(run) // len(starts))})" * (len(starts) < len(run)))
     iteration_axis(axes, run.spans)

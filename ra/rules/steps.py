@@ -37,12 +37,15 @@ MIN_SAMPLED_BINDINGS = 10_000  # a larger batch decides whether an early project
 class Context(Protocol):
     """The access of steps to the tuples."""
 
-    values: object  # symbols and records: see `ra.values.values`
     cache: dict  # data that steps compute from the tuples and reuse, cleared when the tuples change
     position: tuple[int, int]  # (number of this partition, number of partitions); (0, 1) in the driver
     batch_size: int  # about the number of bindings in a batch that a join makes
     exact: bool  # True if batches must never be larger, so that a block is not passed on as one batch of pairs
     unions: bool  # True if `ra.joins.unions` may make joins of pairs, which cannot be continued after an interruption
+
+    @property
+    def values(self) -> object:
+        """Symbols and records: see `ra.values.values`."""
 
     def host_cache_dir(self, read: set[tuple[str, tuple[int, ...]]]) -> str | None:
         """Return a directory for data that the processes of this host make from all tuples of the relations, sorted by these

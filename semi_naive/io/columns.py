@@ -40,8 +40,8 @@ def inferred_columns(path: str, header: bool = False, table: str = "") -> list[t
     if BY_NAME.get(extension) == "sqlite":
         from semi_naive.io.formats.sqlite import sample_table
 
-        names, declared, rows = sample_table(path, table, SAMPLED_ROWS)
-        columns = [[row[number] for row in rows if row[number] is not None] for number in range(len(names))]
+        names, declared, sample = sample_table(path, table, SAMPLED_ROWS)
+        columns = [[row[number] for row in sample if row[number] is not None] for number in range(len(names))]
         return list(zip(identifiers(names), map(_type_in_sqlite, declared, columns), strict=True))
     with io_errors(path):
         is_json = BY_NAME.get(extension) in JSON
@@ -91,12 +91,14 @@ def _text_sample(path: str, extension: str, header: bool) -> tuple[list[str], li
 
 def _columns_of_schema(schema, path: str) -> list[tuple[str, str]]:
     """Return the (name, type) of each column of an Arrow schema."""
-    kinds = [Kind.UNSIGNED if str(type_) == "uint64" else kind_of_arrow(type_) for type_ in schema.types]
-    for name, type_, kind in zip(schema.names, schema.types, kinds, strict=True):
+    types = []
+    for name, type_ in zip(schema.names, schema.types, strict=True):
+        kind = Kind.UNSIGNED if str(type_) == "uint64" else kind_of_arrow(type_)
         if kind is None:
             hint = "declare the relation with the columns that you want"
             raise BadInput(f"column {name!r} has type {type_}", path, hint=hint)
-    return list(zip(identifiers(schema.names), [kind.value for kind in kinds], strict=True))
+        types.append(kind.value)
+    return list(zip(identifiers(schema.names), types, strict=True))
 
 
 def _json_sample(path: str, form: str) -> tuple[list[str], list[list]]:

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import IO, Any
 
 import numpy as np
 
@@ -41,7 +42,7 @@ class Options:
 
     missing_ok: bool = False
     warn: Callable[[str], None] = _complain
-    out: object = None
+    out: IO[Any] | None = None
     sandbox: Sandbox | None = None
 
     def printed(self, text: bytes | np.ndarray) -> None:
@@ -110,13 +111,13 @@ def path_of(directive: FileDirective, form: Format, folder: str, sandbox: Sandbo
 
 def check_sandbox(paths, directive: FileDirective, sandbox: Sandbox | None) -> None:
     """Raise BadInput if a path of a directive is outside of the sandbox."""
-    for path in paths if sandbox else ():
-        if not sandbox.holds(path):
+    for path in paths:
+        if sandbox and not sandbox.holds(path):
             message = f".{directive.kind} {directive.relation}: {path} is outside of the sandbox"
             raise BadInput(message, *directive_place(directive), hint=sandbox.advice)
 
 
-def directive_place(directive: FileDirective) -> tuple:
+def directive_place(directive: FileDirective) -> tuple[str | None, int | None, int | None]:
     """Return (file, line, column) of a directive in its program; unknown parts are None."""
     span = directive.span
     return (span.file, span.line, span.column) if span else (None, None, None)

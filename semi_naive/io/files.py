@@ -42,7 +42,8 @@ def is_gzip(path: str) -> bool:
 
 
 def standard_input() -> bytes:
-    return getattr(sys.stdin, "buffer", sys.stdin).read()
+    data = getattr(sys.stdin, "buffer", sys.stdin).read()
+    return data.encode() if isinstance(data, str) else data
 
 
 def filesystem(path: str):

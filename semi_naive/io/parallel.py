@@ -15,6 +15,7 @@ import numpy as np
 from semi_naive.io.errors import BadInput
 from semi_naive.io.formats.arrow import columns_of_table
 from semi_naive.io.formats.matrix_market import check_entries
+from semi_naive.io.sources import TextFile
 from semi_naive.io.unread import Source, SparkFrame, schema_of
 from semi_naive.ra.spark.spark_context import map_in_arrow
 from semi_naive.ra.text.symbols import SymbolTable
@@ -38,11 +39,13 @@ class SourcePart(NamedTuple):
 
     def numbered(self, symbols: list[int], values: Values) -> np.ndarray:
         """Return the columns with symbols numbered by `values`. symbols: the columns of symbols."""
+        columns = self.columns
+        assert columns is not None
         if self.symbols is not None:
             ids = values.intern(self.symbols)
             for column in symbols:
-                self.columns[column] = ids[self.columns[column]]
-        return self.columns
+                columns[column] = ids[columns[column]]
+        return columns
 
 
 @dataclass
@@ -103,7 +106,7 @@ def check_reports(source: Source, reports) -> int:
         if fault:
             raise with_line_in_file(source, *fault)
         rows += rows_of_part
-    if source.matrix:
+    if isinstance(source, TextFile) and source.matrix:
         check_entries(rows, source.matrix, source.path)
     return rows
 

@@ -26,8 +26,8 @@ def of_tuples(tuples, names: tuple, kinds: dict | None) -> tuple[Schema, Table]:
     for number, row in enumerate(tuples):
         if len(row) != len(names):
             raise ValueError(f"tuple {number} has {len(row)} values: expected {len(names)}, of {names}")
-    found = [given.get(name) or _kind_of([row[column] for row in tuples]) for column, name in enumerate(names)]
-    return _schema_and_table(Schema(names, found), tuples)
+    kinds_of_columns = (given.get(name) or _kind_of([row[column] for row in tuples]) for column, name in enumerate(names))
+    return _schema_and_table(Schema(names, tuple(kinds_of_columns)), tuples)
 
 
 def _kind_of(values: list) -> Kind:
@@ -51,7 +51,7 @@ def of_array(array, names: tuple, kinds: dict | None) -> tuple[Schema, Table]:
     if array.dtype.kind not in "iuf":
         raise ValueError(f"the array has dtype {array.dtype}: {EXPECTED}; convert it first")
     kind = Kind.FLOAT if array.dtype.kind == "f" else Kind.NUMBER
-    return _schema_and_table(Schema(names, [given.get(name) or kind for name in names]), array)
+    return _schema_and_table(Schema(names, tuple(given.get(name) or kind for name in names)), array)
 
 
 def of_arrow(table, names=None) -> tuple[Schema, Table]:
@@ -67,7 +67,7 @@ def of_arrow(table, names=None) -> tuple[Schema, Table]:
     return _schema_and_table(schema, table.rename_columns(list(names)))
 
 
-def _kinds(names, types: list, type_names, where: str = "") -> list[Kind]:
+def _kinds(names, types: list, type_names, where: str = "") -> tuple[Kind, ...]:
     """Return the kinds of columns by their Arrow types; a column without values has numbers. type_names: the types as text, for
     errors."""
     import pyarrow as pa
@@ -79,7 +79,7 @@ def _kinds(names, types: list, type_names, where: str = "") -> list[Kind]:
             hint = "cast it, or drop it" if kind is None else f"a program has them: .decl r({name}: {kind})"
             raise BadInput(f"{where}column {name!r} has type {type_name}: {EXPECTED}", hint=hint)
         kinds.append(kind)
-    return kinds
+    return tuple(kinds)
 
 
 def of_frame(frame, names=None) -> tuple[Schema, Any]:

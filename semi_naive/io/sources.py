@@ -97,7 +97,7 @@ class TextFile(Source):
         """Add the mirrored entries of a symmetric matrix, if they are to be read."""
         return symmetric_edges(columns) if self.expand and self.matrix and self.matrix.symmetric else columns
 
-    def spans(self) -> list[tuple[int, int | None]]:
+    def spans(self) -> Sequence[tuple[int, int | None]]:
         """Return ranges of bytes (start, stop); for a compressed file one without a stop."""
         begin = self.layout.offset
         with io_errors(self.path):

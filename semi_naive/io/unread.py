@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from semi_naive.io.formats.layouts import Matrix
 from semi_naive.io.names import check_width, column_places, note_order
 from semi_naive.ra.ir import Kind, Relation
 from semi_naive.ra.pushdown import Pushdown
@@ -30,7 +31,11 @@ class Source:
     pushdown: Pushdown | None = field(default=None, kw_only=True)
 
     narrows = False  # True if it leaves out the attributes that `pushdown` does not read
-    matrix = None  # the size line of a MatrixMarket file
+
+    @property
+    def matrix(self) -> Matrix | None:
+        """The size line of a MatrixMarket file."""
+        return None
 
     @property
     def can_spread(self) -> bool:

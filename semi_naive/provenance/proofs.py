@@ -1,5 +1,6 @@
 """Proofs in readable form: each tuple with the rule that derives it, the rule's premises, and its place in the program."""
 
+import builtins
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -26,15 +27,15 @@ class Proof:
     rule: str | None = None
     place: str = ""  # file:line:column of the rule
     number: int = 0
-    body: tuple["Proof | str", ...] = ()
+    body: builtins.tuple["Proof | str", ...] = ()
 
     @property
-    def premises(self) -> tuple["Proof", ...]:
+    def premises(self) -> builtins.tuple["Proof", ...]:
         """The proofs of the rule's premises."""
         return tuple(part for part in self.body if isinstance(part, Proof))
 
     @property
-    def conditions(self) -> tuple[str, ...]:
+    def conditions(self) -> builtins.tuple[str, ...]:
         """The other literals of the body: negations, comparisons, aggregates."""
         return tuple(part for part in self.body if isinstance(part, str))
 
@@ -65,7 +66,7 @@ class Proof:
                 waiting += [(premise, False) for premise in each.premises if id(premise) not in done]
         return list(done.values())[::-1]
 
-    def renamed(self, rename: Callable[[tuple], tuple]) -> "Proof":
+    def renamed(self, rename: Callable[[builtins.tuple], builtins.tuple]) -> "Proof":
         """Return the proof with `rename` applied to all tuples."""
         renamed: dict[int, Proof] = {}
         for each in reversed(self._below()):
@@ -163,7 +164,7 @@ class WhyNot:
 
     relation: str
     tuple: tuple
-    failures: tuple[Failure, ...]
+    failures: builtins.tuple[Failure, ...]
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"

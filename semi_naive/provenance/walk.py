@@ -16,6 +16,7 @@ from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.order import Greedy
 from semi_naive.provenance.closures import Paths
 from semi_naive.provenance.instances import UNNAMED
+from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Atom, Autoinc, Call, Compare, Const, Kind, Literal, Not, Pack, Rule, Var, Wild
 from semi_naive.ra.rules.batch import Batch, concatenate_batches
@@ -135,21 +136,26 @@ class BodyWalk:
 
     @contextmanager
     def _with_pairs(self, literal: Literal, batch: Batch) -> Iterator[None]:
-        """While the block runs, provide a table for a literal's relation that is a closure and not in this process: the pairs
-        of the vertices in `batch`, if they are at most MAX_FOLLOWED_VERTICES."""
+        """While the block runs, provide `_followed` as the table of a literal's relation, if there is one."""
         atom = literal.atom if isinstance(literal, Not) else literal
-        absent = isinstance(atom, Atom) and atom.relation not in self.database.tables.keys()
-        paths = self.paths(atom.relation) if absent else None
-        known = [place for place, term in enumerate(atom.args) if self._known(term, batch)] if paths else []
-        values = np.unique(evaluate(atom.args[known[0]], batch.columns, batch.size, self.database.values)) if known else []
-        if paths is None or not 0 < len(values) <= MAX_FOLLOWED_VERTICES:
+        if not isinstance(atom, Atom) or (pairs := self._followed(atom, batch)) is None:
             yield
             return
-        self.database.tables[atom.relation] = paths.among(known[0], values)
+        self.database.tables[atom.relation] = pairs
         try:
             yield
         finally:
             del self.database.tables[atom.relation]
+
+    def _followed(self, atom: Atom, batch: Batch) -> Table | None:
+        """Return the pairs of the vertices in `batch`, for an atom of a closure that is not in this process; None for others,
+        and if there are more than MAX_FOLLOWED_VERTICES."""
+        paths = None if atom.relation in self.database.tables.keys() else self.paths(atom.relation)
+        known = [place for place, term in enumerate(atom.args) if self._known(term, batch)] if paths else []
+        if paths is None or not known:
+            return None
+        values = np.unique(evaluate(atom.args[known[0]], batch.columns, batch.size, self.database.values))
+        return paths.among(known[0], values) if 0 < len(values) <= MAX_FOLLOWED_VERTICES else None
 
     @staticmethod
     def _known(term, batch: Batch) -> bool:

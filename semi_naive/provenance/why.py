@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -381,8 +381,9 @@ def _instantiate(part, bound: dict[str, Const]):
         if isinstance(node, Const):
             return ShownConstant(node.value, node.kind)
         if isinstance(node, Pack) and all(isinstance(arg, Const) for arg in node.args):
-            fields = [cast(Const, arg).value for arg in node.args]
-            return ShownConstant(Branch(node.branch, *fields) if node.branch else tuple(fields), Kind.RECORD)
+            fields = tuple(arg.value for arg in node.args if isinstance(arg, Const))
+            record: Any = Branch(node.branch, *fields) if node.branch else fields
+            return ShownConstant(record, Kind.RECORD)
         return node
 
     return rewrite.transform(part, instantiated)

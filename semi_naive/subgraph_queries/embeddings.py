@@ -66,7 +66,8 @@ def _vertex_comparisons(pattern: Pattern, less: Pairs) -> Iterator[Comparison]:
 
 def _covering_triangles(pattern: Pattern) -> list[tuple[int, int, int]]:
     """Return triangles of the pattern, each with at least two edges that earlier ones do not have."""
-    triangles, covered = [], set()
+    triangles: list[tuple[int, int, int]] = []
+    covered: set[tuple[int, int]] = set()
     for min_new_edges in (3, 2):
         for cover in combinations(range(pattern.size), 3):
             edges = set(combinations(cover, 2))
@@ -107,14 +108,16 @@ def find_matches(
     the trace, if the plan keeps one. vertices: a `StoredGraph` for the plan boxed."""
     sc = None if spark is None else _spark_context(spark)
     if isinstance(vertices, StoredGraph):
+        assert memory is not None
         boxed, rows = vertices.search(query, count, memory, sc)
-        return boxed.count if count else rows, boxed.trace
+        return boxed.count if rows is None else rows, boxed.trace
     tries, trace = vertices.want({atom.relation for atom in query.atoms}), None
     if plan == "leapfrog" and sc is not None and not on_this_host(sc.master):
         found = shares.run_shares(query, tries, sc, count=count)
     elif plan == "leapfrog":
         found = leapfrog.leapfrog_join(query, tries, count=count)
     elif plan == "boxed":
+        assert memory is not None
         boxed = boxing.run_boxed(query, tries, memory, count=count, sc=sc)
         found, trace = boxed.count if count else boxed.rows, boxed.trace
     else:
@@ -128,6 +131,7 @@ def find_matches(
 def _oriented(query: ConjunctiveQuery) -> ConjunctiveQuery:
     """Return a query over an undirected graph in which each atom of `edge` begins with the vertex that is bound first. As the
     relation has both directions, one index serves all of these atoms."""
+    assert query.order is not None
     atoms = list(query.atoms)
     for number, atom in enumerate(atoms):
         if atom.relation == "edge":

@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from typing import Any
 
+import numpy as np
+
 from semi_naive.host.memory import working_on
 from semi_naive.ra.spark.failures import translate_failures
 from semi_naive.subgraph_queries.embeddings import Subgraphs, embedding_query, find_matches
 from semi_naive.subgraph_queries.patterns import Pattern
-from semi_naive.subgraph_queries.stored import StoredGraph
+from semi_naive.subgraph_queries.stored import StoredGraph, StoredRows
 from semi_naive.subgraph_queries.vertices import Vertices
 
 HELPS = (
@@ -78,27 +80,27 @@ def subgraphs(
     ValueError for an invalid pattern, and for a `memory` that no box fits into; BadInput if the graph cannot be read.
     """
     _check_options(plan, memory, trace, local_dir)
-    pattern = Pattern.of(pattern, directed)
+    shape = Pattern.of(pattern, directed)
     resolved_plan = _resolved_plan(plan, memory)
-    stored = (memory, local_dir) if resolved_plan == "boxed" and not triangles else None
+    stored = (memory, local_dir) if memory is not None and resolved_plan == "boxed" and not triangles else None
     errors_of_memory = working_on(lambda: "the search for subgraphs", HELPS)
     with errors_of_memory, translate_failures(folder=local_dir), _numbered_graph(graph, directed, stored, reading) as vertices:
         if vertices.directed != directed:
             raise ValueError(f"the graph was prepared with directed={vertices.directed}, and searched with directed={directed}")
         counts_embeddings = count and not symmetry and not homomorphisms
-        embeddings_per_subgraph = len(pattern.automorphisms) if counts_embeddings else 1
+        embeddings_per_subgraph = len(shape.automorphisms) if counts_embeddings else 1
         asks_for_joins = order is not None or memory is not None or triangles or plan not in ("auto", "leapfrog")
         if count and factorised and not asks_for_joins:
-            if (found := factorised_count(pattern, vertices, homomorphisms)) is not None:
-                return found * embeddings_per_subgraph
+            if (counted := factorised_count(shape, vertices, homomorphisms)) is not None:
+                return counted * embeddings_per_subgraph
         each_once = (symmetry or count) and not homomorphisms  # embeddings are counted as subgraphs times automorphisms
-        query = embedding_query(pattern, each_once, order, triangles, not homomorphisms)
+        query = embedding_query(shape, each_once, order, triangles, not homomorphisms)
         found, record = find_matches(query, vertices, resolved_plan, count, memory, spark)
         if trace and record:
             trace(record)
-        if count:
-            return found * embeddings_per_subgraph
-        return Subgraphs(pattern.names, found, vertices, vertices.values, query, resolved_plan, record)
+        if isinstance(found, np.ndarray | StoredRows):
+            return Subgraphs(shape.names, found, vertices, vertices.values, query, resolved_plan, record)
+        return found * embeddings_per_subgraph
 
 
 def _numbered_graph(graph, directed: bool, stored: tuple[int, str | None] | None, reading: dict):
@@ -137,9 +139,11 @@ def factorised_count(pattern: Pattern, vertices: Vertices, homomorphisms: bool =
     if pattern.directed or pattern.is_clique:
         return None
     patterns = [(1, pattern)] if homomorphisms else pattern.merged()
-    counters = [(coefficient, vertices.counter(merged)) for coefficient, merged in patterns]
-    if any(counter is None for _, counter in counters):
-        return None
+    counters = []
+    for coefficient, merged in patterns:
+        if (counter := vertices.counter(merged)) is None:
+            return None
+        counters.append((coefficient, counter))
     try:
         embeddings = sum(coefficient * counter() for coefficient, counter in counters)
     except OverflowError:

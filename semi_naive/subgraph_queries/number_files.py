@@ -53,8 +53,8 @@ class NumberFiles:
         """Yield the pieces of columns of one size, side by side."""
         return zip(*(column.pieces(self.piece) for column in columns), strict=True)
 
-    def write_columns(self, pieces: Iterable[tuple[np.ndarray, ...]], *dtypes) -> tuple[NumberFile, ...]:
-        """Write pieces, each a tuple of arrays, one for each new column, and return the columns."""
+    def write_columns(self, pieces: Iterable[Iterable[np.ndarray]], *dtypes) -> tuple[NumberFile, ...]:
+        """Write pieces, each with one array for each new column, and return the columns."""
         columns = tuple(self.new(dtype) for dtype in dtypes)
         for piece in pieces:
             for column, numbers in zip(columns, piece, strict=True):

@@ -25,8 +25,8 @@ from semi_naive.planning.joins.order import Greedy, plan_all
 from semi_naive.planning.joins.placing import Placing, colocated_index, keyed
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.by_variable.bigjoin import Intersect
-from semi_naive.ra.ir import Atom, Compare, Kind, Program, Relation, Rule, Type, Var
-from semi_naive.ra.multiway.query import ConjunctiveQuery
+from semi_naive.ra.ir import Atom, Compare, Const, Kind, Program, Relation, Rule, Term, Type, Var
+from semi_naive.ra.multiway.query import ConjunctiveQuery, Constant
 from semi_naive.ra.rules.context import World
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.evaluate import Version
@@ -75,11 +75,12 @@ class PartitionedGraph:
         """Evaluate a query whose order of variables is given. Return (number of matches, their columns in the order of the
         query's variables, the record); without `rows` there are no columns. batch: the proposals of all partitions that are
         processed at a time; memory: instead, the bytes that the bindings of a task may take."""
+        assert query.order is not None
         self._load({atom.relation for atom in query.atoms})
         batch = batch or PROPOSALS_PER_PARTITION * self.statics.map.partitions
         record, found, count = Record(query.order, self.split, batch, self.statics.map.partitions), [], 0
         if all(self.database.count(atom.relation) for atom in query.atoms):
-            version = self._version(query, rows)
+            version = self._version(query, query.order, rows)
             record.begin(version, memory)
             stale: list[list[str]] = [[] for _ in range(record.partitions)]  # the files of bindings that waited, by partition
             values = self.cluster.share_values(self.database.values)
@@ -109,16 +110,17 @@ class PartitionedGraph:
 
     # -- planning
 
-    def _version(self, query: ConjunctiveQuery, rows: bool) -> Version:
+    def _version(self, query: ConjunctiveQuery, order: tuple[str, ...], rows: bool) -> Version:
         """Return the rule of a pattern, planned and cut into segments, and partition the indexes that it searches. rows: list
         the matches; otherwise count them."""
-        rule, bodies = rule_of(query), {}
-        core = CyclicCore(frozenset(range(len(query.atoms))), "a pattern", apart=True, order=query.order)
+        rule = rule_of(query)
+        bodies: dict[str, PlannedBody] = {}
+        core = CyclicCore(frozenset(range(len(query.atoms))), "a pattern", apart=True, order=order)
         (body,) = plan_all(partial(self._plan, bodies, rule, core), [()], bodies, self.indexes, self.placing)
         wanted = keyed([body])
         if colocated := colocated_index(body, wanted):
-            name, order, keys = colocated
-            wanted.setdefault(name, {order: keys})
+            name, index, keys = colocated
+            wanted.setdefault(name, {index: keys})
         if self.split:
             self.statics.detect_hubs([body], wanted, self.relations.keys())
         self.statics.partition(wanted, 0)
@@ -130,7 +132,7 @@ class PartitionedGraph:
             version.segments[-1][-1] = replace(last, listing=False)
         return version
 
-    def _plan(self, bodies: dict, rule: Rule, core: CyclicCore) -> PlannedBody:
+    def _plan(self, bodies: dict[str, PlannedBody], rule: Rule, core: CyclicCore) -> PlannedBody:
         """Return the planned body of a rule, as one multiway join; `bodies` caches it."""
         if "body" not in bodies:
             greedy = Greedy(self.database, {})
@@ -144,15 +146,15 @@ class PartitionedGraph:
 def rule_of(query: ConjunctiveQuery) -> Rule:
     """Return a query as a rule.
 
-    >>> from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, QueryAtom
+    >>> from semi_naive.ra.multiway.query import Comparison, QueryAtom
     >>> edges = QueryAtom("edge", ("a", "b")), QueryAtom("edge", ("b", "c"))
-    >>> print(rule_of(ConjunctiveQuery(edges, (Comparison("!=", "a", "c"),))))
-    match(a, b, c) :- edge(a, b), edge(b, c), a != c.
+    >>> print(rule_of(ConjunctiveQuery(edges, (Comparison("!=", "a", "c"), Comparison("<", "b", Constant(5))))))
+    match(a, b, c) :- edge(a, b), edge(b, c), a != c, b < 5.
     """
 
-    def variables(terms) -> tuple[Var, ...]:
-        return tuple(Var(name, Kind.NUMBER) for name in terms)
+    def term(operand: str | Constant) -> Term:
+        return Var(operand, Kind.NUMBER) if isinstance(operand, str) else Const(operand.value, Kind.NUMBER)
 
-    atoms = tuple(Atom(atom.relation, variables(atom.terms)) for atom in query.atoms)
-    compared = tuple(Compare(c.op, *variables((c.left, c.right)), Kind.NUMBER) for c in query.comparisons)
-    return Rule(Atom("match", variables(query.variables)), (*atoms, *compared))
+    atoms = tuple(Atom(atom.relation, tuple(map(term, atom.terms))) for atom in query.atoms)
+    compared = tuple(Compare(c.op, term(c.left), term(c.right), Kind.NUMBER) for c in query.comparisons)
+    return Rule(Atom("match", tuple(map(term, query.variables))), (*atoms, *compared))

@@ -49,7 +49,7 @@ class Pattern:
             raise BadPattern(f"vertex {missing[0]!r} of the pattern has no edge: it would match anything")
         number = {name: place for place, name in enumerate(names)}
         edges = ((number[u], number[v]) for u, v in pairs)
-        found = cls(names, tuple(dict.fromkeys(e if directed else tuple(sorted(e)) for e in edges)), directed)
+        found = cls(names, tuple(dict.fromkeys(e if directed else (min(e), max(e)) for e in edges)), directed)
         found._check()
         return found
 

@@ -35,7 +35,7 @@ class Record:
         self.steps: list[dict] = []
         self.jobs = self.peak = 0
         form = "skew" if split else "shuffled"
-        self.facts = {"plan": "multiway", "form": form, "order": list(order), "batch": batch, "bound": 0}
+        self.order, self.facts = order, {"plan": "multiway", "form": form, "order": list(order), "batch": batch, "bound": 0}
 
     @property
     def threshold(self) -> int:
@@ -47,7 +47,7 @@ class Record:
     def begin(self, version: Version, memory: int | None = None) -> None:
         """Add a step for each segment of a rule version, and compute the bound of bindings in flight. memory: the bytes that
         these may take, if the batch is to be chosen by them."""
-        order, last = self.facts["order"], 0  # last: the number of the last variable that has been bound
+        order, last = self.order, 0  # last: the number of the last variable that has been bound
         for number, segment in enumerate(version.segments):
             bound = [name for step in segment for name in _bound_variables(step)]
             last = max([last, *(order.index(name) for name in bound if name in order)])

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
@@ -76,7 +77,7 @@ class StoredGraph:
     store: Store
     directed: bool
     columns: NumberFiles
-    names: object = None  # a pyarrow array of strings, or None
+    names: Any = None  # a pyarrow array of strings, or None
     numbered: NumberFile = field(init=False)
     source: NumberFile = field(init=False)
     target: NumberFile = field(init=False)

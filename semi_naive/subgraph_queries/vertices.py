@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,7 @@ class Vertices:
     """
 
     values: np.ndarray
-    names: object  # a pyarrow array of strings, or None
+    names: Any  # a pyarrow array of strings, or None
     directed: bool
     source: np.ndarray
     target: np.ndarray

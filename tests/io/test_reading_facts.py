@@ -132,8 +132,9 @@ def test_names_of_files(reader, tmp_path, values):
     assert read(directive, relation(NUMBER), TYPES, "/nowhere", values).tolist() == [[3]]
 
 
-def test_standard_input(monkeypatch, values):
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"1,2\n")))
+@pytest.mark.parametrize("stream", [io.TextIOWrapper(io.BytesIO(b"1,2\n")), io.StringIO("1,2\n")], ids=["bytes", "text"])
+def test_standard_input(stream, monkeypatch, values):
+    monkeypatch.setattr("sys.stdin", stream)
     directive = FileDirective("input", "r", {"IO": "stdin", "delimiter": ","})
     assert read(directive, relation(NUMBER, NUMBER), TYPES, ".", values).tolist() == [[1], [2]]
 

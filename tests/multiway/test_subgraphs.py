@@ -302,7 +302,7 @@ def test_the_command_passes_how_to_search(run, tmp_path, monkeypatch):
     status, _, errors = run(*search, "--order", "c,a")
     assert status == 2 and "expected each vertex of the pattern once, which are a, b, c" in errors
     passed = {}
-    monkeypatch.setattr("semi_naive.subgraphs", lambda graph, pattern, **options: passed.update(options))
+    monkeypatch.setattr("semi_naive.cli.edges.subgraphs", lambda graph, pattern, **options: passed.update(options))
     for options, expected in (((), (False, True)), (("--triangles",), (True, True)), (("--no-factorised",), (False, False))):
         run(*search, *options)
         assert (passed["triangles"], passed["factorised"]) == expected and passed["order"] is None and passed["symmetry"]

@@ -24,10 +24,10 @@ from semi_naive.io.values.records import NIL
 from semi_naive.ra.ir import ENCODED, Kind, Relation, Type
 from semi_naive.ra.text.arrow_arrays import arrow_of, booleans_of, cast
 from semi_naive.ra.values.encoded import arrow_of_numbers
-from semi_naive.ra.values.values import Values
+from semi_naive.ra.values.values import Lookups, Values
 
 
-def arrow_table(relation: Relation, types: dict, columns: np.ndarray, values: Values):
+def arrow_table(relation: Relation, types: dict, columns: np.ndarray, values: Lookups):
     """Return a pyarrow table with the declared names: number int64, unsigned uint64, float float64, symbol string, bool, date
     date32, timestamp in microseconds of UTC, duration in microseconds. A record is a struct of its type's fields, with null for
     nil. A record of a recursive type, and a branch, is its text."""
@@ -38,7 +38,7 @@ def arrow_table(relation: Relation, types: dict, columns: np.ndarray, values: Va
     return pa.Table.from_batches([record_batch(relation, types, columns, values)])
 
 
-def record_batch(relation: Relation, types: dict, columns: np.ndarray, values: Values, dictionaries: bool = False):
+def record_batch(relation: Relation, types: dict, columns: np.ndarray, values: Lookups, dictionaries: bool = False):
     """Return a pyarrow record batch of at least one column. dictionaries: columns of strings are dictionary-encoded."""
     import pyarrow as pa
 
@@ -47,7 +47,7 @@ def record_batch(relation: Relation, types: dict, columns: np.ndarray, values: V
     return pa.record_batch(arrays, [name for name, _ in relation.attributes])
 
 
-def column_array(column: np.ndarray, type_: Type, types: dict, values: Values, dictionaries: bool = False):
+def column_array(column: np.ndarray, type_: Type, types: dict, values: Lookups, dictionaries: bool = False):
     """Return a column of 64-bit values as an Arrow array. Repeated values are decoded once."""
     import pyarrow as pa
 
@@ -68,7 +68,7 @@ def column_array(column: np.ndarray, type_: Type, types: dict, values: Values, d
     return _structs(ids, type_, types, values).take(arrow_of(positions))
 
 
-def _structs(ids: np.ndarray, type_: Type, types: dict, values: Values):
+def _structs(ids: np.ndarray, type_: Type, types: dict, values: Lookups):
     """Return records as a struct array: null for nil."""
     import pyarrow as pa
 
@@ -93,7 +93,8 @@ def is_recursive(type_: Type, types: dict) -> bool:
 
 def _types_within(type_: Type, types: dict) -> set:
     """Return the names of all types that occur in a record type, at any depth."""
-    found, waiting = set(), [type_]
+    found: set[str] = set()
+    waiting = [type_]
     while waiting:
         new = set(waiting.pop().field_types) - found
         found |= new
@@ -106,8 +107,9 @@ class KeyedArrays:
     pieces. keys: the `Keys` of each column.
     """
 
-    def __init__(self, relation: Relation, types: dict, values: Values, keys):
+    def __init__(self, relation: Relation, types: dict, values: Lookups, keys):
         types = BUILT_IN | types
+        self._values = values
         self._types = [type_ for _, type_ in relation.attributes]
         self._values_of_keys = [
             None if column_keys.bits is None else column_array(column_keys.bits, type_, types, values)
@@ -121,7 +123,7 @@ class KeyedArrays:
         import pyarrow as pa
 
         arrays = [
-            column_array(column, type_, {}, None) if values is None else values.take(arrow_of(column))
+            column_array(column, type_, {}, self._values) if values is None else values.take(arrow_of(column))
             for column, type_, values in zip(columns, self._types, self._values_of_keys, strict=True)
         ]
         return pa.record_batch(arrays, self._names)

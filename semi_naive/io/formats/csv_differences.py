@@ -8,14 +8,14 @@ import re
 
 import numpy as np
 
-from semi_naive.io.formats.layouts import Format
+from semi_naive.io.formats.layouts import Format, Raw
 from semi_naive.io.values.bits import Mismatch, Vertex
 from semi_naive.ra.ir import Kind
 
 QUOTE, NEWLINE = ord('"'), ord("\n")
 
 
-def unix_lines(data: bytes, form: Format) -> bytes:
+def unix_lines(data: Raw, form: Format) -> Raw:
     """Return the text with newlines as its only line ends. Raises Mismatch for a carriage return that is not part of a line
     end."""
     if b"\r" not in data:
@@ -27,7 +27,7 @@ def unix_lines(data: bytes, form: Format) -> bytes:
     return text
 
 
-def check_agreement(data: bytes, form: Format, wanted: list, width: int) -> None:
+def check_agreement(data: Raw, form: Format, wanted: list, width: int) -> None:
     """Raise Mismatch if Arrow may read other values than Soufflé. wanted: the types of the attributes that are read; width: the
     fields of a line."""
     delimiter = form.delimiter.encode()
@@ -48,7 +48,7 @@ def check_agreement(data: bytes, form: Format, wanted: list, width: int) -> None
         raise Mismatch("Arrow would read 0x1F, which names no vertex")
 
 
-def check_overflow(column: np.ndarray, kind: Kind, data: bytes) -> None:
+def check_overflow(column: np.ndarray, kind: Kind, data: Raw) -> None:
     """Raise Mismatch if Arrow may have accepted a number out of range in `data`: an infinite float may be 1e999, and a negative
     number in a text with hexadecimal ones may be 0xFFFFFFFFFFFFFFFF. column: the values as 64 bits."""
     if kind == Kind.FLOAT and np.isinf(column.view(np.float64)).any():
@@ -57,7 +57,7 @@ def check_overflow(column: np.ndarray, kind: Kind, data: bytes) -> None:
         raise Mismatch("0xFFFFFFFFFFFFFFFF is not -1")
 
 
-def _check_quotes(data: bytes, form: Format) -> None:
+def _check_quotes(data: Raw, form: Format) -> None:
     """Raise Mismatch unless each quote opens a field, closes one, or is doubled in one. Arrow accepts quotes anywhere."""
     text, quotes = np.frombuffer(data, np.uint8), _positions_of_quotes(data)
     opening = quotes[0::2]
@@ -75,11 +75,11 @@ def _ends_field(neighbours: np.ndarray, form: Format) -> np.ndarray:
     return (neighbours == ord(form.delimiter)) | (neighbours == NEWLINE) | (neighbours == QUOTE)
 
 
-def _multiline(data: bytes) -> bool:
+def _multiline(data: Raw) -> bool:
     """True if a quoted field contains a line end: an odd number of quotes precedes it."""
     newlines = np.flatnonzero(np.frombuffer(data, np.uint8) == NEWLINE)
     return bool((np.searchsorted(_positions_of_quotes(data), newlines) % 2).any())
 
 
-def _positions_of_quotes(data: bytes) -> np.ndarray:
+def _positions_of_quotes(data: Raw) -> np.ndarray:
     return np.flatnonzero(np.frombuffer(data, np.uint8) == QUOTE)

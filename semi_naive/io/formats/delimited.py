@@ -8,7 +8,7 @@ import numpy as np
 
 from semi_naive.io.files import BYTE_ORDER_MARK, line_pieces
 from semi_naive.io.formats.csv_differences import check_agreement, check_overflow, unix_lines
-from semi_naive.io.formats.layouts import Format
+from semi_naive.io.formats.layouts import Format, Raw
 from semi_naive.io.formats.lines import read_lines
 from semi_naive.io.formats.plain_text import PARSED_PIECE_BYTES, read_plain
 from semi_naive.io.values.bits import Mismatch
@@ -21,7 +21,7 @@ ARROW_PIECE_BYTES = 1 << 20
 
 
 def read_delimited(
-    data: bytes, form: Format, relation: Relation, types: dict, values: Values, path: str, line: int = 1, threads=True
+    data: Raw, form: Format, relation: Relation, types: dict, values: Values, path: str, line: int = 1, threads=True
 ) -> np.ndarray:
     """Parse delimited text into columns (arity, n). line: the line of `path` on which the text begins. Text that the fast
     parsers decline is read row by row; BadInput names the line, the column and the value of the first error."""
@@ -31,7 +31,7 @@ def read_delimited(
 
 
 def read_by_rules(
-    data: bytes, form: Format, relation: Relation, types: dict, values: Values, path: str, line: int = 1, threads=True
+    data: Raw, form: Format, relation: Relation, types: dict, values: Values, path: str, line: int = 1, threads=True
 ) -> np.ndarray:
     """Return the columns (arity, n) of a text that is not plain.
 
@@ -56,12 +56,12 @@ def read_by_rules(
     return np.concatenate(parts, axis=1)
 
 
-def _pieces(data: bytes, size: int) -> Iterator[bytearray]:
+def _pieces(data: Raw, size: int) -> Iterator[bytearray]:
     """Return the pieces of whole lines of a text. A short one gets a short buffer: a buffer of 8 MiB takes up to 6 ms."""
     return line_pieces(io.BytesIO(data), min(size, len(data) + 1))
 
 
-def _by_arrow(data: bytes, form: Format, relation: Relation, types: dict, values: Values, threads) -> np.ndarray:
+def _by_arrow(data: Raw, form: Format, relation: Relation, types: dict, values: Values, threads) -> np.ndarray:
     """Return the columns as Arrow reads them. Raises ValueError if it cannot read them, or would read other values."""
     import pyarrow as pa
     from pyarrow import csv
@@ -106,7 +106,7 @@ def _with_dictionary(kind: Kind):
     return arrow_type(kind) if kind in DTYPES else pa.dictionary(pa.int32(), pa.string())
 
 
-def _tidied(data: bytes, form: Format) -> tuple[bytes, str]:
+def _tidied(data: Raw, form: Format) -> tuple[Raw, str]:
     """Return (a graph's text without comments and with one delimiter between fields, this delimiter)."""
     marks = [b"%c" % byte for byte in form.comments]
     # `mark in data` only saves time: searching for one byte is faster than for two
@@ -115,7 +115,7 @@ def _tidied(data: bytes, form: Format) -> tuple[bytes, str]:
     return _single_spaced(data) if form.spaced else (data, form.delimiter)
 
 
-def _single_spaced(data: bytes) -> tuple[bytes, str]:
+def _single_spaced(data: Raw) -> tuple[Raw, str]:
     """Return (a text whose fields are separated by white space, with single delimiters between them and none at the ends of
     lines, this delimiter)."""
     if b" " not in data:
@@ -128,7 +128,7 @@ def _single_spaced(data: bytes) -> tuple[bytes, str]:
     return data.strip(delimiter), delimiter.decode()
 
 
-def _width(data: bytes, form: Format, needed: int) -> int:
+def _width(data: Raw, form: Format, needed: int) -> int:
     """Return the number of fields of a line: of the first line, if a directive chooses columns. Raises Mismatch if it is below
     `needed`, or not certain."""
     if form.width or not form.columns:

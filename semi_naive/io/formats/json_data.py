@@ -82,6 +82,6 @@ def in_order(row, number: int, relation: Relation, path: str, known: dict) -> li
         row = row if order is None else [row[place] for place in order]
     if isinstance(row, list) and len(row) == relation.arity:
         return row
-    names = ", ".join(name for name, _ in relation.attributes)
-    message = f"element {number} is {abbreviated(row)}: {relation.name} has the attributes {names}"
+    attributes = ", ".join(name for name, _ in relation.attributes)
+    message = f"element {number} is {abbreviated(row)}: {relation.name} has the attributes {attributes}"
     raise BadInput(message, path, hint="each tuple is a list in their order, or an object by their names")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from semi_naive.io.errors import BadInput
 
+Raw = bytes | bytearray  # undecoded text
 # The delimiter of each extension; " " stands for any run of spaces and tabs.
 DELIMITERS = {".facts": "\t", ".tsv": "\t", ".csv": ",", ".txt": " ", ".mtx": " "}
 BY_NAME = {
@@ -62,7 +63,7 @@ class Format:
         """Return {number of a field of a row: attribute} for the fields that are read."""
         return self.columns or {number: number for number in range(arity)}
 
-    def is_data(self, row: bytes) -> bool:
+    def is_data(self, row: Raw) -> bool:
         """True if a line (without its end) is neither blank nor a comment. A line of tabs counts as empty fields if tabs are
         the delimiter."""
         if not self.loose:

@@ -8,7 +8,7 @@ import numpy as np
 
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import skip_mark
-from semi_naive.io.formats.layouts import Format
+from semi_naive.io.formats.layouts import Format, Raw
 from semi_naive.io.names import with_header
 from semi_naive.io.values.bits import Mismatch, Vertex, bits_of_text, type_description
 from semi_naive.io.values.fields import bits_of_list
@@ -22,7 +22,7 @@ HEADER_HINT = "; of a file that begins with a line of names, .input says headers
 
 
 def read_lines(
-    data: bytes, form: Format, relation: Relation, types: dict, values: Values, path: str, line: int = 1
+    data: Raw, form: Format, relation: Relation, types: dict, values: Values, path: str, line: int = 1
 ) -> np.ndarray:
     """Return the columns (arity, n) of a text whose first line is number `line` of `path`; takes about 2 µs a field. Raises
     BadInput with the place of the first error."""
@@ -35,7 +35,7 @@ def read_lines(
     return np.array(columns, np.int64).reshape(relation.arity, -1)
 
 
-def _text_rows(data: bytes, form: Format) -> Iterator[bytes]:
+def _text_rows(data: Raw, form: Format) -> Iterator[Raw]:
     r"""Yield the rows of a text: its lines. If fields may be quoted and the file is no graph, a quoted field may contain line
     ends.
 
@@ -60,7 +60,7 @@ def _text_rows(data: bytes, form: Format) -> Iterator[bytes]:
         yield row
 
 
-def _ends_in_quotes(line: bytes, delimiter: bytes, begins_in_quotes: bool) -> bool:
+def _ends_in_quotes(line: Raw, delimiter: bytes, begins_in_quotes: bool) -> bool:
     """True if the last field of a line is quoted, and not closed. begins_in_quotes: its first one began on an earlier line."""
     position, inside = 0, begins_in_quotes
     while True:
@@ -82,9 +82,9 @@ class _LineReader:
         self.form, self.relation, self.types, self.values, self.path = form, relation, types, values, path
         self.wanted = form.wanted(relation.arity)
         self.branches = any(type_.branches for _, type_ in relation.attributes)
-        self.columns = [[] for _ in relation.attributes]
+        self.columns: list[list] = [[] for _ in relation.attributes]
 
-    def read(self, raw: bytes, line: int) -> None:
+    def read(self, raw: Raw, line: int) -> None:
         """Append the values of a row, which begins on a line, to `columns`. Raises BadInput for a value that does not fit."""
         if not self.form.is_data(raw):
             return
@@ -177,7 +177,7 @@ def _header(stream, form: Format, path: str) -> tuple[list[str], int]:
         raise _error_at(str(wrong), path, text, 1, wrong.row, wrong.hint) from None
 
 
-def _decoded(raw: bytes, path: str, line: int) -> str:
+def _decoded(raw: Raw, path: str, line: int) -> str:
     """Return the text of a row that begins on a line. Raises BadInput with the place of the first byte that is not UTF-8."""
     try:
         return raw.decode()

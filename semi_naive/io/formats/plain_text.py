@@ -12,7 +12,7 @@ import numpy as np
 
 from semi_naive.host.threads import in_threads
 from semi_naive.io.formats.csv_differences import unix_lines
-from semi_naive.io.formats.layouts import Format
+from semi_naive.io.formats.layouts import Format, Raw
 from semi_naive.io.values.bits import Mismatch, Vertex
 from semi_naive.ra.ir import Kind, Relation
 from semi_naive.ra.values.values import Values
@@ -45,7 +45,7 @@ class PlainText:
         return np.concatenate([np.empty((self.arity, 0), np.int64), *(columns for columns, _ in self.pieces)], axis=1)
 
 
-def read_plain(pieces: Iterator[bytes | bytearray], form: Format, relation: Relation, threads: bool = True) -> PlainText | None:
+def read_plain(pieces: Iterator[Raw], form: Format, relation: Relation, threads: bool = True) -> PlainText | None:
     """Parse a text that is given in pieces of whole lines. Return None if some part must be read by
     `semi_naive.io.formats.lines`."""
     roles = _roles(form, relation)
@@ -76,7 +76,7 @@ def _roles(form: Format, relation: Relation) -> list[int] | None:
     return [role_of_attribute[wanted[field]] if field in wanted else SKIP for field in range(form.width or relation.arity)]
 
 
-def _parse_piece(form: Format, roles: list[int], arity: int, piece: bytes | bytearray) -> tuple:
+def _parse_piece(form: Format, roles: list[int], arity: int, piece: Raw) -> tuple:
     """Parse a piece of whole lines. Return (columns, strings) as in `PlainText`. Raises Mismatch, or UnicodeDecodeError, if it
     is not plain."""
     from semi_naive.ra.text.fields import read_fields

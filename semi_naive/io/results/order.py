@@ -16,14 +16,14 @@ from semi_naive.ra.text.symbols import MAX_DECODED_STRINGS
 from semi_naive.ra.values.encoded import encoded_text
 from semi_naive.ra.values.kinds import DTYPES, numbers
 from semi_naive.ra.values.kinds import order_of_values as by_size
-from semi_naive.ra.values.values import Values
+from semi_naive.ra.values.values import Lookups
 
 MIN_ROWS_FOR_ARROW = 5_000  # rows below which loading Arrow takes longer (0.2 s, and 0.3 s more with pandas installed)
 MAX_VALUES_PER_ROW = 4  # entries for each row of an array over all values of a column's range: 36 bytes a row
 FLIP = np.int64(-SIGN)  # the top bit: `unsigned ^ FLIP` orders unsigned numbers as int64
 
 
-def sort_distinct(distinct: np.ndarray, type_: Type, types: dict, values: Values, style: Style) -> tuple[np.ndarray, Any]:
+def sort_distinct(distinct: np.ndarray, type_: Type, types: dict, values: Lookups, style: Style) -> tuple[np.ndarray, Any]:
     """Sort distinct values that are no whole numbers, given as 64 bits. Return (the sorting permutation, the sorted strings,
     floats, or texts). Many symbols are a pyarrow array: UTF-8 bytes sort like characters."""
     if type_.kind in ENCODED:
@@ -44,7 +44,7 @@ def sort_distinct(distinct: np.ndarray, type_: Type, types: dict, values: Values
     return order, [texts[i] for i in order.tolist()]
 
 
-def order_keys(column: np.ndarray, type_: Type, types: dict, values: Values, style: Style) -> tuple:
+def order_keys(column: np.ndarray, type_: Type, types: dict, values: Lookups, style: Style) -> tuple:
     """Return (keys that compare like a column's values, the position of each row's key), or (the key of each row, None)."""
     if type_.kind.stored in DTYPES:
         return by_size(column, type_.kind), None
@@ -53,7 +53,7 @@ def order_keys(column: np.ndarray, type_: Type, types: dict, values: Values, sty
     return texts, positions
 
 
-def record_texts(ids: np.ndarray, type_: Type, types: dict, values: Values, style: Style) -> list[str]:
+def record_texts(ids: np.ndarray, type_: Type, types: dict, values: Lookups, style: Style) -> list[str]:
     """Return each record as text; see `RecordTexts.texts`."""
     return RecordTexts(ids[ids != NIL], type_, types, values, style).texts(ids.tolist(), type_)
 

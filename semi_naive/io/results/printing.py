@@ -6,7 +6,6 @@ Rows are printed in the order of their values, a piece at a time.
 import json
 import sys
 from collections.abc import Iterator
-from functools import partial
 
 import numpy as np
 
@@ -46,7 +45,10 @@ def print_relations(relations: list[RelationRows], form: str, stream) -> None:
         stream.write(b"\n" * (number > 0))
         if len(relations) > 1 and form in PLAIN:
             stream.write(f"{shown.relation.name}\n".encode())
-        {"table": _table, "markdown": _markdown}.get(form, partial(_print_plain, form=PLAIN.get(form)))(shown, stream)
+        if form in PLAIN:
+            _print_plain(shown, stream, PLAIN[form])
+        else:
+            {"table": _table, "markdown": _markdown}[form](shown, stream)
 
 
 def _print_plain(shown: RelationRows, stream, form: Format) -> None:

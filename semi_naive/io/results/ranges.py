@@ -29,7 +29,7 @@ from semi_naive.ra.partitions.reading import pieces_of
 from semi_naive.ra.spark.lost import RunsLost
 from semi_naive.ra.storage.checksum import Checksum, checksum_of_file
 from semi_naive.ra.storage.missing import DAMAGED, RunMissing
-from semi_naive.ra.values.values import SharedValues, Values
+from semi_naive.ra.values.values import Lookups
 
 SAMPLED_KEYS = 1000  # values sampled on a partition
 CHUNK_BYTES = 32 << 20  # bytes sent to the driver at a time
@@ -41,7 +41,7 @@ class Ordering:
 
     relation: Relation
     types: dict[str, Type]
-    values: Values | SharedValues
+    values: Lookups
 
     def keys(self, column: np.ndarray) -> tuple:
         """Return keys of values of the first attribute; see `order_keys`."""

@@ -30,7 +30,7 @@ from semi_naive.ra.ir import Kind, Relation, Type
 from semi_naive.ra.lanes import sort_unique
 from semi_naive.ra.packing import Packing, widen
 from semi_naive.ra.storage.sorted_runs import ChunkRun, SortedRun, WordRun, cuts, merge_sorted_runs
-from semi_naive.ra.values.values import Values
+from semi_naive.ra.values.values import Lookups
 
 RANK_TABLE_IDS_PER_ROW = 4  # ids for each row up to which ranks are looked up in an array with an entry for every id
 
@@ -73,7 +73,7 @@ class RelationRows(NamedTuple):
     relation: Relation
     types: dict[str, Type]
     rows: Blocks
-    values: Values
+    values: Lookups
 
 
 @dataclass
@@ -93,6 +93,7 @@ class Keys:
     @cached_property
     def _sorted_values(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (the values in ascending order of their bits, the key of each)."""
+        assert self.bits is not None
         order = np.argsort(self.bits)
         return self.bits[order], order
 
@@ -187,7 +188,7 @@ def block_run(block: Block) -> SortedRun:
     return WordRun(block.words)
 
 
-def column_keys(columns: Iterable[np.ndarray], type_: Type, types: dict, values: Values, style: Style) -> Keys:
+def column_keys(columns: Iterable[np.ndarray], type_: Type, types: dict, values: Lookups, style: Style) -> Keys:
     """Return the `Keys` of a column, which is given a part at a time."""
     if type_.kind == Kind.NUMBER:
         return Keys(type_.kind)

@@ -20,14 +20,14 @@ from semi_naive.ra.ir import Kind, Relation
 from semi_naive.ra.text.arrow_arrays import bytes_and_starts
 from semi_naive.ra.text.rows import SIGNED, UNSIGNED, RowFormat
 from semi_naive.ra.text.strings import concatenate_texts
-from semi_naive.ra.values.values import Values
+from semi_naive.ra.values.values import Lookups
 
 FORMATTED_ROWS = 1 << 18  # rows formatted as text at a time
 ROW_GROUP_ROWS = 1 << 20  # rows in a row group of parquet
 
 
 def write(
-    directive, relation: Relation, types: dict, rows, folder: str, values: Values, options: Options = DEFAULT
+    directive, relation: Relation, types: dict, rows, folder: str, values: Lookups, options: Options = DEFAULT
 ) -> str | None:
     """Write the tuples of `relation` as a directive says; return the path of the file, or None for standard output.
 

@@ -13,7 +13,7 @@ from semi_naive.ra.ir import ENCODED, Kind, Relation, Type
 from semi_naive.ra.text.arrow_arrays import numpy_of
 from semi_naive.ra.values.encoded import arrow_type_of_encoded, bits_of_encoded_texts, kind_of_encoded_arrow, numbers_of_arrow
 from semi_naive.ra.values.kinds import as_bits
-from semi_naive.ra.values.values import Values
+from semi_naive.ra.values.values import Known, Lookups, Values
 
 
 def checked_vertices(type_: Type, column: np.ndarray) -> np.ndarray:
@@ -75,13 +75,13 @@ def bits_of_arrow(column, type_: Type, types: dict, values: Values) -> np.ndarra
     return record_ids([parse_record(text, type_, types) for text in texts.to_pylist()], type_, types, values)[positions]
 
 
-def record_ids(nested: list, type_: Type, types: dict, values: Values) -> np.ndarray:
+def record_ids(nested: list, type_: Type, types: dict, values: Lookups | Known) -> np.ndarray:
     """Return the ids of nested values, in order. Raises Mismatch for a value that does not fit; see `Records.add`."""
     records = Records(types, values)
     return records.ids([records.add(value, type_) for value in nested])
 
 
-def bits_of_list(column: list, type_: Type, types: dict, values: Values) -> np.ndarray:
+def bits_of_list(column: list, type_: Type, types: dict, values: Lookups | Known) -> np.ndarray:
     """Return a list of results of `bits_or_string`, or of nested records, as int64 (n,)."""
     if type_.kind == Kind.RECORD:
         return record_ids(column, type_, types, values)
@@ -124,7 +124,7 @@ def fault_in_row(fault, present: np.ndarray | None, row: int, *wrong):
     return fault(row if present is None else int(present[row]), *wrong)
 
 
-def bits_of_values(column: list, type_: Type, types: dict, values: Values, fault, convert=None) -> np.ndarray:
+def bits_of_values(column: list, type_: Type, types: dict, values: Lookups | Known, fault, convert=None) -> np.ndarray:
     """Return Python values as int64 (n,). Integers are converted by numpy; records may be nested values or text. fault(row,
     wrong): returns the error of a value that does not fit the type; convert: see `columns_of_rows`."""
     if type_.kind == Kind.NUMBER and not convert and set(map(type, column)) <= {int}:

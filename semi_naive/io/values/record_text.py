@@ -157,7 +157,9 @@ def _begin_branch(text: str, position: int, type_: Type) -> tuple:
     """Parse the beginning of a branch at a position. Return (an unfinished branch, the position of its first field), or (a
     branch without fields, its end). `$Nil` may have brackets, as in a program."""
     position = _skip_space(text, _expect(text, position, "$"))
-    name = NAME.match(text, position)[0]
+    found = NAME.match(text, position)
+    assert found is not None  # an empty name, if there is none
+    name = found[0]
     if (branch := next((each for each in type_.branches if each.name == name), None)) is None:
         raise Mismatch(f"{abbreviated(text)}: {type_.name} has the branches {branch_list(type_)}, not ${name}")
     position += len(name)
@@ -184,7 +186,8 @@ def _symbol(text: str, position: int, close: str) -> tuple:
     if not text.startswith('"', position):
         end = _end_of_field(text, position, close)
         return text[position:end], end
-    parts, begin = [], position + 1
+    parts: list[str] = []
+    begin = position + 1
     while True:
         quote, escape = text.find('"', begin), text.find("\\", begin)
         if quote < 0:

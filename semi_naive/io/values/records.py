@@ -7,6 +7,7 @@ call of `values.pack`.
 
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from semi_naive.io.values.bits import Mismatch, abbreviated, bits_or_string, to_
 from semi_naive.io.values.record_text import Style, branch_list
 from semi_naive.ra.ir import Kind, Type
 from semi_naive.ra.values import branches
-from semi_naive.ra.values.values import Values
+from semi_naive.ra.values.values import Known, Lookups
 
 NIL = 0
 NOT_YET = object()  # the tag of a value whose fields have not been visited
@@ -24,11 +25,11 @@ NOT_YET = object()  # the tag of a value whose fields have not been visited
 class Records:
     """The records of one reading, as nodes: `add` numbers them; `ids` returns their record ids after all have been added."""
 
-    def __init__(self, types: dict, values: Values):
+    def __init__(self, types: dict, values: Lookups | Known):
         self.types, self.values = types, values
         # (type name, tag of the branch or None, fields): a field is 64 bits, a string, or the number of an earlier node
-        self.nodes = []
-        self.heights = []  # of each node: 0 if no field is a record
+        self.nodes: list[tuple[str, int | None, list]] = []
+        self.heights: list[int] = []  # of each node: 0 if no field is a record
 
     def add(self, value, type_: Type) -> int | None:
         """Add a nested value, and return the number of its node; None for nil.
@@ -36,7 +37,7 @@ class Records:
         A record is a tuple, a list, or a dict by field names. A branch is a `Branch`, or (name, field, …), or {name: fields}.
         Raises Mismatch for a value that does not fit the type.
         """
-        finished = []  # numbers of finished records, taken by the records they are fields of
+        finished: list[int | None] = []  # numbers of finished records, taken by the records they are fields of
         waiting = [(value, type_, NOT_YET)]
         while waiting:
             item, item_type, tag = waiting.pop()
@@ -140,17 +141,19 @@ class Unpacked:
     converted: the Python value of each record that `value` has visited, by (type name, id).
     """
 
-    def __init__(self, ids: np.ndarray, type_: Type, types: dict, values: Values):
-        self.types, self.fields, self.converted = types, {}, {}
+    def __init__(self, ids: np.ndarray, type_: Type, types: dict, values: Lookups):
+        self.types = types
+        self.fields: dict[tuple[str, int], tuple] = {}
+        self.converted: dict[tuple[str, int], Any] = {}
         frontier = {type_.name: set(ids.tolist()) - {NIL}}
         while frontier:
-            pending = defaultdict(set)
+            pending: defaultdict[str, set[int]] = defaultdict(set)
             for name, ids_of_type in frontier.items():
                 self._load(types[name], sorted(ids_of_type), values, pending)
             unknown = ((name, {i for i in ids if (name, i) not in self.fields}) for name, ids in pending.items())
             frontier = {name: ids_of_type for name, ids_of_type in unknown if ids_of_type}
 
-    def _load(self, type_: Type, record_ids: list, values: Values, pending: dict) -> None:
+    def _load(self, type_: Type, record_ids: list, values: Lookups, pending: dict) -> None:
         """Load the fields of the records of one type, and add the ids of records in them to `pending`, by type name."""
         ids = np.array(record_ids, np.int64)
         if not type_.branches:
@@ -161,7 +164,7 @@ class Unpacked:
             raw = branches.fields(payloads[tags == tag], len(type_.branches[tag].fields), values)
             self._store(type_, tag, ids[tags == tag], raw, values, pending)
 
-    def _store(self, type_: Type, tag: int | None, ids: np.ndarray, raw: np.ndarray, values: Values, pending: dict) -> None:
+    def _store(self, type_: Type, tag: int | None, ids: np.ndarray, raw: np.ndarray, values: Lookups, pending: dict) -> None:
         """Store the fields of records of one type or branch as Python values."""
         columns = []
         for column, (_, name) in zip(raw, fields_of_tag(type_, tag), strict=True):
@@ -213,7 +216,7 @@ class RecordTexts(Unpacked):
     fields: for each (type name, id): the text, cut into strings and the keys of the records inside, last part first.
     """
 
-    def __init__(self, ids: np.ndarray, type_: Type, types: dict, values: Values, style: Style):
+    def __init__(self, ids: np.ndarray, type_: Type, types: dict, values: Lookups, style: Style):
         self.style = style
         super().__init__(ids, type_, types, values)
         self.fields.update(((name, NIL), (style.nil,)) for name in types)
