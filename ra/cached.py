@@ -1,10 +1,17 @@
 """Properties that are computed on first use and then stored."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+Value = TypeVar("Value")
 
 if TYPE_CHECKING:
-    from functools import cached_property as cached
+
+    class cached(Generic[Value]):
+        def __init__(self, compute: Callable[[Any], Value]): ...
+        def __get__(self, instance, owner=None) -> Value: ...
+        def __set__(self, instance, value: Value) -> None: ...  # into the instance: the class below has no `__set__`
+
 else:
 
     class cached:

@@ -20,7 +20,7 @@ from semi_naive.ra.words import JIT, i64, u64
 FEW = 1 << 13  # tuples of a batch, at most, whose columns are copied into one array to save calls
 INT64 = np.dtype(np.int64)
 
-Columns = Sequence[np.ndarray]  # also an array (columns, n)
+Columns = Sequence[np.ndarray] | np.ndarray  # the latter (columns, n)
 
 
 def kernel_ready(column: np.ndarray) -> np.ndarray:

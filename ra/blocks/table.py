@@ -89,7 +89,12 @@ class Table:
         for order, blocks in self.full.items():
             self.full[order] = [block.repacked(self.packing.ordered(order)) for block in blocks]
         self.delta = {order: block.repacked(self.packing.ordered(order)) for order, block in self.delta.items()}
-        self.new = [block.repacked(self.packing.ordered(self.home)) for block in self.new]
+        self.new = [block.repacked(self._ordered(self.home)) for block in self.new]
+
+    def _ordered(self, order: Order) -> Packing:
+        """Return the packing of blocks in a column order, once a tuple has been inserted."""
+        assert self.packing is not None
+        return self.packing.ordered(order)
 
     def _value_bounds(self) -> Bounds:
         """Return the bounds of all values, in the relation's own order. The table may not be empty."""
@@ -159,10 +164,10 @@ class Table:
             self._make_room(held)
             waiting.append(self.fresh(list(columns), columns.shape[1]))
             if sum(block.size for block in waiting) >= MAX_WAITING_TUPLES:
-                self.add(merge_blocks(waiting, self.packing.ordered(self.home)))
+                self.add(merge_blocks(waiting, self._ordered(self.home)))
                 waiting = []
         if waiting:
-            self.add(merge_blocks(waiting, self.packing.ordered(self.home)))
+            self.add(merge_blocks(waiting, self._ordered(self.home)))
 
     def insert_block(self, block: Block, lock=NO_LOCK) -> int:
         """Insert a block in home order, and return the number of new tuples."""
@@ -177,7 +182,7 @@ class Table:
         bounds = bounds_of(columns)
         with lock:
             self._make_room(bounds)
-            packing, known = self.packing.ordered(self.home), self._blocks_before_iteration()
+            packing, known = self._ordered(self.home), self._blocks_before_iteration()
         return self._sifted(Block.of([columns[i] for i in self.home], size, packing), known)
 
     def fresh_block(self, block: Block, lock=NO_LOCK) -> Block:
@@ -185,12 +190,12 @@ class Table:
         bounds = self._bounds_of(block)
         with lock:
             self._make_room_for(block, bounds)
-            packing, known = self.packing.ordered(self.home), self._blocks_before_iteration()
+            packing, known = self._ordered(self.home), self._blocks_before_iteration()
         return self._sifted(block.repacked(packing), known)
 
     def _bounds_of(self, block: Block) -> Bounds | None:
         """Return the bounds of a block in home order, in the relation's own order; None if it has the table's packing."""
-        if self.packing is not None and block.packing == self.packing.ordered(self.home):
+        if self.packing is not None and block.packing == self._ordered(self.home):
             return None
         return self._in_own_order(bounds_of(block.columns()))
 
@@ -207,7 +212,7 @@ class Table:
             return 0
         with lock:
             self._make_room_for(block)  # another thread may have needed another packing
-            block = self._sifted(block.repacked(self.packing.ordered(self.home)), self.new)
+            block = self._sifted(block.repacked(self._ordered(self.home)), self.new)
             if block.size:
                 self.new = self.reduction.gathered(self.new, block) if self.reduction else stacked(self.new, block)
         return block.size
@@ -227,14 +232,14 @@ class Table:
             if self.packing is None:
                 self.packing = block.packing.ordered(tuple(self.home.index(i) for i in range(self.arity)))
             self._make_room_for(block)
-            self.delta = {self.home: block.repacked(self.packing.ordered(self.home))}
+            self.delta = {self.home: block.repacked(self._ordered(self.home))}
 
     def replace_new(self, block: Block) -> None:
         """Replace `new` by a block in home order."""
         self.new = []
         if block.size:
             self._make_room_for(block)
-            self.new = [block.repacked(self.packing.ordered(self.home))]
+            self.new = [block.repacked(self._ordered(self.home))]
 
     def advance(self) -> int:
         """End an iteration: delta goes into full, new becomes delta. Return the size of the delta."""
@@ -244,7 +249,7 @@ class Table:
                 self.full[order] = stacked(blocks, self._delta(order), self.max_blocks)
         self.delta = {}
         if self.new:
-            self.delta[self.home] = merge_blocks(self.new, self.packing.ordered(self.home))
+            self.delta[self.home] = merge_blocks(self.new, self._ordered(self.home))
             self.new = []
         return self.delta_size
 
@@ -272,7 +277,7 @@ class Table:
 
     def back_to(self, mark: list[Block]) -> None:
         """Drop the tuples born since a savepoint that `mark` returned."""
-        self.new = [block.repacked(self.packing.ordered(self.home)) for block in mark]
+        self.new = [block.repacked(self._ordered(self.home)) for block in mark]
 
     def rows(self, part: str) -> np.ndarray:
         """Return the tuples of part "full" or "delta" as rows (n, arity)."""
@@ -302,7 +307,7 @@ class Table:
     def _of_rows(self, rows: np.ndarray) -> Block:
         """Return a block in home order of rows (n, arity)."""
         columns = [np.ascontiguousarray(rows[:, i]) for i in self.home]
-        return Block.of(columns, rows.shape[0], self.packing.ordered(self.home))
+        return Block.of(columns, rows.shape[0], self._ordered(self.home))
 
     def _delta(self, order: Order) -> Block:
         """Return the delta in a column order, sorted on first use."""
@@ -312,7 +317,7 @@ class Table:
 
     def from_home(self, block: Block, order: Order) -> Block:
         """Return a block in home order sorted in another order."""
-        return block.reordered(tuple(self.home.index(i) for i in order), self.packing.ordered(order))
+        return block.reordered(tuple(self.home.index(i) for i in order), self._ordered(order))
 
     def blocks(self, part: str, order: Order) -> list[Block]:
         """Return the blocks of part "full", "delta" or "all" (both) in a column order. A missing index is built and kept."""
@@ -326,8 +331,8 @@ class Table:
 
     def _equivalent_order(self, order: Order) -> Order:
         """Return a column order in which the blocks have the same words: home, if the relation is symmetric, else `order`."""
-        symmetric = self.reduction is not None and self.reduction.symmetric and self.packing is not None
-        return self.home if symmetric and len(set(self.packing.bounds)) == 1 else order
+        symmetric = self.reduction is not None and self.reduction.symmetric
+        return self.home if symmetric and self.packing is not None and len(set(self.packing.bounds)) == 1 else order
 
     def columns(self) -> list[np.ndarray]:
         """Return all tuples as columns in the relation's own order."""

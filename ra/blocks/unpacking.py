@@ -101,13 +101,14 @@ def disjoint_blocks(table) -> tuple[list[Block], Order]:
 
 def parts_of(blocks: list[Block], order: Order) -> list[Part]:
     """Return all tuples of blocks in a column order as parts of about `ROWS` tuples, at most so many if they are words."""
-    parts = []
+    parts: list[Part] = []
     for block in blocks:
         if isinstance(block, Chunked) and not block.has_words:
             keys, masks = block.chunks
             step = max(1, ROWS * keys.size // max(1, block.size))  # chunks that have about ROWS tuples
-            runs = [(keys[begin : begin + step], masks[begin : begin + step]) for begin in range(0, keys.size, step)]
+            slices = (slice(begin, begin + step) for begin in range(0, keys.size, step))
+            parts += [Part(block.packing, (keys[each], masks[each]), order) for each in slices]
         else:
-            runs = [block.words[:, begin : begin + ROWS] for begin in range(0, block.size, ROWS)]
-        parts += [Part(block.packing, run, order) for run in runs]
+            begins = range(0, block.size, ROWS)
+            parts += [Part(block.packing, block.words[:, begin : begin + ROWS], order) for begin in begins]
     return parts

@@ -80,14 +80,14 @@ class ListParcel(NamedTuple):
     """An encoded part of a Listed batch, sent to one partition.
 
     names: the other variables, then the listed one.
-    shape: (number of lists, number of values in the pool); count: the number of bindings.
+    shape: (number of lists, number of values in the pool); tuples: the number of bindings.
     data: the other columns, one value for each list; the start of each list in the pool; its length; the pool.
     """
 
     tag: str
     names: tuple[str, ...]
     shape: tuple[int, int]
-    count: int
+    tuples: int
     data: bytes
 
     @classmethod

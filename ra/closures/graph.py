@@ -215,7 +215,7 @@ def turned(indptr, targets):
 def surplus_size(component, rows, other_component, other_rows, width, begin, end):
     """Count the bits that the nodes [begin, end) have in their component's row of `rows`, and lack in that of `other_rows`.
     width: the words of a row. 2 ns a word."""
-    size = 0
+    size = np.int64(0)
     for x in range(begin, end):
         row, other = component[x] * width, other_component[x] * width
         for word in range(width):

@@ -13,7 +13,7 @@ from semi_naive.ra.values.kinds import as_bits, numbers, order_of_values
 
 if TYPE_CHECKING:
     from semi_naive.ra.rules.batch import Batch
-    from semi_naive.ra.values.values import Values
+    from semi_naive.ra.values.values import Lookups
 
 
 def reduce_groups(op: str, kind: Kind, group: np.ndarray, column: np.ndarray | None, groups: int):
@@ -108,7 +108,7 @@ class Fold:
     parts: the rows added so far: (group of each row (n,), value of each row (n,)).
     """
 
-    def __init__(self, literal: Aggregate, groups: "Batch", values: "Values"):
+    def __init__(self, literal: Aggregate, groups: "Batch", values: "Lookups"):
         assert literal.init is not None and literal.target is not None
         self.literal, self.values, self.size = literal, values, groups.size
         self.initial = evaluate(literal.init, groups.columns, groups.size, values)

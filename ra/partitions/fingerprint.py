@@ -50,7 +50,8 @@ class Fingerprint:
     def _records(self, column: np.ndarray, type_: str) -> np.ndarray:
         """Return the hashes of records, whose fields may be records, to any depth. First the ids at each depth are collected,
         then hashed from the deepest to the outermost."""
-        levels, hashes = [{type_: np.unique(column)}], {}
+        levels = [{type_: np.unique(column)}]
+        hashes: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         while levels[-1]:
             levels.append(self._inner_records(levels[-1]))
         for level in reversed(levels[:-1]):

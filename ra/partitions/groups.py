@@ -25,7 +25,7 @@ from semi_naive.ra.partitions import parcels
 from semi_naive.ra.reduce.best import Best
 from semi_naive.ra.rules.context import TaskContext, World
 from semi_naive.ra.rules.derive import Derivation, Sink
-from semi_naive.ra.values.values import Made
+from semi_naive.ra.values.values import Made, SharedValues
 
 MAX_PIECE_TUPLES = 1 << 24  # a piece with more is split; at 8 bytes or more a tuple, 0.5 GB a core
 SAMPLED_TUPLES = 1 << 10  # of a block, in the sample that determines where a piece is split
@@ -153,8 +153,8 @@ class RunGroups:
             except EvaluationError as error:
                 report.error = self._evaluated_rule, str(error)
             report.seconds = time.perf_counter() - begun
-            in_worker = hasattr(self.world.values, "made")  # the driver's own `Values` need not learn what they have
-            report.made = self.world.values.made() if in_worker else None
+            if isinstance(self.world.values, SharedValues):  # the driver's own `Values` need not learn what they have
+                report.made = self.world.values.made()
             yield report
 
     def _run(self, number: int, report: PieceReport) -> None:

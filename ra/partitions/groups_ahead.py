@@ -175,9 +175,10 @@ class GroupsAhead:
         report = Report("run-ahead", partition, facts={"cursor": None, "births": []})
         full, new = list(home.full[partition]), list(home.new[partition])
         path = os.path.join(self.root, str(partition), f"{self.relation.name}-0-{self.label}")
-        sizes, fresh_sizes, pairs, count = np.zeros_like(home.sizes), np.zeros_like(home.sizes), 0.0, 0
-        if self.cursors[partition] is not None:
-            settled, fresh = self._run_groups(partition, report)
+        sizes, fresh_sizes, count = np.zeros_like(home.sizes), np.zeros_like(home.sizes), 0
+        pairs: np.ndarray | float = 0.0
+        if (cursor := self.cursors[partition]) is not None:
+            settled, fresh = self._run_groups(partition, cursor, report)
             settled_sizes, fresh_sizes = (np.bincount(self._slots(words), minlength=sizes.size) for words in (settled, fresh))
             sizes, pairs = settled_sizes + fresh_sizes, self._pairs(fresh)
             count = settled.size + fresh.size
@@ -198,18 +199,16 @@ class GroupsAhead:
         weights = indptr[ends + 1] - indptr[ends]
         return np.bincount(self._slots(fresh), weights, minlength=self.relation.home.sizes.size)
 
-    def _run_groups(self, partition: int, report: Report) -> tuple[np.ndarray, np.ndarray]:
+    def _run_groups(self, partition: int, cursor: int, report: Report) -> tuple[np.ndarray, np.ndarray]:
         """Run the groups from the cursor up to the threshold, and return their new words (settled, fresh): those of the last
         iteration are in `fresh`. Adds the births, the tuples read, and the next cursor to the report."""
         home, levels = self.relation.home, np.zeros(self.steps, np.int64)
         delta = [_words(stored) for stored in home.delta[partition]]
         known = [_words(stored) for stored in home.full[partition]] + delta
         whole = merge_all(delta)
-        cursor = self.cursors[partition]
+        indptr, targets = (replica.open() for replica in self.adjacency)
         parts, made = [], 0
-        for settled, fresh, end in iterate_groups(
-            whole, known, *(replica.open() for replica in self.adjacency), self.steps, levels, cursor
-        ):
+        for settled, fresh, end in iterate_groups(whole, known, indptr, targets, self.steps, levels, cursor):
             parts.append((settled, fresh))
             made += settled.size + fresh.size
             report.received += end - cursor

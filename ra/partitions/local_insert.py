@@ -67,7 +67,7 @@ class Insert:
     def __call__(self, partition, records):
         """Insert into all relations on one partition. Yields (partition, parcel) for the other indexes, the reports of earlier
         tasks, and a `Born` for each relation; the latter two as (partition, record) if they are forwarded."""
-        results = reports(records, partition)
+        results: list[Report | Born] = [*reports(records, partition)]
         for relation in self.relations:
             begun, clock = time.perf_counter(), time.time()
             born, blocks = self._insert(relation, partition, records)
@@ -78,9 +78,7 @@ class Insert:
                     yield destination, parcel
             born.report.seconds, born.report.clock = time.perf_counter() - begun, clock
             results.append(born)
-        if self.forward:
-            results = [(partition, result) for result in results]
-        yield from results
+        yield from ((partition, result) for result in results) if self.forward else results
 
     def _insert(self, relation: PartitionedRelation, partition: int, records) -> tuple[Born, dict[str, Block | None]]:
         """Insert the tuples that arrived for one relation. Return the result, and the new tuples for the other indexes, by the

@@ -26,7 +26,7 @@ class Parcel(NamedTuple):
 
     tag: str  # names the relation or the segment that gets the tuples
     bounds: Bounds  # of the packing
-    count: int  # of tuples
+    tuples: int  # their number
     data: bytes
 
 
@@ -132,12 +132,12 @@ def received_block(records: Iterable, tag: str, tight: bool = False) -> Block | 
 
 def arrived_count(records, tag: str) -> int:
     """Return the number of tuples that arrived under a tag, duplicates included."""
-    return sum(record.count for record in records if isinstance(record, Parcel) and record.tag == tag)
+    return sum(record.tuples for record in records if isinstance(record, Parcel) and record.tag == tag)
 
 
 def _opened(parcel: Parcel) -> Block:
     """Return the tuples of a parcel as a block."""
     packing = Packing(parcel.bounds)
     if packing.lanes == 1:
-        return Block(packing, codec.decode(parcel.data, parcel.count)[None])
-    return Block(packing, np.frombuffer(parcel.data, np.uint64).reshape(packing.lanes, parcel.count).copy())
+        return Block(packing, codec.decode(parcel.data, parcel.tuples)[None])
+    return Block(packing, np.frombuffer(parcel.data, np.uint64).reshape(packing.lanes, parcel.tuples).copy())

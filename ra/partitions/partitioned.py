@@ -68,8 +68,8 @@ class PartitionedIndex:
             pairs = pairs + result.pairs
             received[result.partition] += result.report.received
             born[result.partition] += result.report.sent
-        self.fresh, self.pairs = np.maximum(fresh, 0), pairs
-        self.work = expected(self.fresh, self.map.tables()[1], received, born)
+        self.fresh = fresh = np.maximum(fresh, 0)
+        self.pairs, self.work = pairs, expected(fresh, self.map.tables()[1], received, born)
 
     def joins_in_place(self, placement: BucketMap, one: bool = False) -> bool:
         """True if each tuple that `placement` assigns to a bucket is on a partition that has all of this index's bucket of the

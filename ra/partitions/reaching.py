@@ -10,6 +10,7 @@ tuples may be computed again on demand, which is faster than reading them from d
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -140,7 +141,7 @@ class WriteGroups:
         report.births, report.seconds = np.trim_zeros(levels, "b"), time.perf_counter() - begun
         return report
 
-    def _store(self, batches: list[tuple[np.ndarray, ...]], piece: tuple[int, int], report: PieceReport) -> None:
+    def _store(self, batches: Sequence[tuple[np.ndarray, ...]], piece: tuple[int, int], report: PieceReport) -> None:
         """Store the tuples of some batches as one block, sorted by the carried column; add the block and its sizes to the
         report. batches: (groups, number of tuples of each group, reached nodes)."""
         groups, sizes, reached = (np.concatenate(arrays) for arrays in zip(*batches, strict=True))

@@ -41,7 +41,8 @@ def read_columns(relation: Source, chunk):
         columns = _columns(stored, begin, relation.order)
         yield np.concatenate([columns, np.full((1, columns.shape[1]), sign)])
     else:
-        yield _columns(*chunk, relation.home.order)
+        stored, begin = chunk
+        yield _columns(stored, begin, relation.home.order)
 
 
 def _columns(stored: StoredBlock, begin: int, order: Order) -> np.ndarray:

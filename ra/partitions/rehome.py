@@ -42,7 +42,7 @@ class Leave:
 
     def __call__(self, partition, records):
         """Yield the parcels of leaving tuples, and at last the staying blocks, a dictionary by part."""
-        staying = {part: [] for part in PARTS}
+        staying: dict[str, list[StoredBlock]] = {part: [] for part in PARTS}
         _, homes = self.index.map.tables()
         for part in PARTS:
             for number, stored in enumerate(getattr(self.index, part)[partition]):

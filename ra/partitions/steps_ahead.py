@@ -22,6 +22,7 @@ from semi_naive.ra.partitions.partitioned import PartitionedRelation
 from semi_naive.ra.rules.context import TaskContext, World
 from semi_naive.ra.rules.evaluate import Version
 from semi_naive.ra.spark.reports import Report
+from semi_naive.ra.values.values import SharedValues
 
 
 def tag_of(relation: str, step: int) -> str:
@@ -94,9 +95,9 @@ class StepsAhead:
         report.seconds, report.clock = time.perf_counter() - begun, time.time()
         for destination in range(self.partitions):
             yield destination, report
-        in_worker = hasattr(self.world.values, "made")  # the driver's own `Values` need not learn what they have
-        if in_worker and (values := self.world.values.made()):
-            yield partition, Report("values", partition, facts={"made": values})
+        values = self.world.values  # the driver's own `Values` need not learn what they have
+        if isinstance(values, SharedValues) and (learnt := values.made()):
+            yield partition, Report("values", partition, facts={"made": learnt})
 
     def _step(self, context: AheadContext, known: dict[str, list[Block]], costs: dict[int, list]) -> dict[str, Block]:
         """Return the heads of one step that are not in the `known` blocks, by relation. Adds to the `costs` of the versions.
@@ -131,12 +132,13 @@ class InsertSteps(Insert):
         last = min((steps for steps in finished_steps if steps is not None), default=None)  # None: all are at the fixpoint
         parcels_by_step: dict[int, list[parcels.Parcel]] = defaultdict(list)
         for record in (record for record in records if isinstance(record, parcels.Parcel)):
-            relation_name, _, step = record.tag.rpartition("@")
+            relation_name, _, number = record.tag.rpartition("@")
             if relation_name == name:
-                parcels_by_step[int(step)].append(record)
+                parcels_by_step[int(number)].append(record)
         known = [one.open() for part in (home.full, home.delta) for one in part[partition]]
         report = Report("insert", partition, facts={"births": []})
-        settled, fresh = [], None  # the new tuples of earlier steps, and those of the last one
+        settled: list[Block] = []  # the new tuples of earlier steps
+        fresh = None  # those of the last one
         end = max(parcels_by_step, default=0) if last is None else last
         for step in range(1, end + 1):
             block = parcels.received_block(parcels_by_step[step], tag_of(name, step))

@@ -3,6 +3,7 @@
 A bucket whose tuples have many join partners is more work than one with as many tuples and few partners.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,7 +46,7 @@ class FirstJoin:
 FirstJoins = dict[tuple[str, int], list[FirstJoin]]  # by relation and number of the index
 
 
-def expected_pairs(block: Block, slots: np.ndarray, size: int, first_joins: list[FirstJoin], partition: int) -> np.ndarray:
+def expected_pairs(block: Block, slots: np.ndarray, size: int, first_joins: Sequence[FirstJoin], partition: int) -> np.ndarray:
     """Return for each of `size` slots the expected number of pairs that the tuples of a block make in their first joins. slots
     (n,): the slot of each tuple."""
     if not first_joins:

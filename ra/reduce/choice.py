@@ -122,7 +122,7 @@ class Candidates:
     def __init__(self, table: Table, choice: Choice):
         self.table, self.choice, self.made, self.most = table, choice, Table(table.arity), MAX_CANDIDATES
         self.home = self.made.home
-        self._free(np.empty((table.arity, 0), np.int64), 0)  # makes the indexes, which threads search
+        self._free([np.empty(0, np.int64)] * table.arity, 0)  # makes the indexes, which threads search
 
     def insert(self, columns: list[np.ndarray], size: int, alone=NO_LOCK) -> int:
         """Add tuples in any order. None is born yet, so the result is 0. alone: a lock, held while candidates are added."""

@@ -30,8 +30,12 @@ from semi_naive.ra.words import sort
 class Reduction:
     """The steps of a reduction that keeps all tuples; subclasses override some of them."""
 
-    nbytes = 0  # bytes of state outside of the table
     symmetric = False  # True if a table with (x, y) also has (y, x) at the end of each iteration
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of state outside of the table."""
+        return 0
 
     def expanded(self, columns: list[np.ndarray], size: int) -> tuple[list[np.ndarray], int]:
         """Return (columns, size) of tuples in the relation's order, with those that follow from them at once."""

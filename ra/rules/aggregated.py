@@ -9,7 +9,7 @@ from semi_naive.host.threads import in_threads
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.expressions.aggregates import Fold, GroupReduction
 from semi_naive.ra.expressions.terms import evaluate
-from semi_naive.ra.ir import Aggregate, Kind
+from semi_naive.ra.ir import Aggregate, Kind, Wild
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.rules.folding import folded, make_indexes, steps_are_sliceable
 from semi_naive.ra.rules.steps import GROUP, WEIGHT, Context, run_steps
@@ -75,10 +75,12 @@ class Aggregated:
         if literal.init is not None:
             reduction = Fold(literal, groups, context.values)
         else:
-            reduction = GroupReduction(literal.op, Kind.NUMBER if target is None else target.kind, groups.size)
+            reduction = GroupReduction(literal.op, Kind.NUMBER if isinstance(target, Wild | None) else target.kind, groups.size)
         numbered = groups.with_columns({GROUP: np.arange(groups.size)})
         for made in run_steps(self.steps, numbered, context):
             column = None if target is None else evaluate(target, made.columns, made.size, context.values)
-            weights = [made.columns[WEIGHT]] if WEIGHT in made.columns else []  # none for a Fold
-            reduction.add(made.columns[GROUP], column, *weights)
+            if isinstance(reduction, GroupReduction):
+                reduction.add(made.columns[GROUP], column, made.columns.get(WEIGHT))
+            elif column is not None:  # a Fold has a target, and no weights
+                reduction.add(made.columns[GROUP], column)
         return reduction.results()

@@ -1,6 +1,6 @@
 """A batch of bindings: the columns of a rule's variables, passed from one step of the rule's body to the next."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from itertools import pairwise
 
 import numpy as np
@@ -36,15 +36,16 @@ class Batch:
     def __init__(
         self,
         size: int,
-        columns: Mapping[str, np.ndarray] | None = None,
+        columns: dict[str, np.ndarray] | Columns | None = None,
         pair: tuple[str, str, np.ndarray | Block] | None = None,
-        resume_at: tuple[int, ...] | None = None,
+        resume_at: tuple | None = None,
         joined: int = 0,
         share: tuple[int, int] = (0, 1),
     ):
         self.size, self.resume_at, self.joined, self.share = size, resume_at, joined, share
-        self._columns = Columns(columns) if isinstance(columns, dict) else columns
-        self.names = self.block = None
+        self._columns: Columns | None = Columns(columns) if isinstance(columns, dict) else columns
+        self.names: tuple[str, str] | None = None
+        self.block: Block | None = None
         if pair:
             first, second, words = pair
             self.names = first, second
@@ -62,6 +63,7 @@ class Batch:
     def columns(self) -> Columns:
         """The column of each variable."""
         if self._columns is None:
+            assert self.names and self.block
             self._columns = Columns(dict(zip(self.names, self.block.columns(), strict=True)))
         return self._columns
 
@@ -85,7 +87,7 @@ class Batch:
         """Return the bindings at positions begin to end - 1."""
         if (begin, end) == (0, self.size):
             return self
-        if self.names:
+        if self.names and self.block:
             return Batch(end - begin, pair=(*self.names, self.block.words[0][begin:end]))
         return Batch(end - begin, self.columns.slice(begin, end))
 
@@ -118,7 +120,7 @@ class Batch:
         not fit into 32 bits."""
         if self.names == (first, second):
             return self.block
-        if self.names == (second, first):
+        if self.block and self.names == (second, first):
             return self.block.reordered((1, 0))
         columns = [self.columns[first], self.columns[second]]
         packing = roomy(bounds_of(columns))
@@ -127,6 +129,7 @@ class Batch:
     def split_by_first(self, count: int) -> list["Batch"]:
         """Split a batch stored as pairs into at most `count` batches of about equal size, between two first values: these are
         the bits of a chunk's key above BELOW."""
+        assert self.names and self.block
         keys, masks = self.block.chunks
         cuts = [seek_word(keys, 0, keys[number * keys.size // count] >> BELOW << BELOW) for number in range(1, count)]
         bounds = pairwise(sorted({0, *cuts, keys.size}))

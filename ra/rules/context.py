@@ -17,6 +17,7 @@ from semi_naive.ra.ir import Order
 from semi_naive.ra.lanes import combined
 from semi_naive.ra.partitions.partitioned import PartitionedRelation
 from semi_naive.ra.rules.steps import MAX_BATCH_BINDINGS
+from semi_naive.ra.values.values import Lookups
 
 
 @dataclass
@@ -25,7 +26,7 @@ class World:
 
     relations: dict[str, PartitionedRelation]  # relations on the partitions, by name
     statics: dict[tuple[str, tuple], list[StoredBlock]]  # relations copied completely to every host, by name and column order
-    values: object  # symbols and records: see `ra.values.values`
+    values: Lookups  # symbols and records
     folder: str  # a directory on every host, for the tries that tasks build of copied relations
 
 
@@ -46,7 +47,7 @@ class TaskContext:
         return _cache_of_stratum(self.world.folder)
 
     @property
-    def values(self):
+    def values(self) -> Lookups:
         return self.world.values
 
     @property

@@ -5,7 +5,7 @@ thread sorts its own heads and drops those known before the iteration. Only the 
 (`Table.insert`). Kernels release the interpreter lock.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,10 +39,10 @@ class Derivation:
     def towards(self, order: Order) -> "Derivation":
         """Return the rule with `Join.towards` set in its last join, if that makes pairs: they are then sorted in the given
         order of the head's columns."""
-        terms = [self.head[place] for place in order]
-        if not self.steps or getattr(self.steps[-1], "composed", None) is None or not all(isinstance(t, Var) for t in terms):
+        names = tuple(term.name for term in (self.head[place] for place in order) if isinstance(term, Var))
+        if not self.steps or getattr(self.steps[-1], "composed", None) is None or len(names) < len(order):
             return self
-        last = replace(self.steps[-1], towards=tuple(term.name for term in terms))
+        last = replace(self.steps[-1], towards=names)
         return replace(self, steps=[*self.steps[:-1], last])
 
     def heads_from(self, batch: Batch, steps: list, context: Context, order: Order):
@@ -53,9 +53,9 @@ class Derivation:
     def heads_of(self, batch: Batch, context: Context, order: Order) -> Block | tuple[list[np.ndarray], int]:
         """Return the heads of the last step's bindings: a block if bindings and heads are pairs, else (columns, size)."""
         terms = [self.head[place] for place in order]
-        names = [term.name for term in terms if isinstance(term, Var)]
-        if batch.names and len(terms) == 2 and set(names) == set(batch.names):
-            return batch.as_block(*names)
+        names = tuple(term.name for term in terms if isinstance(term, Var))
+        if batch.block is not None and len(terms) == 2 and batch.names in (names, names[::-1]):
+            return batch.block if batch.names == names else batch.block.reordered((1, 0))
         return [evaluate(term, batch.columns, batch.size, context.values) for term in terms], batch.size
 
 
@@ -71,8 +71,9 @@ class Sink:
 
     def __init__(self, table, lock=NO_LOCK, fresh: list[Block] | None = None):
         self.table, self.lock, self.made, self.words, self.born, self.fresh = table, lock, 0, 0, 0, fresh
-        self.buffered_columns, self.buffered_rows = [], 0
-        self.buffered_blocks, self.buffered_words = [], 0
+        self.buffered_columns: list[Sequence[np.ndarray]] = []
+        self.buffered_blocks: list[Block] = []
+        self.buffered_rows = self.buffered_words = 0
 
     def take(self, heads: Block | tuple[list[np.ndarray], int]) -> None:
         """Buffer heads, given as a block or as (columns, size); insert them once there are enough."""
@@ -132,15 +133,15 @@ def derivation_slices(derivation: Derivation, context: Context, cores: int, leas
             yield batch
             continue
         join = _uniting_join(derivation, batch, context)
-        if join is None:
+        pairs = None if join is None else join.outer_pairs(batch)
+        if join is None or pairs is None:
             for number in range(count):
                 yield batch.slice(number * batch.size // count, (number + 1) * batch.size // count)
         elif join.by_row(batch):
-            yield from join.as_outer_pairs(batch).split_by_first(count)
+            yield from Batch(pairs[2].size, pair=pairs).split_by_first(count)
         else:
-            outer = join.as_outer_pairs(batch)
             for number in range(count):
-                yield Batch(outer.size, pair=(*outer.names, outer.block), share=(number, count))
+                yield Batch(pairs[2].size, pair=pairs, share=(number, count))
 
 
 def _uniting_join(derivation: Derivation, batch: Batch, context: Context) -> Join | None:
@@ -159,7 +160,7 @@ def searched_parts(steps: Iterable) -> Iterator[tuple[str, str, Order]]:
         step = step.join if isinstance(step, Weigh) else step
         if isinstance(step, Join | AntiJoin):
             yield step.relation, step.part, step.order
-        if hasattr(step, "joins"):  # an Extend
+        elif hasattr(step, "joins"):  # an Extend
             yield from searched_parts((*step.joins, *step.steps))
 
 

@@ -13,6 +13,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.packings import snug
@@ -32,6 +34,7 @@ from semi_naive.ra.rules.rollover import Arrived, BatchIterator, restored
 from semi_naive.ra.rules.steps import MAX_BATCH_BINDINGS
 from semi_naive.ra.spark.reports import Report, reports
 from semi_naive.ra.storage.runs import Run
+from semi_naive.ra.values.values import SharedValues
 
 
 @dataclass
@@ -112,8 +115,9 @@ class Version:
         if segment not in self.gathers:
             return self.moves[segment - 1].names if segment else ()
         gather, waiting = self.gathers[segment]
-        binds_result = gather.literal is not None and not gather.bound
-        return (*waiting.names, gather.literal.result.name) if binds_result else waiting.names
+        if gather.literal is None or gather.bound:
+            return waiting.names
+        return (*waiting.names, gather.literal.result.name)
 
     def awaited(self, segment: int, begun: bool) -> bool:
         """True if bindings wait for results that depend on a segment, so that it must not be postponed. begun: count also the
@@ -182,12 +186,13 @@ class Evaluate:
             path = os.path.join(self.root, str(partition), f"left-{self.stage}-{number}-{self.label}")
             yield from self._reported(report, self._run(work, report, path))
             yield partition, report
-        if hasattr(self.world.values, "made") and (made := self.world.values.made()):
+        if isinstance(self.world.values, SharedValues) and (made := self.world.values.made()):
             yield partition, Report("values", partition, facts={"made": made})
 
     def _arrived(self, records: list) -> list[Remaining]:
         """Return the work of the bindings that arrived for this stage, one piece for each version and kind of parcel."""
         receiving = [v for v in self.versions if 0 < self.stage - v.first < len(v.segments)]
+        found: list[tuple[int, Block | Listed | None]]
         found = [(v.number, self._received(records, v, self.stage - v.first)) for v in receiving]
         found += [(v.number, listed.received_lists(records, v.tag(self.stage - v.first))) for v in receiving]
         return [Remaining(number, arrived) for number, arrived in found if arrived is not None and arrived.size]
@@ -202,7 +207,7 @@ class Evaluate:
         waiting_block = parcels.received_block(records, version.waiting_tag(segment))
         if waiting_block is None:
             return None
-        results = block and _batch(block, version.moves[segment - 1].names)
+        results = None if block is None else _batch(block, version.moves[segment - 1].names)
         made = gather.gathered(_batch(waiting_block, waiting.names), results, self.context.values)
         return Block.of([made.columns[name] for name in version.names(segment)], made.size)
 
@@ -254,6 +259,7 @@ class Evaluate:
             block = arrived.open() if isinstance(arrived, StoredBlock | StoredLists) else arrived
             if segment in version.holds:  # a version that begins here has the empty binding
                 hold, block = version.holds[segment], Block.of([], 1) if block is None else block
+                assert isinstance(block, Block)  # bindings that wait do not come as lists
                 columns = _batch(block, names).columns
                 waiting = Block.of([columns[name] for name in hold.names], block.size)
                 yield from self._moved(waiting, Move(hold.names, "same"), version.waiting_tag(hold.until))
@@ -282,8 +288,8 @@ class Evaluate:
         for block in outbox.flush():
             yield from self._shipped(block, outbox)
 
-    def _shipped(self, block: Block | Batch, outbox: Outbox | Answers):
-        """Yield the parcels of a block, and count its tuples towards the threshold."""
+    def _shipped(self, block, outbox: Outbox | Answers):
+        """Yield the parcels of what an outbox has yielded, and count its tuples towards the threshold."""
         self.made += block.size if outbox.takes_memory else 0
         yield from outbox.ship(block)
 
@@ -332,24 +338,24 @@ class Evaluate:
     def _moved(self, block: Block, move: Move, tag: str):
         """Yield (destination, parcel) pairs of a block of bindings, for the partitions that a move sends them to."""
         if isinstance(move.to, tuple):
-            return self._moved_by_offer(block, move, tag)
-        if move.one and not move.copies:
-            return parcels.to_home(block, len(move.key), move.to, tag)
-        if move.one or isinstance(move.to, BucketMap) and move.rest:
-            rest = range(len(move.key), block.arity) if move.one else move.rest
-            return parcels.to_subbucket(block, move.key, rest, move.to, tag, self._copies_here(move))
+            selected = (block.column(move.names.index(OFFER)) + move.turn) % len(move.to)
+            return self._moved_by_offer(block, selected, move.to, tag)
         if isinstance(move.to, BucketMap):
+            if move.one and not move.copies:
+                return parcels.to_home(block, len(move.key), move.to, tag)
+            if move.one or move.rest:
+                rest = range(len(move.key), block.arity) if move.one else move.rest
+                return parcels.to_subbucket(block, move.key, rest, move.to, tag, self._copies_here(move))
             return parcels.to_bucket(block, move.key, move.to, tag, self._copies_here(move))
         parts = range(self.partitions) if move.to == "every" else [self.context.partition]
         return parcels.to_each(block, parts, tag)
 
-    def _moved_by_offer(self, block: Block, move: Move, tag: str):
-        """Yield the parcels of bindings, each sent by the move that its variable OFFER plus `turn` selects."""
-        selected = (block.column(move.names.index(OFFER)) + move.turn) % len(move.to)
-        for number, selected_move in enumerate(move.to):
+    def _moved_by_offer(self, block: Block, selected: np.ndarray, moves: tuple[Move, ...], tag: str):
+        """Yield the parcels of bindings, each sent by the move whose number is `selected` for it (n,)."""
+        for number, move in enumerate(moves):
             chosen = block.picked(selected == number)
             if chosen.size:
-                yield from self._moved(chosen, selected_move, tag)
+                yield from self._moved(chosen, move, tag)
 
     def _head_outbox(self, version: Version) -> Outbox | Answers:
         """Return the outbox of the last segment: it sends answers to the driver, or heads to the subbuckets of their relation's
@@ -362,7 +368,8 @@ class Evaluate:
         def tuples_of(batch: Batch):
             return version.derivation.heads_of(batch, self.context, home.order)
 
-        def ship(block: Block):
+        def ship(block: Block | Listed):
+            assert isinstance(block, Block)  # as `heads_of` makes no lists
             return parcels.to_home(block, home.keys, home.map, f"{relation.name}/0")
 
         thinned = relation.reduction.thinned if relation.reduction else None

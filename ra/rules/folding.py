@@ -19,7 +19,7 @@ from semi_naive.host import memory
 from semi_naive.host.threads import in_threads
 from semi_naive.ra.expressions.aggregates import GroupReduction
 from semi_naive.ra.expressions.terms import evaluate
-from semi_naive.ra.ir import Aggregate, Kind, Var
+from semi_naive.ra.ir import Aggregate, Kind, Var, Wild
 from semi_naive.ra.reduce.fold_kernels import count_pairs, number_rows
 from semi_naive.ra.rules.batch import Batch, concatenate_batches, unit
 from semi_naive.ra.rules.derive import MAX_BUFFERED_TUPLES, Derivation, derivation_slices, is_sliceable, searched_parts
@@ -37,21 +37,21 @@ class GroupNumbers:
     numbers from a hash table.
 
     size: the numbers are below it. known: the values (arity, capacity) by number; table: the hash table of numbers, -1 where it
-    is free; both None while values are their own numbers.
+    is free; both empty while values are their own numbers.
     """
 
     def __init__(self, arity: int):
         self.arity, self.size = arity, int(not arity)
-        self.known = self.table = None
+        self.known, self.table = np.empty((arity, 0), np.int64), np.empty(0, np.int64)
 
     def numbers(self, columns: list[np.ndarray], size: int) -> np.ndarray:
         """Return the group number of each row (size,), given the rows as columns. New groups get new numbers."""
         if not columns:
             return np.zeros(size, np.int64)
-        if self.table is None and self.arity == 1 and size and 0 <= columns[0].min() and columns[0].max() < MAX_DENSE_KEY:
+        if not self.table.size and self.arity == 1 and size and 0 <= columns[0].min() and columns[0].max() < MAX_DENSE_KEY:
             self.size = max(self.size, int(columns[0].max()) + 1)
             return np.ascontiguousarray(columns[0])
-        if self.table is None:
+        if not self.table.size:
             self._resize(max(INITIAL_GROUPS, 2 * self.size), np.arange(self.size)[None])
         rows, found, begin = np.array(columns, np.int64).reshape(self.arity, size), np.empty(size, np.int64), 0
         while True:
@@ -69,7 +69,7 @@ class GroupNumbers:
 
     def columns(self, numbers: np.ndarray) -> list[np.ndarray]:
         """Return the values of the groups with these numbers, as columns."""
-        return [numbers] * self.arity if self.table is None else list(self.known[:, numbers])
+        return [numbers] * self.arity if not self.table.size else list(self.known[:, numbers])
 
 
 class Folding:
@@ -78,7 +78,7 @@ class Folding:
 
     def __init__(self, keys: tuple[str, ...], literals: tuple[Aggregate, ...]):
         self.keys, self.literals, self.groups = keys, literals, GroupNumbers(len(keys))
-        kinds = (Kind.NUMBER if each.target is None else each.target.kind for each in literals)
+        kinds = (Kind.NUMBER if isinstance(each.target, Wild | None) else each.target.kind for each in literals)
         self.reductions = [GroupReduction(each.op, kind, self.groups.size) for each, kind in zip(literals, kinds, strict=True)]
 
     def add(self, batch: Batch, values) -> None:
@@ -200,7 +200,8 @@ class Streamed:
 
 def merged_into(batches: Iterator[Batch], size: int) -> Iterator[Batch]:
     """Concatenate batches into fewer ones, of `size` bindings or more each, except the last."""
-    waiting, rows = [], 0
+    waiting: list[Batch] = []
+    rows = 0
     for batch in batches:
         waiting, rows = [*waiting, batch], rows + batch.size
         if rows >= size:

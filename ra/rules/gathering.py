@@ -14,7 +14,7 @@ import numpy as np
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.expressions.aggregates import Fold, reduce_groups
 from semi_naive.ra.expressions.terms import evaluate
-from semi_naive.ra.ir import Aggregate, Kind
+from semi_naive.ra.ir import Aggregate, Kind, Wild
 from semi_naive.ra.rules.aggregated import group_bindings, resulting
 from semi_naive.ra.rules.batch import Batch
 from semi_naive.ra.values.kinds import as_bits, numbers
@@ -56,7 +56,7 @@ class Gather:
             return self._unfolded(batch, number, values)
         groups, group = group_bindings(batch, self.outer)
         counts, partial_values = np.bincount(group, minlength=groups.size), np.zeros(groups.size, np.int64)
-        if self.literal is not None and self.literal.target is not None:
+        if self.literal is not None and not isinstance(self.literal.target, Wild | None):
             target, kind = evaluate(self.literal.target, batch.columns, batch.size, values), self.literal.target.kind
             if self.literal.op == "mean":
                 partial_values = np.bincount(group, weights=numbers(target, kind), minlength=groups.size).view(np.int64)
@@ -66,7 +66,7 @@ class Gather:
 
     def _unfolded(self, batch: Batch, number: int, values) -> Batch:
         """Return each distinct value of a group, as VALUE, with the number of its occurrences, COUNT."""
-        assert self.literal is not None
+        assert self.literal is not None and self.literal.target is not None
         target = evaluate(self.literal.target, batch.columns, batch.size, values)
         rows, row = group_bindings(batch.with_columns({VALUE: target}), (*self.outer, VALUE))
         return rows.with_columns({FROM: np.full(rows.size, number), COUNT: np.bincount(row, minlength=rows.size)})
@@ -88,16 +88,16 @@ class Gather:
             fold.add(np.repeat(group, count), np.repeat(value, count))
             results, present = fold.results()
         else:
-            results, present = self._results(group, value, counts)
+            results, present = _results(self.literal, group, value, counts)
         return resulting(waiting, self.literal, results[inverse], present[inverse], self.bound)
 
-    def _results(self, group: np.ndarray, value: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (results, present) of the groups. group, value: the group and the VALUE of each partial aggregate; counts
-        (groups,): the number of bindings of each group."""
-        everywhere = np.ones(counts.size, np.bool_)
-        if self.literal.target is None:
-            return counts, everywhere
-        if self.literal.op == "mean":
-            totals = np.bincount(group, weights=value.view(np.float64), minlength=counts.size)
-            return as_bits(totals / np.maximum(counts, 1)), counts > 0
-        return reduce_groups(self.literal.op, self.literal.target.kind, group, value, counts.size)
+
+def _results(literal: Aggregate, group: np.ndarray, value: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (results, present) of the groups. group, value: the group and the VALUE of each partial aggregate; counts
+    (groups,): the number of bindings of each group."""
+    if isinstance(literal.target, Wild | None):
+        return counts, np.ones(counts.size, np.bool_)
+    if literal.op == "mean":
+        totals = np.bincount(group, weights=value.view(np.float64), minlength=counts.size)
+        return as_bits(totals / np.maximum(counts, 1)), counts > 0
+    return reduce_groups(literal.op, literal.target.kind, group, value, counts.size)

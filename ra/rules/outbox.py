@@ -53,7 +53,7 @@ class Outbox:
             self.blocks.append(tuples)
         else:
             columns, size = tuples
-            self.waiting.append(Batch(size, dict(enumerate(columns))))
+            self.waiting.append(Batch(size, {str(place): column for place, column in enumerate(columns)}))
         self.rows += batch.size
         if self.rows >= (self.batch_size if self.blocks else MAX_BUFFERED_TUPLES):
             yield from self.flush()
@@ -72,14 +72,15 @@ class Outbox:
 
 
 class HeadColumns(NamedTuple):
-    """Head tuples sent to the driver. data: the columns, encoded one after the other; empty if only the count is asked for."""
+    """Head tuples sent to the driver. tuples: their number; data: the columns, encoded one after the other, or empty if only
+    the number is asked for."""
 
-    count: int
+    tuples: int
     data: bytes
 
     def columns(self, arity: int) -> np.ndarray:
         """Return the columns, int64 (arity, count)."""
-        return codec.decode_any(self.data, arity * self.count).reshape(arity, self.count)
+        return codec.decode_any(self.data, arity * self.tuples).reshape(arity, self.tuples)
 
 
 @dataclass

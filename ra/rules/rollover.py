@@ -6,6 +6,7 @@ Frames are written to a file, so the remaining work of an evaluation takes disk 
 """
 
 import pickle
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -49,7 +50,7 @@ class Frame:
     batch: Batch | None
     resume_at: tuple[int, ...] = START
     before_last: tuple[int, ...] = START
-    outputs: object = field(default=None, repr=False)
+    outputs: Iterator[Batch] | None = field(default=None, repr=False)
 
 
 class BatchIterator:
@@ -84,7 +85,9 @@ class BatchIterator:
     def take(self) -> Batch:
         """Return the next batch, which `more()` has made."""
         self._count_pairs()
-        return self.frames.pop().batch
+        batch = self.frames.pop().batch
+        assert batch is not None
+        return batch
 
     def _count_pairs(self) -> None:
         """Count the pairs compared for a batch. Called when it is used: it will not be made again."""
@@ -98,6 +101,7 @@ class BatchIterator:
             frame.outputs = iter(step(frame.batch, self.context, *([frame.resume_at] if resumable else [])))
         made = next(frame.outputs, None)
         if made is not None and resumable:
+            assert made.resume_at is not None
             frame.before_last, frame.resume_at = frame.resume_at, made.resume_at
         return made
 
@@ -109,7 +113,8 @@ class BatchIterator:
             self.frames[-1].resume_at = self.frames[-1].before_last
         saved = [(frame.step, frame.batch, frame.resume_at) for frame in self.frames]
         first, second = self.frames[0], self.frames[1] if len(self.frames) > 1 else None
-        if second and second.step == first.step + 1 and first.batch.size == 1 and isinstance(self.steps[first.step], RESUMABLE):
+        scanned = first.batch is not None and first.batch.size == 1 and isinstance(self.steps[first.step], RESUMABLE)
+        if second and second.step == first.step + 1 and scanned:
             saved[:2] = [(first.step, first.batch, first.before_last), (second.step, None, second.resume_at)]
         data = pickle.dumps(saved, protocol=5)  # a run has whole words; pickle ignores the zeros after the end
         return write_run(path, np.frombuffer(data + bytes(-len(data) % 8), np.uint64))

@@ -6,7 +6,7 @@ a `Context` gives access to the tuples.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from semi_naive.ra.rules.columns import BlockColumn
 from semi_naive.ra.values import branches
 from semi_naive.ra.values.kinds import numbers
 
+if TYPE_CHECKING:
+    from semi_naive.ra.values.values import Lookups
+
 MAX_BATCH_BINDINGS = 1 << 18  # about the number of bindings in a batch, which bounds the memory of a body
 MIN_TRIE_BINDINGS = 4_000_000  # bindings that binary joins make, 50 ns each, from which loops over tries are worth compiling
 START = (0, 0, 0)  # a join's first position: the block, the row of the batch, the number of partners of this row already made
@@ -37,15 +40,21 @@ MIN_SAMPLED_BINDINGS = 10_000  # a larger batch decides whether an early project
 class Context(Protocol):
     """The access of steps to the tuples."""
 
-    cache: dict  # data that steps compute from the tuples and reuse, cleared when the tuples change
-    position: tuple[int, int]  # (number of this partition, number of partitions); (0, 1) in the driver
     batch_size: int  # about the number of bindings in a batch that a join makes
     exact: bool  # True if batches must never be larger, so that a block is not passed on as one batch of pairs
     unions: bool  # True if `ra.joins.unions` may make joins of pairs, which cannot be continued after an interruption
 
     @property
-    def values(self) -> object:
-        """Symbols and records: see `ra.values.values`."""
+    def values(self) -> "Lookups":
+        """The symbols and records."""
+
+    @property
+    def cache(self) -> dict:
+        """The data that steps compute from the tuples and reuse, cleared when the tuples change."""
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """(The number of this partition, the number of partitions); (0, 1) in the driver."""
 
     def host_cache_dir(self, read: set[tuple[str, tuple[int, ...]]]) -> str | None:
         """Return a directory for data that the processes of this host make from all tuples of the relations, sorted by these
@@ -170,18 +179,18 @@ class Join:
 
     def by_row(self, batch: Batch) -> bool:
         """True if `ra.joins.unions` makes the heads in the order (carried, new), False for the order (new, carried)."""
+        assert self.composed is not None
         key, carried, new = self.composed
         return self.towards == (carried, new) or (self.towards != (new, carried) and batch.names == (carried, key))
 
-    def as_outer_pairs(self, batch: Batch) -> Batch | None:
+    def outer_pairs(self, batch: Batch) -> tuple[str, str, Block] | None:
         """Return a batch as pairs in the order that `ra.joins.unions` needs: (carried, key) if `by_row`, else (key, carried).
         None if a value does not fit into 32 bits."""
+        assert self.composed is not None
         key, carried, _ = self.composed
         names = (carried, key) if self.by_row(batch) else (key, carried)
-        if batch.names == names:
-            return batch
         block = batch.as_block(*names)
-        return None if block is None else Batch(block.size, pair=(*names, block), share=batch.share)
+        return None if block is None else (*names, block)
 
     def unites(self, batch: Batch, block: Block) -> bool:
         """True if `ra.joins.unions` can join a batch with a block: both are pairs of dense ids."""
@@ -190,13 +199,14 @@ class Join:
         _, cells = block.rows  # makes the directory as well, which threads then share
         if cells > MAX_CELLS:
             return False
-        outer = self.as_outer_pairs(batch)
-        return outer is not None and outer.block.cells <= MAX_CELLS
+        pairs = self.outer_pairs(batch)
+        return pairs is not None and pairs[2].cells <= MAX_CELLS
 
     def _join_by_unions(self, batch: Batch, block: Block):
         """Yield the distinct heads of a join of pairs, made by unions of bitmaps (`ra.joins.unions`)."""
-        _, carried, new = self.composed
-        outer = self.as_outer_pairs(batch).block.chunks
+        pairs = self.outer_pairs(batch)
+        assert self.composed is not None and pairs is not None  # as `unites` has found
+        (_, carried, new), outer = self.composed, pairs[2].chunks
         if self.by_row(batch):
             made, names = unions.by_row(outer, block.chunks, *block.rows), (carried, new)
         else:
@@ -211,7 +221,7 @@ class Join:
         if self.composed is None or is_searched(block, batch.size) or not has_half_words(block.packing):
             return False
         (key, carried, new), (number, cursor, _) = self.composed, resume_at
-        if batch.names == (carried, key):  # sorted by the carried column
+        if batch.block is not None and batch.names == (carried, key):  # sorted by the carried column
             greatest = block.greatest_second
             if greatest >= MAX_DENSE_IDS:
                 return False
@@ -366,14 +376,14 @@ class Generate:
     sliceable = True
 
     def __call__(self, batch: Batch, context: Context, resume_at: tuple[int, ...] = START):
-        kind = self.literal.result.kind
+        kind, (_, row, skip) = self.literal.result.kind, resume_at
 
         def typed(term: Term) -> np.ndarray:
             return numbers(evaluate(term, batch.columns, batch.size, context.values), kind)
 
         start, stop = typed(self.literal.start), typed(self.literal.stop)
         step, counts = range_counts(kind, start, stop, None if self.literal.step is None else typed(self.literal.step))
-        for rows, nth, end in kernels.expanded(np.zeros_like(counts), counts, resume_at[1:], context.batch_size):
+        for rows, nth, end in kernels.expanded(np.zeros_like(counts), counts, (row, skip), context.batch_size):
             columns = batch.take(rows, self.keep) | {self.literal.result.name: range_values(start, step, rows, nth)}
             yield Batch(rows.size, columns, resume_at=(0, *end))
 

@@ -84,7 +84,8 @@ class PartitionedJobs:
         Tasks are functions of immutable runs, so a job can be repeated: after the loss of a worker, at most MAX_JOB_ATTEMPTS
         times, and with a shipment of the runs if a task was moved to a host without them.
         """
-        shipments, lost, killed = {}, 0, memory_limits.kills()
+        shipments: dict[tuple[int | None, str], tuple[Any, int]] = {}
+        lost, killed = 0, memory_limits.kills()
         while True:
             limits.check_limits()
             try:
@@ -111,7 +112,7 @@ class PartitionedJobs:
         with progress_reported(self.sc, len(pieces), tell) if tell else contextlib.nullcontext():
             return self.job(task, source=self.sc.parallelize(pieces, len(pieces)))
 
-    def _add_shipment(self, missing: RunMissing, shipments: dict[tuple[int, str], tuple[Any, int]]) -> None:
+    def _add_shipment(self, missing: RunMissing, shipments: dict[tuple[int | None, str], tuple[Any, int]]) -> None:
         """Add the RDD that sends the folder of a missing run to the task that lacks it, for the next attempt of a job. Raises
         RunsLost if no other host has the run, or too many attempts have failed. shipments: those of the job, changed here:
         (RDD, number of attempts) by (partition, folder)."""

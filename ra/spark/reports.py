@@ -23,7 +23,7 @@ class Report:
 
     def count(self, parcel) -> None:
         """Add a sent parcel to `sent`, `bytes` and `messages`."""
-        self.sent, self.bytes, self.messages = self.sent + parcel.count, self.bytes + len(parcel.data), self.messages + 1
+        self.sent, self.bytes, self.messages = self.sent + parcel.tuples, self.bytes + len(parcel.data), self.messages + 1
 
 
 def reports(records, partition: int) -> list[Report]:

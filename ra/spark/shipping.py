@@ -76,7 +76,8 @@ class SendFiles:
 
 def receive_files(records: list) -> list:
     """Write the files that arrived among the records, unless this host has them, and return the other records."""
-    rest, arrived = [], {}
+    rest: list = []
+    arrived: dict[str, list[Piece]] = {}
     for record in records:
         if isinstance(record, Piece):
             arrived.setdefault(record.path, []).append(record)

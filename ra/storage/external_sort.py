@@ -47,7 +47,7 @@ class ExternalSort:
         """Sort the words in the buffer, append them to the file as a run, and empty the buffer."""
         run = sort_unique(self.buffer[: self.used], over=True)
         with open(self.path, "ab", opener=private.opener) as file:
-            file.write(memoryview(run))  # `tofile` hides the error number of a full disk
+            file.write(run.data)  # `tofile` hides the error number of a full disk
         self.ends.append(self.ends[-1] + run.size)
         self.used = 0
 
@@ -109,7 +109,7 @@ def read_array(file: io.FileIO, dtype, begin: int, count: int) -> np.ndarray:
     """Read an array of `count` numbers from the byte `begin` of an unbuffered file on. Raises EOFError if the file ends
     before."""
     out = returned_array(count, dtype)
-    view = memoryview(out).cast("B")
+    view = out.data.cast("B")
     file.seek(begin)
     while view:
         read = file.readinto(view)

@@ -27,7 +27,7 @@ class NumberFile:
     def append(self, numbers: np.ndarray) -> None:
         """Append some numbers, converted to the file's type."""
         with open(self.path, "ab", opener=private.opener) as file:
-            file.write(memoryview(np.ascontiguousarray(numbers, self.dtype)))
+            file.write(np.ascontiguousarray(numbers, self.dtype).data)
         self.size += len(numbers)
 
     def pieces(self, piece: int) -> Iterator[np.ndarray]:

@@ -123,7 +123,7 @@ def write_run(path: str | Path, words: np.ndarray | Iterable[np.ndarray], lanes:
     checksum = Checksum()
     with private.open_replacing(path) as file:
         for piece in [words] if isinstance(words, np.ndarray) else words:
-            view = memoryview(np.ascontiguousarray(piece).reshape(-1)).cast("B")
+            view = np.ascontiguousarray(piece).reshape(-1).data.cast("B")
             for begin in range(0, len(view), WRITTEN_BYTES):
                 checksum.add(view[begin : begin + WRITTEN_BYTES])
                 file.write(view[begin : begin + WRITTEN_BYTES])

@@ -227,6 +227,7 @@ class SymbolTable:
         below = ids < self._below
         if not below.any():
             return self._view().take(arrow_of(ids - self._below)).cast(pa.string())
+        assert self.base is not None  # it has the ids below
         if below.all():
             return self.base.arrow(ids)
         both = pa.concat_arrays([self.base.arrow(ids[below]), self.arrow(ids[~below])])
@@ -242,18 +243,18 @@ class SymbolTable:
         own = ids >= self._below
         if not own.any():
             return self.base.strings(ids) if self.base else []
-        numbers, content = ids[own] - self._below, memoryview(self._content)
+        numbers, content = ids[own] - self._below, self._content.data
         places = zip(self._ends[numbers].tolist(), self._ends[numbers + 1].tolist(), strict=True)
         texts = (str(content[begin:end], "utf-8") for begin, end in places)
         if own.all():
             return list(texts)
-        below = iter(self.base.strings(ids[~own]))
+        below = iter(self.base.strings(ids[~own]) if self.base else [])
         return [next(texts if here else below) for here in own.tolist()]
 
     def lengths(self, ids: np.ndarray) -> np.ndarray:
         """Return the lengths in bytes of the strings of ids. Raises UnknownId, a KeyError."""
         self._check(ids)
-        if not self._below:
+        if not self.base:
             return self._ends[ids + 1] - self._ends[ids]
         lengths, below = np.empty(len(ids), np.int64), ids < self._below
         lengths[below] = self.base.lengths(ids[below])

@@ -21,6 +21,7 @@ import numpy as np
 
 from semi_naive.host import private
 from semi_naive.host.account import part
+from semi_naive.ra.cached import cached
 from semi_naive.ra.text.arrow_arrays import numpy_of, strings_of
 from semi_naive.ra.text.strings import Hashed, string_arrays
 from semi_naive.ra.text.symbols import SymbolTable, as_strings, process_symbols
@@ -183,6 +184,7 @@ class Values(Lookups):
             self._freeze()
         if self._shared is None or self._shared[:2] != (directory, self.sizes()):
             records = {arity: Snapshot.of(lexicon, directory) for arity, lexicon in self._records.items()}
+            assert isinstance(self._symbols, SymbolLexicon)
             self._shared = directory, self.sizes(), SharedValues(Snapshot.of(self._symbols, directory), records)
         _, _, snapshot = self._shared
         return snapshot
@@ -212,7 +214,9 @@ class Values(Lookups):
             form, base = (Strings, 0) if name == "symbols" else (Rows, FIRST_RECORD)
             segments = [Segment.of(piece, form.hashes(piece)) for piece in pieces]
             restored[name] = _dictionary_of(form, base, segments, dense, frozen=True)
-        self._symbols, self._shared, self.counter = restored.pop("symbols"), None, counter
+        symbols = restored.pop("symbols")
+        assert isinstance(symbols, SymbolLexicon)
+        self._symbols, self._shared, self.counter = symbols, None, counter
         self._records = {int(arity): lexicon for arity, lexicon in restored.items()}
 
     def sizes(self) -> dict[str, int]:
@@ -327,10 +331,12 @@ class SharedValues(Lookups):
         """Return the snapshot for hosts that get its files by broadcasts."""
         return SharedValues(self.symbols, self.records, dict(files))
 
-    @property
-    def _symbols(self) -> Dictionary:
+    @cached
+    def _symbols(self) -> SymbolLexicon:
         """The dictionary of symbols."""
-        return self._open(Strings, self.symbols)
+        symbols = self._open(Strings, self.symbols)
+        assert isinstance(symbols, SymbolLexicon)
+        return symbols
 
     def _lexicon(self, arity: int) -> Dictionary:
         """Return the dictionary of records of an arity."""
@@ -353,4 +359,4 @@ class SharedValues(Lookups):
         """Return the content that this worker has added, for `Values.learn`."""
         added = {key: lexicon.added() for key, lexicon in self._opened.items()}
         symbols = added.pop(Strings, None)
-        return Made(symbols, {arity: rows for arity, rows in added.items() if rows is not None})
+        return Made(symbols, {arity: rows for arity, rows in added.items() if isinstance(arity, int) and rows is not None})

@@ -87,7 +87,7 @@ class PartitionedGraph:
             world = World(self.statics.partitioned, self.statics.replicated, values, self.cluster.store.path("tries"))
             for results, left in evaluate_in_rounds(self.cluster, world, [version], record.threshold, "pattern"):
                 answers = [result for result in results if isinstance(result, HeadColumns)]
-                count += sum(answer.count for answer in answers)
+                count += sum(answer.tuples for answer in answers)
                 found += [answer.columns(len(query.variables)) for answer in answers] if rows else []
                 record.add_job(results, left)
                 for parts in left.values():

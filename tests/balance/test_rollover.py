@@ -11,6 +11,7 @@ from semi_naive.ra.ir import Kind, Var
 from semi_naive.ra.multiway.leapfrog import Leapfrog
 from semi_naive.ra.multiway.query import ConjunctiveQuery, QueryAtom
 from semi_naive.ra.rules.batch import Batch
+from semi_naive.ra.rules.derive import Derivation, derivation_slices
 from semi_naive.ra.rules.rollover import BatchIterator, restored
 from semi_naive.ra.rules.steps import Join
 
@@ -195,6 +196,17 @@ def test_work_that_is_stopped_anywhere_and_taken_up_makes_the_same_batches(tmp_p
             break
         frames = restored(work.store(path))
     assert found == expected and joined == whole.joined
+
+
+def test_bindings_are_sliced_also_if_they_are_too_wide_for_pairs_and_nothing_is_joined():
+    here = Here({"a": [_block([(i, i + (1 << 40)) for i in range(5000)])], "b": [_block([])]}, 1 << 18)
+    here.unions = True
+    steps = [
+        Join("a", "delta", (0, 1), (), ((0, "x"), (1, "y")), frozenset("xy")),
+        Join("b", "all", (0, 1), (_var("y"),), ((1, "z"),), frozenset("xz"), composed=("y", "x", "z")),
+    ]
+    slices = derivation_slices(Derivation(steps, "c", (_var("x"), _var("z"))), here, 2)
+    assert [batch.size for batch in slices] == [2500, 2500]
 
 
 def _block(pairs) -> Block:
