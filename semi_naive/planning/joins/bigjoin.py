@@ -12,7 +12,7 @@ can propose, its join is an ordinary one; intersecting is a join that binds no v
 from collections import Counter
 from collections.abc import Container, Iterable
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import Any
 
 from semi_naive.planning.joins.multiway import CyclicCore, atom_variables, largest_result
 from semi_naive.ra.by_variable.bigjoin import OFFER, Count, Intersect, Proposal, Propose, Visit
@@ -20,16 +20,13 @@ from semi_naive.ra.by_variable.extend import Extend
 from semi_naive.ra.ir import Atom, Const, Order, Term, Var, Wild
 from semi_naive.ra.rules.steps import GROUP, WEIGHT, EarlyProjection, Exchange, Join
 
-if TYPE_CHECKING:
-    from semi_naive.planning.joins.compiler import Compiler
-
 Search = tuple[Order, tuple[Term, ...]]  # the order of an index, and the terms for its first columns
 
 
 class BigJoinCompiler:
     """Compiles the atoms of a core. left: by place in the body, the atoms with a variable that is not bound yet."""
 
-    def __init__(self, compiler: "Compiler", atoms: dict[int, Atom], core: CyclicCore):
+    def __init__(self, compiler: Any, atoms: dict[int, Atom], core: CyclicCore):
         self.compiler, self.core = compiler, core
         compiler.atoms = [(n, atom) for n, atom in compiler.atoms if n not in atoms]
         needed = compiler.live() | compiler.bound

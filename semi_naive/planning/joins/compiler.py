@@ -6,7 +6,7 @@ becomes: scan delta sg → join edge on a → keep x and b, once each → join e
 (see `order`), and the body is compiled again when they have changed, which takes some 100 µs."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from semi_naive.planning.joins.body import has_wild, makes_content, names_of_variables
 from semi_naive.planning.joins.multiway import CyclicCore
@@ -23,9 +23,6 @@ from semi_naive.ra.rules.folding import Streamed
 from semi_naive.ra.rules.gathering import Gather, Hold
 from semi_naive.ra.rules.weighing import Weigh, extreme_only
 
-if TYPE_CHECKING:
-    from semi_naive.running.relations.database import Database
-
 
 class Ungrounded(AssertionError):
     """Raised if nothing binds the variables of a literal, which is impossible in a checked program."""
@@ -40,7 +37,7 @@ class Compiler:
     def __init__(
         self, rule: Rule, choose: Any, order_for: Callable[[str, frozenset[int]], Order], parts: dict[int, str],
         every: bool = False, placing: Placing = NOWHERE, deal: bool = False, whole: bool = False,
-        sizes: "Database | None" = None,
+        sizes: Any = None,
     ):  # fmt: skip
         """choose: returns the next atom to join (see `order.Greedy`); order_for: returns an index that begins with some
         columns (see `Indexes.order_for`); parts: by place of an atom, the part of the relation that it reads, if not "all";

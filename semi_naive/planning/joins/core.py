@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import Any
 
 from semi_naive.planning.joins.bigjoin import BigJoinCompiler, projected
 from semi_naive.planning.joins.body import names_of_variables
@@ -12,11 +12,8 @@ from semi_naive.ra.ir import Atom, Compare, Literal, Not, Var
 from semi_naive.ra.rules import steps
 from semi_naive.ra.rules.gathering import Hold
 
-if TYPE_CHECKING:
-    from semi_naive.planning.joins.compiler import Compiler
 
-
-def add_core(compiler: "Compiler", first: int, atoms: dict[int, Atom], core: CyclicCore) -> None:
+def add_core(compiler: Any, first: int, atoms: dict[int, Atom], core: CyclicCore) -> None:
     """Add the steps that join the atoms of a core, given by place. first: the place of the atom that is joined next."""
     if core.apart or core.indexed:
         compiler.choose.undo()  # BigJoinCompiler chooses the atom to start from, and the order of the others
@@ -25,7 +22,7 @@ def add_core(compiler: "Compiler", first: int, atoms: dict[int, Atom], core: Cyc
         _add_multiway(compiler, atoms, core)
 
 
-def _add_multiway(compiler: "Compiler", atoms: dict[int, Atom], core: CyclicCore) -> None:
+def _add_multiway(compiler: Any, atoms: dict[int, Atom], core: CyclicCore) -> None:
     """Add one multiway join of the atoms of a core. Its loops also test the pending literals that they can."""
     compiler.atoms = [(n, atom) for n, atom in compiler.atoms if n not in atoms]
     compiler.choose.together(atoms, compiler.bound, core.reason)
@@ -56,14 +53,14 @@ def _add_multiway(compiler: "Compiler", atoms: dict[int, Atom], core: CyclicCore
     compiler.bound &= live
 
 
-def _is_tested(compiler: "Compiler", literal: Literal, atoms: Collection[Atom]) -> bool:
+def _is_tested(compiler: Any, literal: Literal, atoms: Collection[Atom]) -> bool:
     """True if the loops of a multiway join of the atoms can test a literal."""
     if isinstance(literal, Not) and compiler.placing(literal.atom.relation, tuple(range(len(literal.atom.args)))):
         return False
     return pushed(literal, atoms, compiler.choose.sizes)
 
 
-def _binary_steps(compiler: "Compiler", atoms: dict[int, Atom], tested: tuple[Literal, ...], live: set[str]) -> list:
+def _binary_steps(compiler: Any, atoms: dict[int, Atom], tested: tuple[Literal, ...], live: set[str]) -> list:
     """Compile the atoms of a core as binary joins, for batches of few bindings; return [] if these would need an exchange.
     tested: the other literals that the core tests; live: the variables that are needed afterwards."""
     parts = {place: compiler.parts[n] for place, n in enumerate(atoms) if n in compiler.parts}

@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 from semi_naive.host.numbers import quantity
 from semi_naive.planning.joins.fanout import Sizes
@@ -20,9 +20,6 @@ from semi_naive.planning.joins.placing import Placing
 from semi_naive.planning.rewrite import components, connected, has_simple_arguments
 from semi_naive.ra.ir import Atom, Compare, Const, Kind, Literal, Not, Rule, Term, Var, Wild
 from semi_naive.ra.rules.steps import MIN_TRIE_BINDINGS
-
-if TYPE_CHECKING:
-    from semi_naive.planning.joins.order import Greedy
 
 Atoms = dict[int, Atom]  # atoms of a body, by place
 Parts = dict[int, str]  # by place of an atom, the part of its relation that it reads, if not "all"
@@ -65,7 +62,7 @@ class CoreChoice:
 
 
 def choose_core(
-    rule: Rule, chooser: "Greedy", version: int, mode: str, placing: Placing, binary: Callable[[], list] | None,
+    rule: Rule, chooser: Any, version: int, mode: str, placing: Placing, binary: Callable[[], list] | None,
     indexed: bool = False,
 ) -> CoreChoice:  # fmt: skip
     """Choose the atoms of a rule's body, or of a delta version, to be joined variable by variable.
@@ -101,7 +98,7 @@ def _is_partitioned(atoms: Atoms, places: Collection[int], placing: Placing) -> 
     return any(placing(atoms[n].relation, tuple(range(len(atoms[n].args)))) for n in places)
 
 
-def _choose_partitioned(atoms: Atoms, places: frozenset[int], chooser: "Greedy") -> CoreChoice:
+def _choose_partitioned(atoms: Atoms, places: frozenset[int], chooser: Any) -> CoreChoice:
     """Choose between BiGJoin and binary joins for a cyclic core over partitioned relations. If the skew is known, compare the
     bindings of binary joins with those that BiGJoin ships. Otherwise only the bindings of binary joins count: at worst BiGJoin
     takes half as long again."""
@@ -136,7 +133,7 @@ def _shipped(atoms: Atoms, places: frozenset[int], start: int, sizes) -> float |
     return None
 
 
-def _choose_cyclic(atoms: Atoms, places: frozenset[int], chooser: "Greedy") -> CoreChoice:
+def _choose_cyclic(atoms: Atoms, places: frozenset[int], chooser: Any) -> CoreChoice:
     """Choose the multiway plan for a cyclic core in one process, unless binary joins make few bindings or a relation grows."""
     delta = chooser.first
     growing = [atoms[n].relation for n in sorted(places & chooser.parts.keys()) if n != delta]
@@ -151,7 +148,7 @@ def _choose_cyclic(atoms: Atoms, places: frozenset[int], chooser: "Greedy") -> C
 
 
 def choose_counted(
-    rule: Rule, body: tuple, outer: set[str], chooser: "Greedy", mode: str, placing: Placing, binary: Callable[[], list] | None
+    rule: Rule, body: tuple, outer: set[str], chooser: Any, mode: str, placing: Placing, binary: Callable[[], list] | None
 ) -> CyclicCore | None:  # fmt: skip
     """Return the core of an aggregate's body; None if it is partitioned, if a variable of it is bound outside (`outer`), or if
     several of its tuples can make one binding. Other arguments: see `choose_core`."""

@@ -6,7 +6,7 @@ of its bound columns, at the start of the stratum, or when these turn out to hav
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from semi_naive.host.account import part
 from semi_naive.planning.joins.body import ChosenAtom, PlannedBody, names_of_variables
@@ -21,9 +21,6 @@ from semi_naive.ra.ir import Atom, Call, Order, Rule, Var, Wild
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.folding import Folded
 from semi_naive.ra.rules.weighing import extreme_only
-
-if TYPE_CHECKING:
-    from semi_naive.running.relations.database import Database
 
 NO_STREAMS: dict[str, Derivation] = {}
 MIN_SAMPLED_TUPLES = 256  # tuples of a relation from which its distribution of values is sampled
@@ -220,7 +217,7 @@ class Greedy:
 def plan_body(
     rule: Rule, sizes: Sizes, indexes: Indexes, parts: dict[int, str], delta: int | None = None, version=0,
     placing: Placing = NOWHERE, deal: bool = False, multiway: str = "auto", made: dict[str, set[Order]] | None = None,
-    indexed: bool = False, in_driver: "Database | None" = None, folds: bool = False,
+    indexed: bool = False, in_driver: Any = None, folds: bool = False,
     streams: Mapping[str, Derivation] = NO_STREAMS, lattice: str | None = None,
 ) -> PlannedBody:  # fmt: skip
     """Compile a rule's body in the best order known. `parts`: the part of a relation that an atom reads, by place in the body;

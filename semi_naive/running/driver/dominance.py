@@ -15,7 +15,7 @@ remaining tuple is dominated.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,6 @@ from semi_naive.ra.blocks.changes import block_minus, empty, remove_tuples, unio
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Atom, Relation, Rule
 from semi_naive.ra.reduce.reduction import Reduction
-from semi_naive.running.driver.local import Local
 from semi_naive.running.relations.database import Database
 
 FIRST_COMPARED_TUPLES = 64  # dominating tuples that are compared first, if the two tuples have no common variable
@@ -62,17 +61,17 @@ class SubsumptiveRule:
 
 
 class Dominance:
-    """The subsumptive rules of one stratum. local: its evaluation; relations: those that have subsumptive rules; evaluator:
-    evaluates these rules.
+    """The subsumptive rules of one stratum. local: the `Local` that evaluates it; relations: those that have subsumptive rules;
+    evaluator: the class `Local`, another instance of which evaluates these rules.
     """
 
-    def __init__(self, local: Local, relations: list[Relation]):
+    def __init__(self, local: Any, relations: list[Relation], evaluator: Callable[..., Any]):
         self.local = local
         self.removals = {relation.removal for relation in relations}
         rules = [rule for rule in local.stratum.rules if rule.head.relation in self.removals]
         self.view = Database(local.database.program, local.database.values)  # with the compared tables as the atoms' relations
         indexes = Indexes({name: relation.arity for name, relation in self.view.program.relations.items()})
-        self.evaluator = Local(
+        self.evaluator = evaluator(
             Stratum(tuple(self.removals), rules, False), local.number, self.view, indexes, local.profile,
             multiway=local.multiway, cores=local.cores,
         )  # fmt: skip

@@ -103,7 +103,7 @@ class Local:
         if dominated := [relations[name] for name in self.stratum.relations if name in relations and relations[name].dominated]:
             from semi_naive.running.driver import dominance
 
-            self.dominance = dominance.Dominance(self, dominated)
+            self.dominance = dominance.Dominance(self, dominated, Local)
         removals = self.dominance.removals if self.dominance else ()
         rules = [rule for rule in self.stratum.rules if rule.head.relation not in removals]
         found = [(rule, versions(rule, recursive)) for rule in rules]

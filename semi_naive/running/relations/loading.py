@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,16 +14,15 @@ from semi_naive.ra.values.values import Values
 
 if TYPE_CHECKING:
     from semi_naive.io.unread import Source
-    from semi_naive.running.progress.state import RunState
 
     MakePieces = Callable[[Values], Iterable[np.ndarray]]  # columns (arity, n) of some facts at a time
 
 
 @dataclass
 class FactLoader:
-    """The loading of the facts of one run."""
+    """The loading of the facts of one run, a `RunState`."""
 
-    run: RunState
+    run: Any
 
     def add_all(self, sources: Iterable[tuple[str, Source]]) -> None:
         """Add the facts of (relation, source) pairs in their order. The driver reads several files at a time, on all cores."""
@@ -60,7 +59,7 @@ class FactLoader:
         else:
             from semi_naive.running.relations.loading_by_tasks import TaskLoader
 
-            TaskLoader(self.run).add_source(name, source)
+            TaskLoader(self.run, self.add_columns).add_source(name, source)
 
     def add_columns(self, name: str, columns: np.ndarray) -> None:
         """Add facts that this process has as columns (arity, n)."""

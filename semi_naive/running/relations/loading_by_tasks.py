@@ -3,6 +3,9 @@ partition.
 """
 
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,11 +18,15 @@ from semi_naive.ra.ir import Kind
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation
 from semi_naive.ra.spark.reports import Report
 from semi_naive.running.relations.dealing import bring_home
-from semi_naive.running.relations.loading import FactLoader
 
 
-class TaskLoader(FactLoader):
-    """The part of a run's `FactLoader` that uses Spark's tasks."""
+@dataclass
+class TaskLoader:
+    """The part of a run's `FactLoader` that uses Spark's tasks. run: a `RunState`; add_columns: the loader's function for facts
+    that this process has."""
+
+    run: Any
+    add_columns: Callable[[str, np.ndarray], None]
 
     def add_source(self, name: str, source: Source) -> None:
         """Add the facts of a source that tasks are to read."""
