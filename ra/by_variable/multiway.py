@@ -8,7 +8,7 @@ context until their relations change; on the partitions they are files, which on
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from semi_naive.host.private import digest
 from semi_naive.host.threads import cpus
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.expressions.terms import evaluate
-from semi_naive.ra.ir import Atom, Compare, Const, Kind, Order, Var
+from semi_naive.ra.ir import Atom, Compare, Const, Kind, Order, Term, Var
 from semi_naive.ra.multiway import query as joins
 from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant
 from semi_naive.ra.multiway.tries.domain import Domain
@@ -42,6 +42,7 @@ class Position(NamedTuple):
     plan: tuple[tuple[str, ...], int] | str | None
 
 
+Unit = tuple[Position, Iterable[Batch], Position | Callable[[object], Position]]  # see `resumed`
 BOUND = "@bound"  # the relation of a batch's bound variables
 BINDINGS_PER_CALL = 100_000  # bindings that binary joins make in the time of a call of loops over cached tries, 2 to 5 ms
 BINDINGS_PER_SEED = 2  # bindings that binary joins make in the time in which the loops index one input binding, 150 ns
@@ -90,10 +91,11 @@ class Multiway:
         """The names of the variables of all atoms, in the order of their first occurrence."""
         return tuple(dict.fromkeys(term.name for atom in self.atoms for term in atom.args if isinstance(term, Var)))
 
-    def __call__(self, batch: Batch, context: Context, resume_at: tuple[int, ...] = START):
+    def __call__(self, batch: Batch, context: Context, resume_at: tuple[int, ...] | Position = START):
         """Yield the bindings of a batch, each extended by its solutions' values of the new variables. If there is no new
         variable, yield the bindings that have a solution. resume_at: START or a Position."""
-        position = resume_at if resume_at != START else Position(0, 0, 0, BINARY) if self.steps else TRIES
+        start = Position(0, 0, 0, BINARY) if self.steps else TRIES
+        position = resume_at if isinstance(resume_at, Position) else start
         if position == DONE:
             return
         if position.plan == BINARY:
@@ -276,9 +278,12 @@ def _variable_names(atom: Atom) -> tuple[str, ...]:
     return tuple(term.name for term in atom.args if isinstance(term, Var))
 
 
-def _side(term: Var | Const) -> str | Constant:
+def _side(term: Term) -> str | Constant:
     """Return an operand of a comparison as the query refers to it."""
-    return term.name if isinstance(term, Var) else Constant(term.value)
+    if isinstance(term, Var):
+        return term.name
+    assert isinstance(term, Const) and isinstance(term.value, int)
+    return Constant(term.value)
 
 
 def atom_columns(atom: Atom, blocks: list[Block], values) -> list[np.ndarray]:
@@ -348,8 +353,8 @@ class Core:
 
         if self.empty:
             return
-        plan = position.plan or (self._order(names), max(2, cpus() if self.threads is None else self.threads))
-        order, parts = plan
+        chosen = position.plan if isinstance(position.plan, tuple) else None
+        order, parts = plan = chosen or (self._order(names), max(2, cpus() if self.threads is None else self.threads))
         join = Leapfrog(self.query, Shape(self.query, order), self.tries)
         # the first `depth` variables are listed: all to the last of `names`; of no names, none to count, one to find a solution
         least_depth = 0 if counted else 1
@@ -415,7 +420,8 @@ def mark_in_domain(domain: Domain, column: np.ndarray) -> np.ndarray:
 def merged_batches(found: Iterator[tuple[Position, Batch]], size: int) -> Iterator[tuple[Position, Batch]]:
     """Merge (position, batch) pairs into fewer ones, of about `size` bindings: each with the position of its first batch, and
     `resume_at` of its last."""
-    start, waiting, rows = TRIES, [], 0
+    start, rows = TRIES, 0
+    waiting: list[Batch] = []
     for position, batch in found:
         limits.check_limits()
         start = start if waiting else position
@@ -434,7 +440,7 @@ def _merged(batches: list[Batch]) -> Batch:
     return Batch(made.size, made.columns, resume_at=batches[-1].resume_at)
 
 
-def resumed(units: Iterable[tuple[Position, Iterable[Batch], Position]], done: int) -> Iterator[Batch]:
+def resumed(units: Iterable[Unit], done: int) -> Generator[Batch, None, object]:
     """Yield the batches of units, and set `resume_at` of each.
 
     units: (position, batches, position after them). The latter may instead be a function, of the value that the generator of
@@ -444,7 +450,7 @@ def resumed(units: Iterable[tuple[Position, Iterable[Batch], Position]], done: i
     Returns the value that the last unit's generator returns. A batch is yielded only when the next one is known, as the last
     batch of a unit continues at the next unit.
     """
-    returned = None
+    returned: object = None
     for position, batches, after in units:
         number, last = 0, None
         batches, returned = iter(batches), None

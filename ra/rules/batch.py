@@ -38,7 +38,7 @@ class Batch:
         size: int,
         columns: Mapping[str, np.ndarray] | None = None,
         pair: tuple[str, str, np.ndarray | Block] | None = None,
-        resume_at: tuple[int, ...] | None = None,
+        resume_at: tuple | None = None,
         joined: int = 0,
         share: tuple[int, int] = (0, 1),
     ):
