@@ -76,8 +76,8 @@ def field_of(keys, masks, size, shift, mask, low):
 def words_at(keys, masks, positions):
     """Return the words at ascending positions (k,). 0.5 ns a chunk, and 30 ns a position."""
     out = np.empty(positions.size, np.uint64)
-    i, before = -1, 0
-    inside = 0  # words of chunk i
+    i, before = -1, np.int64(0)
+    inside = np.int64(0)  # words of chunk i
     for n in range(positions.size):
         while positions[n] >= before + inside:
             before += inside

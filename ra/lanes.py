@@ -119,8 +119,8 @@ def _merge_rows(left, right):
         i = j = 0
         for k in range(size):
             out[lane, k] = left[lane, i] if origin[k] & 1 else right[lane, j]
-            i += np.int64(origin[k] & 1)  # without a cast an uncompiled sum is an int8
-            j += np.int64(origin[k] >> 1)
+            i += int(origin[k] & 1)  # without a cast an uncompiled sum is an int8
+            j += int(origin[k] >> 1)
     return out
 
 

@@ -24,18 +24,19 @@ def node(cls: Class) -> Class:
     >>> Point(1, "a"), Point(1, "a") == Point(1), len({Point(1), Point(1, "b"), Point(2)})
     (Point(x=1, name='a'), True, 2)
     """
-    made = dataclass(init=False, repr=False, eq=False)(cls)
-    for name, method in _compiled(fields(made)).items():
-        setattr(made, name, method)
-    made.__repr__ = _repr([each.name for each in fields(made) if each.repr])
-    made.__setattr__, made.__delattr__ = _refuse, _refuse
-    return made
+    dataclass(init=False, repr=False, eq=False)(cls)
+    names = [each.name for each in fields(cls) if each.repr]
+    shared = {"__repr__": _repr(names), "__setattr__": _refuse, "__delattr__": _refuse}
+    for name, method in {**_compiled(fields(cls)), **shared}.items():
+        setattr(cls, name, method)
+    return cls
 
 
 def _compiled(given: tuple[Field, ...]) -> dict[str, Callable]:
     """Return compiled methods __init__, __eq__ and __hash__ of a class with the given fields, by name."""
     namespace: dict = {"put": object.__setattr__, "missing": MISSING}
-    positional, keyword_only, assignments = ["self"], [], []
+    positional, assignments = ["self"], []
+    keyword_only: list[str] = []
     for each in given:
         name, has_factory = each.name, each.default_factory is not MISSING
         namespace |= {f"default_{name}": each.default, f"make_{name}": each.default_factory}

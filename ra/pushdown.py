@@ -24,12 +24,12 @@ class Condition(NamedTuple):
         constant."""
         kinds = (str,) if self.constant.kind == Kind.SYMBOL else (int, float)
         value = self.constant.value
-        # The last two tests are for NaN, which differs from itself.
-        if not isinstance(least, kinds) or not isinstance(greatest, kinds) or least != least or greatest != greatest:
+        # The last test is for NaN, which differs from itself.
+        if any(not isinstance(end, kinds) or end != end for end in (least, greatest)):
             return True
         return {
-            "=": least <= value <= greatest, "!=": not least == greatest == value, "<": least < value, "<=": least <= value,
-            ">": greatest > value, ">=": greatest >= value,
+            "=": least <= value and greatest >= value, "!=": not least == greatest == value,
+            "<": least < value, "<=": least <= value, ">": greatest > value, ">=": greatest >= value,
         }[self.op]  # fmt: skip
 
 

@@ -89,8 +89,8 @@ class Core:
 
         if self.empty:
             return
-        plan = position.plan or (self._order(names), max(2, cpus() if self.threads is None else self.threads))
-        order, parts = plan
+        chosen = position.plan if isinstance(position.plan, tuple) else None
+        order, parts = plan = chosen or (self._order(names), max(2, cpus() if self.threads is None else self.threads))
         join = Leapfrog(self.query, Shape(self.query, order), self.tries)
         # the first `depth` variables are listed: all to the last of `names`; of no names, none to count, one to find a solution
         least_depth = 0 if counted else 1

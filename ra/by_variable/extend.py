@@ -55,9 +55,9 @@ class Extend:
     def __call__(self, batch: Batch, context: Context):
         for begin in range(0, batch.size, EXTENDED_AT_A_TIME):
             part = batch.slice(begin, min(begin + EXTENDED_AT_A_TIME, batch.size))
-            sides = [Side.of(join, part, context) for join in self.joins]
-            limits.visit(part.size * sum(len(side.index[2]) for side in sides if side))  # a search of each block
-            if any(side is None for side in sides):
+            sides = [side for join in self.joins if (side := Side.of(join, part, context)) is not None]
+            limits.visit(part.size * sum(len(side.index[2]) for side in sides))  # a search of each block
+            if len(sides) < len(self.joins):
                 yield from self._by_steps(part, context)
             elif self.counted:
                 yield with_multiplicities(part, Intersection(sides).counts(), self.keep)
@@ -95,18 +95,20 @@ class Side:
         words, gone, lows, highs = [], [], [], []
         for block in blocks:
             # a thinned block is read as the whole one, with the positions of its dropped tuples
-            whole = block.whole if isinstance(block, Thinned) and not block.has_words else block
+            whole, dropped = (
+                (block.whole, block.dropped) if isinstance(block, Thinned) and not block.has_words else (block, NO_POSITIONS)
+            )
             low, high = whole.ranges(keys, batch.size)
             if not np.array_equal(low, high):
                 words.append(np.require(whole.words[0], np.uint64, ["C", "W"]))
-                gone.append(NO_POSITIONS if whole is block else block.dropped)
+                gone.append(dropped)
                 lows.append(low)
                 highs.append(high)
         shape = len(words), batch.size  # also without blocks
-        lows, highs = np.array(lows, np.int64).reshape(shape), np.array(highs, np.int64).reshape(shape)
+        begins, ends = np.array(lows, np.int64).reshape(shape), np.array(highs, np.int64).reshape(shape)
         empty = BLOCKS - len(words)
-        index = (*words, *[NO_WORDS] * empty), (*gone, *[NO_POSITIONS] * empty), lows, highs, _field(blocks, join)
-        return cls(index, (highs - lows).sum(axis=0))
+        index = (*words, *[NO_WORDS] * empty), (*gone, *[NO_POSITIONS] * empty), begins, ends, _field(blocks, join)
+        return cls(index, (ends - begins).sum(axis=0))
 
     @property
     def first_lows(self) -> np.ndarray:

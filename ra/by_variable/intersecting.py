@@ -188,14 +188,14 @@ def meet(
                         found = 0
                         for i in range(np.uint64(begin), np.uint64(stop)):
                             distance = (((word[i] >> shift) & mask) + base) - np.uint64(least)
-                            found += np.int64(marks[min(distance, span + np.uint64(1))] == stamp)
+                            found += int(marks[min(distance, span + np.uint64(1))] == stamp)
                         counts[row] += found
                     elif marked and not follows:
                         for i in range(np.uint64(begin), np.uint64(stop)):
                             value = ((word[i] >> shift) & mask) + base
                             distance = value - np.uint64(least)
                             rows[made], values[made] = row, np.int64(value)
-                            made += np.int64(marks[min(distance, span + np.uint64(1))] == stamp)
+                            made += int(marks[min(distance, span + np.uint64(1))] == stamp)
                     else:
                         for i in range(begin, stop):
                             value = np.int64(((word[i] >> shift) & mask) + base)

@@ -6,10 +6,9 @@ Propose makes such batches, and Intersect shortens their lists. All other steps 
 
 import os
 import pickle
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +29,7 @@ class Listed(Batch):
     """A batch: columns of some variables, `others`, and lists of values of one more, `name`."""
 
     __slots__ = ("others", "name", "lists")
+    _columns: Columns | None
 
     def __init__(self, others: Columns, name: str, lists: Lists, resume_at=None, joined: int = 0):
         super().__init__(lists.total, None, resume_at=resume_at, joined=joined)
@@ -76,7 +76,8 @@ class Listed(Batch):
             yield self.with_lists(self.lists.chosen(slice(begin, end)))
 
 
-class ListParcel(NamedTuple):
+@dataclass(frozen=True, order=True, slots=True)
+class ListParcel:
     """An encoded part of a Listed batch, sent to one partition.
 
     names: the other variables, then the listed one.
@@ -115,6 +116,7 @@ def lists_to_bucket(batch: Listed, key: list[str], rest: list[str], placement: B
     key, rest: variables; names: the other variables that are sent; here: see `parcels.Here`. Lists are sent whole, unless their
     values determine the destination.
     """
+    select: Callable[[np.ndarray], Lists]
     if batch.name in key:
         bucket, select = _bucket([batch.columns[name] for name in key], placement), batch.lists.kept
     else:

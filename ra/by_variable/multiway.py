@@ -8,7 +8,7 @@ context until their relations change; on the partitions they are files, which on
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,7 +18,7 @@ from semi_naive.host.private import digest
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.by_variable.core import BINARY, BOUND, DONE, TRIES, Core, Position
 from semi_naive.ra.expressions.terms import evaluate
-from semi_naive.ra.ir import Atom, Compare, Const, Kind, Order, Var
+from semi_naive.ra.ir import Atom, Compare, Const, Kind, Order, Term, Var
 from semi_naive.ra.multiway import query as joins
 from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant
 from semi_naive.ra.multiway.tries.shared import SharedTries
@@ -26,6 +26,7 @@ from semi_naive.ra.multiway.tries.trie import Tries
 from semi_naive.ra.rules.batch import Batch, concatenate_batches
 from semi_naive.ra.rules.steps import MAX_BATCH_BINDINGS, MIN_TRIE_BINDINGS, START, WEIGHT, Context, Join
 
+Unit = tuple[Position, Iterable[Batch], Position | Callable[[object], Position]]  # see `resumed`
 BINDINGS_PER_CALL = 100_000  # bindings that binary joins make in the time of a call of loops over cached tries, 2 to 5 ms
 BINDINGS_PER_SEED = 2  # bindings that binary joins make in the time in which the loops index one input binding, 150 ns
 BINDINGS_PER_TUPLE = 2  # bindings that binary joins make in about the time in which tries are built of one tuple
@@ -69,10 +70,11 @@ class Multiway:
         """The names of the variables of all atoms, in the order of their first occurrence."""
         return tuple(dict.fromkeys(term.name for atom in self.atoms for term in atom.args if isinstance(term, Var)))
 
-    def __call__(self, batch: Batch, context: Context, resume_at: tuple[int, ...] = START):
+    def __call__(self, batch: Batch, context: Context, resume_at: tuple[int, ...] | Position = START):
         """Yield the bindings of a batch, each extended by its solutions' values of the new variables. If there is no new
         variable, yield the bindings that have a solution. resume_at: START or a Position."""
-        position = resume_at if resume_at != START else Position(0, 0, 0, BINARY) if self.steps else TRIES
+        start = Position(0, 0, 0, BINARY) if self.steps else TRIES
+        position = resume_at if isinstance(resume_at, Position) else start
         if position == DONE:
             return
         if position.plan == BINARY:
@@ -255,9 +257,12 @@ def _variable_names(atom: Atom) -> tuple[str, ...]:
     return tuple(term.name for term in atom.args if isinstance(term, Var))
 
 
-def _side(term: Var | Const) -> str | Constant:
+def _side(term: Term) -> str | Constant:
     """Return an operand of a comparison as the query refers to it."""
-    return term.name if isinstance(term, Var) else Constant(term.value)
+    if isinstance(term, Var):
+        return term.name
+    assert isinstance(term, Const) and isinstance(term.value, int)
+    return Constant(term.value)
 
 
 def atom_columns(atom: Atom, blocks: list[Block], values) -> list[np.ndarray]:
@@ -278,7 +283,8 @@ def atom_columns(atom: Atom, blocks: list[Block], values) -> list[np.ndarray]:
 def merged_batches(found: Iterator[tuple[Position, Batch]], size: int) -> Iterator[tuple[Position, Batch]]:
     """Merge (position, batch) pairs into fewer ones, of about `size` bindings: each with the position of its first batch, and
     `resume_at` of its last."""
-    start, waiting, rows = TRIES, [], 0
+    start, rows = TRIES, 0
+    waiting: list[Batch] = []
     for position, batch in found:
         limits.check_limits()
         start = start if waiting else position
@@ -297,7 +303,7 @@ def _merged(batches: list[Batch]) -> Batch:
     return Batch(made.size, made.columns, resume_at=batches[-1].resume_at)
 
 
-def resumed(units: Iterable[tuple[Position, Iterable[Batch], Position]], done: int) -> Iterator[Batch]:
+def resumed(units: Iterable[Unit], done: int) -> Generator[Batch, None, object]:
     """Yield the batches of units, and set `resume_at` of each.
 
     units: (position, batches, position after them). The latter may instead be a function, of the value that the generator of
@@ -307,7 +313,7 @@ def resumed(units: Iterable[tuple[Position, Iterable[Batch], Position]], done: i
     Returns the value that the last unit's generator returns. A batch is yielded only when the next one is known, as the last
     batch of a unit continues at the next unit.
     """
-    returned = None
+    returned: object = None
     for position, batches, after in units:
         number, last = 0, None
         batches, returned = iter(batches), None

@@ -7,7 +7,7 @@ import numpy as np
 
 from semi_naive.ra.expressions import text
 from semi_naive.ra.expressions.terms import evaluate
-from semi_naive.ra.ir import Aggregate, Kind
+from semi_naive.ra.ir import Aggregate, Kind, Wild
 from semi_naive.ra.reduce.fold_kernels import add_floats, add_ones, add_whole, keep_least
 from semi_naive.ra.values.kinds import as_bits, numbers, order_of_values
 
@@ -43,7 +43,8 @@ class GroupReduction:
         self.exact = op == "mean" or (op == "sum" and kind == Kind.FLOAT)  # added as floats, in the order of the rows
         # the value of a group without rows; min and max keep the least of encoded values
         self._initial = np.iinfo(np.int64).max if op in ("min", "max") else 0
-        self.values = None if op == "count" else np.full(groups, self._initial, np.float64 if self.exact else np.int64)
+        dtype = np.float64 if self.exact else np.int64
+        self.values: np.ndarray | None = None if op == "count" else np.full(groups, self._initial, dtype)
 
     def grow(self, groups: int) -> None:
         """Make room for `groups` groups or more: at least twice as many as before, if they are too few."""
@@ -57,14 +58,15 @@ class GroupReduction:
         """Add rows. group: the group of each; column: its value, None for a count; weight: the number of equal rows that it
         stands for."""
         if self.values is not None:
-            self._add_values(group, column, weight)
+            assert column is not None  # only a count has none
+            self._add_values(self.values, group, column, weight)
         if weight is None:
             add_ones(self.counts, group)
         else:
             add_whole(self.counts, group, weight)
 
-    def _add_values(self, group: np.ndarray, column: np.ndarray, weight: np.ndarray | None) -> None:
-        """Combine the rows' values with those of earlier pieces, group by group."""
+    def _add_values(self, values: np.ndarray, group: np.ndarray, column: np.ndarray, weight: np.ndarray | None) -> None:
+        """Combine the rows' values with `values`, those of earlier pieces, group by group."""
         if self.kind in (Kind.SYMBOL, Kind.RECORD):
             raise ValueError(
                 f"cannot aggregate the {self.op} of {self.kind.value}s: only numbers, unsigneds and floats have one"
@@ -72,17 +74,17 @@ class GroupReduction:
         if self.exact:
             typed = numbers(column, self.kind).astype(np.float64, copy=False)
             with np.errstate(invalid="ignore", over="ignore"):
-                add_floats(self.values, group, typed if weight is None else typed * weight)
+                add_floats(values, group, typed if weight is None else typed * weight)
         elif self.op == "sum":
-            add_whole(self.values, group, column if weight is None else column * weight)
+            add_whole(values, group, column if weight is None else column * weight)
         else:
             ordered = order_of_values(column, self.kind)
-            keep_least(self.values, group, ordered if self.op == "min" else ~ordered)
+            keep_least(values, group, ordered if self.op == "min" else ~ordered)
 
     def merge(self, group: np.ndarray, other: "GroupReduction", rows: np.ndarray) -> None:
         """Add partial results of another reduction of the same aggregate: of its groups `rows`, numbered `group` here."""
         add_whole(self.counts, group, other.counts[rows])
-        if self.values is not None:
+        if self.values is not None and other.values is not None:
             fold = add_floats if self.exact else add_whole if self.op == "sum" else keep_least
             fold(self.values, group, other.values[rows])
 
@@ -109,8 +111,8 @@ class Fold:
     """
 
     def __init__(self, literal: Aggregate, groups: "Batch", values: "Lookups"):
-        assert literal.init is not None and literal.target is not None
-        self.literal, self.values, self.size = literal, values, groups.size
+        assert literal.init is not None and not isinstance(literal.target, Wild | None)
+        self.literal, self.kind, self.values, self.size = literal, literal.target.kind, values, groups.size
         self.initial = evaluate(literal.init, groups.columns, groups.size, values)
         self.parts: list[tuple[np.ndarray, np.ndarray]] = []
 
@@ -125,7 +127,6 @@ class Fold:
         if not any(len(group) for group, _ in self.parts):
             return self.initial, everywhere
         group, column = (np.concatenate(each) for each in zip(*self.parts, strict=True))
-        kind = self.literal.target.kind
-        ranks = text.ranks([column], self.values)[0] if kind == Kind.SYMBOL else order_of_values(column, kind)
+        ranks = text.ranks([column], self.values)[0] if self.kind == Kind.SYMBOL else order_of_values(column, self.kind)
         order = np.lexsort((ranks, group))
         return self.literal.function.folded(self.initial, group[order], column[order], self.values), everywhere

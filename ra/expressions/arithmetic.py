@@ -92,7 +92,7 @@ def _shift_right_unsigned(kind: Kind, left: np.ndarray, right: np.ndarray) -> np
     return (_shift_right(kind, left.view(np.uint64), right.view(np.uint64))).view(left.dtype)
 
 
-OPERATORS = {
+OPERATORS: dict[str, Callable[..., np.ndarray]] = {
     "+": lambda kind, left, right: left + right,
     "-": lambda kind, left, right: left - right,
     "*": lambda kind, left, right: left * right,

@@ -209,7 +209,7 @@ def _character(escape: str) -> str:
 def _set(pattern: str, at: int, negated: bool) -> tuple[str, int]:
     """Translate a bracket expression, whose first member is at a position of the pattern. Return (translation, position after
     it)."""
-    members = []
+    members: list[str] = []
     while at < len(pattern) and pattern[at] != "]":
         found = _MEMBER.match(pattern, at)
         if not found:

@@ -124,7 +124,7 @@ def printed(column: np.ndarray, values) -> np.ndarray:
 def parse_numbers(op: str, kind: Kind, column: np.ndarray, values) -> np.ndarray:
     """Return to_number, to_unsigned or to_float (`op`) of symbols, as 64 bits of a kind."""
     ids, inverse = distinct_with_inverse(column)
-    numbers = np.empty(len(ids), dtype_of(kind))
+    numbers: np.ndarray = np.empty(len(ids), dtype_of(kind))
     for i, string in enumerate(values.strings(ids)):
         try:
             numbers[i] = PARSERS[kind](string)

@@ -59,8 +59,8 @@ def settle_row(out, begin, end, row, mask, seen):
     if high > 8 * (end - begin):
         low, high = seen.size, 0
         for i in range(begin, end):
-            cell = np.int64((out[i] & mask) >> np.uint64(6))
-            low, high = min(low, cell), max(high, cell + 1)
+            place = np.int64((out[i] & mask) >> np.uint64(6))
+            low, high = min(low, place), max(high, place + 1)
     if high - low > 8 * (end - begin):
         for i in range(begin, end):
             seen[np.int64((out[i] & mask) >> np.uint64(6))] = 0

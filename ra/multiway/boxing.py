@@ -175,7 +175,8 @@ class Shelf:
     def run_here(self, boxes, keep: int, threads: int | None = None, sink=None, most: int = NO_LIMIT) -> Iterator[FinishedBox]:
         """Evaluate boxes in this process, in order, with the slices of one box in memory at a time. keep: see `Generator`;
         sink, most: see `run`."""
-        tries, slices, divisible = self.open(), {}, most < NO_LIMIT
+        tries, divisible = self.open(), most < NO_LIMIT
+        slices: dict[Slice, TrieArray] = {}
         for box in boxes:
             start, previous = time.perf_counter(), set(slices)
             slices = load_slices(box, slices, tries)

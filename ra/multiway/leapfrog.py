@@ -7,7 +7,7 @@ once in a byte map and the other is scanned, which is three times as fast (see `
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
@@ -20,6 +20,7 @@ from semi_naive.ra.multiway.loops.codegen import Generator, compile_kernel
 from semi_naive.ra.multiway.query import ConjunctiveQuery
 from semi_naive.ra.multiway.tries import orders
 from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
+from semi_naive.ra.multiway.tries.paged import PagedTrie
 from semi_naive.ra.multiway.tries.shape import Shape
 from semi_naive.ra.multiway.tries.trie import TrieArray, Tries
 from semi_naive.ra.words import distinct
@@ -139,7 +140,7 @@ class Nest:
     marks: int
     bounded: list[int]
 
-    def rooms(self, tries: list[TrieArray]) -> np.ndarray:
+    def rooms(self, tries: Sequence[TrieArray | PagedTrie]) -> np.ndarray:
         """Return the buffer size of each stored intersection: one more than the smallest of its members' widest ranges."""
         sizes = [1 + min(tries[node.slot].widest(node.level) for node in values) for values in self.buffers]
         return np.array(sizes, np.int64)

@@ -244,7 +244,16 @@ class Join:
         return True
 
 
-def match_counts(step: "Join | AntiJoin", batch: Batch, context: Context) -> np.ndarray:
+class Search(Protocol):
+    """The search of a step in a relation, by keys in an order."""
+
+    relation: str
+    part: str
+    order: tuple[int, ...]
+    keys: tuple[Term, ...]
+
+
+def match_counts(step: Search, batch: Batch, context: Context) -> np.ndarray:
     """Return for each binding (n,) the number of tuples of a step's relation that begin, in the step's order, with its keys."""
     counts, keys = np.zeros(batch.size, np.int64), None
     for block in context.blocks(step.relation, step.part, step.order):

@@ -79,8 +79,8 @@ class Assembled:
     """
 
     def __init__(self, versions: Versions, slow: set[int], shapes: dict[str, RelationLayout], values: Any):
-        self.versions, self.shapes, self.values, self.lists = versions, shapes, values, {}
-        self.index_count = 0
+        self.versions, self.shapes, self.values, self.index_count = versions, shapes, values, 0
+        self.lists: dict[Searched | Dated, int] = {}
         for shape in shapes.values():
             for columns in (shape.key, *MEMBERS.get(shape.sort, ())):
                 self._index(shape, columns)
@@ -92,7 +92,8 @@ class Assembled:
 
     def _assemble(self, slow: set[int]) -> None:
         """Assemble each version that the machine can run, and collect the places of the others."""
-        assembler, entries = Assembler(self._add_search, self._add_head, self._add_ages, self.values), []
+        assembler = Assembler(self._add_search, self._add_head, self._add_ages, self.values)
+        entries: list[tuple[int, int, int]] = []
         self.unknown = Unknown("slow versions only")
         for place, (derivation, delta) in enumerate(self.versions):
             if place in slow:
@@ -154,7 +155,8 @@ class Assembled:
 
     def _lay_out(self) -> None:
         """Lay out the relations and their indexes, without the parts that depend on the tables."""
-        begin, lists = self.index_count * at.INDEX_SIZE, []  # lists follow the indexes, in one array
+        begin = self.index_count * at.INDEX_SIZE
+        lists: list[int] = []  # they follow the indexes, in one array
         indexes = np.zeros((self.index_count, at.INDEX_SIZE), np.int64)
         self.relations = np.zeros((len(self.shapes), at.RELATION_SIZE), np.int64)
         for shape in self.shapes.values():

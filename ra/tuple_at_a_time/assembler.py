@@ -38,7 +38,7 @@ FUNCTORS = {
         "neg": at.NEGATE_FLOAT, "min": at.LEAST_FLOAT, "max": at.GREATEST_FLOAT,
     },
 }  # fmt: skip
-CONVERSIONS = {
+CONVERSIONS: dict[tuple[Kind | None, Kind], int] = {
     (Kind.NUMBER, Kind.FLOAT): at.NUMBER_TO_FLOAT,
     (Kind.UNSIGNED, Kind.FLOAT): at.UNSIGNED_TO_FLOAT,
     (Kind.FLOAT, Kind.NUMBER): at.FLOAT_TO_NUMBER,
@@ -65,12 +65,12 @@ class Access(NamedTuple):
     """The operands by which an instruction refers to what it searches; -1 where there is none.
 
     blocks: the number of a list of blocks.
-    relation, index: the positions of a relation of the stratum, and of its hash index by the key.
+    relation, hash_index: the positions of a relation of the stratum, and of its hash index by the key.
     """
 
     blocks: int
     relation: int = -1
-    index: int = -1
+    hash_index: int = -1
 
 
 @dataclass
@@ -200,9 +200,9 @@ class Assembler:
         """Add to the version's sieve a semijoin of the delta's rows with a joined relation that is not of the stratum. None is
         added after the first computed term, as a row on which that fails must raise its error."""
         key = step.keys[0] if step.keys else None
-        in_delta = self.delta_columns and isinstance(key, Var) and key.name in self.delta_columns
-        if in_delta and operation != at.LACKS and relation < 0:
-            self.sieve.append((self.delta_columns[key.name], blocks))
+        column = self.delta_columns.get(key.name) if self.delta_columns and isinstance(key, Var) else None
+        if column is not None and operation != at.LACKS and relation < 0:
+            self.sieve.append((column, blocks))
 
     def _cursor(self) -> int:
         """Return the position of a new cursor."""

@@ -63,15 +63,17 @@ class BlockLists:
 def describe_block(block: Block, keys: int) -> Described:
     """Return the description of a block that is searched by its first `keys` columns. It is cached with the block."""
     if keys not in block.described:
-        is_thinned = isinstance(block, Thinned) and not block.has_words
-        block.described[keys] = _describe_thinned(block, keys) if is_thinned else _describe_whole(block, keys)
+        if isinstance(block, Thinned) and not block.has_words:
+            block.described[keys] = _describe_thinned(block, keys)
+        else:
+            block.described[keys] = _describe_whole(block, keys)
     return block.described[keys]
 
 
 def _describe_whole(block: Block, keys: int) -> Described:
     """Describe a block that is not thinned, searched by its first `keys` columns."""
     words, fields = np.ascontiguousarray(block.words), block.packing.fields
-    rest, base, coarse, starts = 0, 0, 0, np.zeros(2, np.int64)  # not read without a key in the first lane
+    rest, base, coarse, starts = 0, np.uint64(0), 0, np.zeros(2, np.int64)  # not read without a key in the first lane
     present, least, within, cells = ADMITS_ALL, 0, WORD_BITS - 1, 2
     shifts = [layout_field.shift for layout_field in fields[:keys] if layout_field.lane == 0]
     if shifts and shifts[-1] < WORD_BITS:
@@ -86,13 +88,14 @@ def _describe_whole(block: Block, keys: int) -> Described:
     return _with_address(np.array(description, np.int64), words, starts, present)
 
 
-def _trivial_directory(words: np.ndarray, rest: int) -> tuple[int, int, np.ndarray]:
+def _trivial_directory(words: np.ndarray, rest: int) -> tuple[np.uint64, int, np.ndarray]:
     """Return (base, coarse, starts) of a directory (see `Block.directory`) of a small block, which is searched as a whole: all
     words are in one group, or in two. rest: the number of low bits of a word that are not part of the key."""
     base, last = int(words[0]) >> rest, int(words[-1]) >> rest
     if (last - base) >> (WORD_BITS - 1):  # a group has 63 bits, and the key all 64 of the word: rest is 0
-        return 0, WORD_BITS - 1, np.array([0, int(np.searchsorted(words, np.uint64(1 << (WORD_BITS - 1)))), words.size])
-    return base, WORD_BITS - 1, np.array([0, words.size])
+        middle = int(np.searchsorted(words, np.uint64(1 << (WORD_BITS - 1))))
+        return np.uint64(0), WORD_BITS - 1, np.array([0, middle, words.size])
+    return np.uint64(base), WORD_BITS - 1, np.array([0, words.size])
 
 
 def _describe_thinned(block: Thinned, keys: int) -> Described:

@@ -80,7 +80,9 @@ def _start_compilation() -> "subprocess.Popen":
     """Start a process that compiles the machine. It ends with this process."""
     import subprocess
 
-    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen([sys.executable, "-c", COMPILE], env=os.environ.copy(), start_new_session=True, **streams)
+    command, environment, unread = [sys.executable, "-c", COMPILE], os.environ.copy(), subprocess.DEVNULL
+    process = subprocess.Popen(
+        command, env=environment, start_new_session=True, stdin=subprocess.PIPE, stdout=unread, stderr=unread
+    )
     leftovers.add_process(process)
     return process

@@ -15,6 +15,7 @@ from semi_naive.ra.ir import Kind, Order
 from semi_naive.ra.reduce.best import Best
 from semi_naive.ra.reduce.classes import Classes
 from semi_naive.ra.reduce.representatives import Representatives
+from semi_naive.ra.rules.ages import TimedTable
 from semi_naive.ra.tuple_at_a_time import layout as at
 
 ALL_IN_ROWS = at.EQUIVALENCE, at.CLASSES  # sorts of relations of which all tuples are rows, to enumerate a class's members
@@ -66,7 +67,7 @@ class NewRows:
         self.rows = np.concatenate([full, table.rows("delta")])
         self.begin, self.count, self.stored = full.shape[0], self.rows.shape[0], full.shape[0]
         self.dead = np.zeros(0, np.uint8)
-        self.times = np.full(self.count, -1) if hasattr(table, "clock") else None
+        self.times = np.full(self.count, -1) if isinstance(table, TimedTable) else None
         self.based = table.count - self.count
 
     def base(self, order: Order, part: str | None) -> list[Block]:
@@ -104,10 +105,10 @@ class NewRows:
         """Store the rows in the table: those before `begin` in its full, the rows [begin, end) as its delta."""
         first, self.stored = self.stored, begin
         full, delta = self.rows[first:begin][self._alive(first, begin)], self.rows[begin:end][self._alive(begin, end)]
-        if self.times is None:
-            self.table.from_machine(full, delta)
-        else:
+        if isinstance(self.table, TimedTable) and self.times is not None:
             self.table.from_machine(full, delta, self.times[first:end][self._alive(first, end)])
+        else:
+            self.table.from_machine(full, delta)
 
     def compact(self, begin: int, end: int) -> int:
         """Remove the superseded rows of a lattice, between two iterations. Return the number of rows before the delta, which is

@@ -4,7 +4,7 @@
 
 from typing import Any
 
-from semi_naive.ra.multiway.tries.local import SetVariables
+from semi_naive.ra.multiway.tries.local import NO_VARIABLES, SetVariables
 
 
 class BitLoops:
@@ -14,7 +14,7 @@ class BitLoops:
 
     def __init__(self, loops: Any):
         self.loops = loops  # the `codegen.Generator`, which makes this object
-        self.variables: SetVariables | None = None  # the variables whose loops are being written
+        self.variables = NO_VARIABLES  # those whose loops are being written
 
     def write_both_versions(self, variables: SetVariables, group: list[int], total: str) -> None:
         """Write the loops over the variables of a set in two versions: by bits, for a set of up to LIMIT values, and as for any
@@ -30,7 +30,7 @@ class BitLoops:
                 self.loops.write(f"fill_adjacency({array}, {low}, {high}, places, {rows}, words, bits{slot})")
             self.variables = variables  # while it is set, the generator calls `loop` for each of them
             self.loops.write_variable(group, total)
-            self.variables = None
+            self.variables = NO_VARIABLES
         with self.loops.block("else:"):
             self.loops.write_loop(group[0], group[1:], total)
 

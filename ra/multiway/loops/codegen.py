@@ -286,7 +286,7 @@ class Generator:
         """Write the first variable of a connected group, and those below: as bits of a matrix, or looped over. group: the
         depths; total: the name of the counter, as source."""
         depth, *rest = group
-        if self.bits.variables:
+        if self.bits.variables.values:
             return self.bits.loop(depth, rest, total)
         variables = set_variables(self.shape, group, self.bounded)
         if variables and fixed(variables.values) == self.parents[depth]:
@@ -309,10 +309,10 @@ class Generator:
 
     def _domain(self, depth: int) -> tuple[str, str, str]:
         """Return the source of (array, low, high), the values that the variable at a depth loops over."""
-        values = self.shape.values(depth)
-        if values:
+        values, node = self.shape.values(depth), self._loops_over(depth)
+        if values or node is None:
             return self.names.place(values)
-        node = self._loops_over(depth)  # the first level of a trie, as no atom has the variable after other terms
+        # the first level of a trie, as no atom has the variable after other terms
         return self.names.levels(node), "0", f"{self.names.levels(node)}.size"
 
     def _loops_over(self, depth: int) -> TrieNode | None:

@@ -11,7 +11,7 @@ homomorphisms there are. This is variable elimination (Abo Khamis, Ngo and Rudra
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,7 +25,8 @@ OVERFLOW = 1 << 63  # counts below this fit in 64 bits
 i32, i64, size = types.Array(types.int32, 1, "C"), types.Array(types.int64, 1, "C"), types.int64
 
 
-class Rooted(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Rooted:
     """A pattern as trees below a root. Its other vertices are in the order in which they are counted, children before parents.
 
     parent: for each vertex the place of its parent, -1 for the top of a tree.

@@ -153,8 +153,8 @@ class Boxes:
         below = {group: self._siblings(group, state) for group in groups}
         low, last = state.ranges[depth]
         while (low := self._next_common_id(below.values(), low)) < last:
-            high, inner = self._longest_range(state, below, depth, low, last)
-            inner = self.narrowed(inner.with_range(depth, low, high))
+            high, sliced = self._longest_range(state, below, depth, low, last)
+            inner = self.narrowed(sliced.with_range(depth, low, high))
             if inner:
                 yield from self._boxes_within(inner, depth + 1)
             low = high

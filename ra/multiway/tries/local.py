@@ -32,6 +32,9 @@ class SetVariables(NamedTuple):
         return sorted({slot for by in self.refined.values() for slot in by.values()})
 
 
+NO_VARIABLES = SetVariables(frozenset(), {})
+
+
 def set_variables(shape: Shape, group: list[int], bounded: frozenset[int]) -> SetVariables | None:
     """Return a group over one set if one of its variables is refined twice and no other condition reads it; else None."""
     values = shape.values(group[0])
@@ -41,8 +44,8 @@ def set_variables(shape: Shape, group: list[int], bounded: frozenset[int]) -> Se
     members = [member for member in shape.members if set(member.path) & set(group)]
     if not all(_is_within_group(member, values, group) for member in members):
         return None
-    refined = {depth: _restricting_slots(shape, depth, values) for depth in group}
-    if any(by is None for by in refined.values()) or max(map(len, refined.values())) < 2:
+    refined = {depth: slots for depth in group if (slots := _restricting_slots(shape, depth, values)) is not None}
+    if len(refined) < len(group) or max(map(len, refined.values())) < 2:
         return None
     return SetVariables(values, refined)
 

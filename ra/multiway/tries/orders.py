@@ -85,7 +85,7 @@ class Estimate:
         """Return the expected number of values of a variable by which a prefix is extended: those that all atoms offer, each
         independently. offers: the number of values that each atom has (see `_offer`)."""
         domain = max(min(self._distinct(atom, name) for atom in self._atoms(name)), 1)
-        extensions = domain
+        extensions = float(domain)
         for offer in offers:
             extensions *= min(offer / domain, 1.0)
         return extensions

@@ -7,7 +7,7 @@ child of each block of positions, by which boxes narrow the ranges of variables.
 
 import io
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -166,7 +166,7 @@ class StoredTrie:
         return PagedTrie(tuple(levels[::2]), tuple(levels[1::2]), directory, self.fences, self.ends, self.widths, self.bytes)
 
 
-def write_trie(pieces: Iterable[tuple[np.ndarray, ...]], arity: int, size: int, store: Store, name: str, sc=None) -> StoredTrie:
+def write_trie(pieces: Iterable[Sequence[np.ndarray]], arity: int, size: int, store: Store, name: str, sc=None) -> StoredTrie:
     """Write a trie of tuples of ids below `size`, given as columns in ascending pieces without duplicates. Takes memory for a
     piece. sc: a context whose hosts all get the file."""
     writer = _Writer(arity, size, store, name)
@@ -268,7 +268,7 @@ class _Writer:
         self._repeat_entry(self.size + 1 - self.directory_ids, counted.size)
         for level, index in enumerate(self.index):
             below = self.values[level + 1].size
-            if index.size:
+            if self.last is not None:
                 self.widths[level + 1] = max(self.widths[level + 1], below - self.range_begins[level])
                 self.ends[level][1].add(np.array([self.last[level + 1]], np.int32))
             index.append(np.array([below]))
