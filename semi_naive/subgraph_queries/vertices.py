@@ -120,7 +120,7 @@ class Vertices:
         if (spine := shape.spine()) is not None:
             return partial(self._count_book, shape, spine)
         rooted = Rooted.of(shape.neighbours)
-        return rooted and (lambda: rooted.count(*self.adjacency))
+        return None if rooted is None else lambda: rooted.count(*self.adjacency)
 
     def _count_book(self, shape: Pattern, spine: tuple[int, int]) -> int:
         """Count the homomorphisms from a pattern with a spine (`Pattern.spine`). Once it is bound, the other vertices are
