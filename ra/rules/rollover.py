@@ -113,8 +113,8 @@ class BatchIterator:
             self.frames[-1].resume_at = self.frames[-1].before_last
         saved = [(frame.step, frame.batch, frame.resume_at) for frame in self.frames]
         first, second = self.frames[0], self.frames[1] if len(self.frames) > 1 else None
-        scanned = first.batch is not None and first.batch.size == 1 and isinstance(self.steps[first.step], RESUMABLE)
-        if second and second.step == first.step + 1 and scanned:
+        one_binding = first.batch is not None and first.batch.size == 1
+        if second and second.step == first.step + 1 and one_binding and isinstance(self.steps[first.step], RESUMABLE):
             saved[:2] = [(first.step, first.batch, first.before_last), (second.step, None, second.resume_at)]
         data = pickle.dumps(saved, protocol=5)  # a run has whole words; pickle ignores the zeros after the end
         return write_run(path, np.frombuffer(data + bytes(-len(data) % 8), np.uint64))
