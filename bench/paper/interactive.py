@@ -81,4 +81,4 @@ def draw_distributions(axes, series: dict[str, list[float]], styles: dict[str, d
     logarithmic(axes.yaxis)
     axes.set_xlabel("milliseconds of a round")
     axes.grid(linewidth=0.4, alpha=0.6)
-    small_legend(axes, loc="best")
+    small_legend(axes, loc="upper right")
