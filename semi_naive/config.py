@@ -180,13 +180,13 @@ class Config:
     def to_json(self) -> dict:
         return asdict(self)
 
-    @property
-    def changed(self) -> dict[str, Any]:
-        """The settings that differ from the defaults."""
-        return {each.name: getattr(self, each.name) for each in fields(self) if getattr(self, each.name) != each.default}
-
     def __repr__(self) -> str:
-        return f"Config({', '.join(f'{name}={value!r}' for name, value in self.changed.items())})"
+        return f"Config({', '.join(f'{name}={value!r}' for name, value in changed_settings(self).items())})"
+
+
+def changed_settings(config: Config) -> dict[str, Any]:
+    """Return the settings that differ from the defaults."""
+    return {each.name: getattr(config, each.name) for each in fields(config) if getattr(config, each.name) != each.default}
 
 
 def _parse_setting(name: str, kind, value):

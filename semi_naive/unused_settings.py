@@ -6,7 +6,7 @@ Only durability is more than a matter of speed: a closure that is asked to be de
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from semi_naive.config import Config
+from semi_naive.config import Config, changed_settings
 
 SPREAD = ("buckets", "partitions", "replicate_bytes")  # settings of strata on the partitions, under both plans
 WORK = ("tolerance", "horizon", "grain")
@@ -57,7 +57,7 @@ def unused_settings(config: Config, plans: Iterable[str], rules: tuple[NoEffect,
     >>> unused_settings(Config(buckets=8, max_iterations=3, checkpoint_interval=5), {"decomposed", "local"})
     ['the setting checkpoint_interval has no effect: no checkpoint_dir is given']
     """
-    remaining, notes, used = [*config.changed], [], set(plans)
+    remaining, notes, used = [*changed_settings(config)], [], set(plans)
     for rule in rules if used else ():
         names = [name for name in remaining if name in rule.settings and rule.holds(config, used)]
         remaining = [name for name in remaining if name not in names]
