@@ -1,7 +1,7 @@
 """Joins of one to one attributes of persons by arity: the tuples that a session keeps, and the seconds of a round of inserts.
 
-After figures 3 and 4 of Göbel (2019), which have no numbers in the text but these: by delta queries no tuples in between are
-kept, whatever the arity; at a join at a time they grow with it; the times are about the same.
+After figures 3 and 4 of Göbel (2019). Their text says: delta queries keep no tuples in between at any arity, joins at a time
+keep more with each atom, and the times are about the same.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""What the figures of *Optimising Distributed Dataflows in Interactive Environments* (Göbel, 2019) have in common: rounds of
+"""The common parts of the figures of *Optimising Distributed Dataflows in Interactive Environments* (Göbel, 2019): rounds of
 changes that a session follows by one join of all atoms, or by joins of two relations each, whose results are kept.
 
 A join at a time is written as rules: each joins the relation of the rule before with one atom more, and its relation is kept.

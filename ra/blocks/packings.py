@@ -22,7 +22,7 @@ HALVES = Packing(((0, (1 << 32) - 1),) * 2)  # pairs in words of two halves
 def roomy(bounds: Bounds) -> Packing:
     """Return a packing with room to grow: fields of equal width, in the fewest words that hold the bounds.
 
-    Two columns of ids below 2^32 make one word of two halves, whatever their values are.
+    Two columns of ids below 2^32 make one word of two halves, also if their values would fit into fewer bits.
 
     >>> roomy(((0, 5), (3, 1000))).bounds == ((0, 2**32 - 1), (0, 2**32 - 1))
     True

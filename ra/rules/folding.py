@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -252,7 +253,7 @@ class Pairs:
         second = inner.column(place)
         if second.min() < 0 or second.max() >= MAX_COUNTED_VALUE:
             return None
-        bindings = [batch for batch, _ in zip(run_steps(before, unit(), context), range(2), strict=False)]
+        bindings = list(islice(run_steps(before, unit(), context), 2))
         if sum(batch.size for batch in bindings) > 1:
             return None
         weight = int(bindings[0].columns[WEIGHT][0]) if bindings and WEIGHT in bindings[0].columns else 1

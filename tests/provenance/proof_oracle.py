@@ -1,4 +1,4 @@
-"""What proofs are checked against: all instances of the rules, and the least heights of proofs by them."""
+"""The oracle of proofs: all instances of the rules, and the least heights of proofs by them."""
 
 from bench.fuzz.oracle import matched, ordered, satisfied, value
 from semi_naive.ra import ir

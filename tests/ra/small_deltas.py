@@ -1,4 +1,4 @@
-"""What tests of small deltas share: a program a tuple at a time, by threads, and a block at a time, which have to agree."""
+"""Helpers of tests of small deltas: run a program a tuple at a time, by threads, and a block at a time, and compare."""
 
 from contextlib import contextmanager
 
@@ -52,7 +52,7 @@ def sharing_all(threads: int = 3):
 
 
 def agree(text: str, facts: dict, **options):
-    """What all ways give."""
+    """Evaluate a program in all ways, and return their common answer."""
     by_tuples, by_blocks = answers(text, facts, **options), answers(text, facts, **options | BLOCKS)
     assert used, "no machine was used"
     alone = list(used)

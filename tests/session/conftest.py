@@ -1,4 +1,4 @@
-"""What fixtures tests of sessions share."""
+"""Fixtures that tests of sessions share."""
 
 import pytest
 from session_cases import PATHS

@@ -58,7 +58,7 @@ from semi_naive.session.maintenance.recomputation import is_stepwise
 from semi_naive.session.maintenance.spread import AllChanges, FactChanges
 
 MAX_CHANGED_PART = 0.2  # the changed fraction of a stratum and its inputs above which the stratum is recomputed
-MAX_CHANGED_TUPLES = 100  # changed tuples up to which the stratum is maintained, whatever fraction they are
+MAX_CHANGED_TUPLES = 100  # changed tuples up to which the stratum is maintained, also if they are a larger fraction
 
 
 class DeleteRederive:
