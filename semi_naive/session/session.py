@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -40,6 +40,7 @@ from semi_naive.session.maintenance.upkeep import Upkeep
 from semi_naive.session.query import answer_of, answers
 from semi_naive.session.registered.registry import Registry
 from semi_naive.session.registered.subscriptions import Callback, Granularity, Subscription, without_parameters
+from semi_naive.session.retention import Retention
 from semi_naive.session.served.streams import StreamSink
 from semi_naive.session.system import RELATIONS, System
 from semi_naive.session.transaction import Time, Transaction, Turn, Turns, checked_time
@@ -64,14 +65,13 @@ class Session(Relations):
     """
 
     def __init__(
-        self, program: Any, facts: Any = None, path: str | os.PathLike[str] | None = None, retain: int = 0,
-        spark: Any = None, config: Config | None = None, sync_seconds: float = 0.0,
+        self, program: Any, facts: Any = None, path: str | os.PathLike[str] | None = None,
+        retain: int | Mapping[str, int] = 0, spark: Any = None, config: Config | None = None, sync_seconds: float = 0.0,
     ):  # fmt: skip
         """See `Program.session`."""
-        self.config, self.retain, self.closed, self._process = config or Config(), retain, False, os.getpid()
+        retention = Retention.of(retain)
+        self.config, self.retain, self.closed, self._process = config or Config(), retention.longest, False, os.getpid()
         self.lent = Lent(self.config.local_dir)
-        if not isinstance(retain, int) or isinstance(retain, bool) or retain < 0:
-            raise ValueError(f"retain is {retain!r}: expected how many epochs before the last one are kept, 0 or more")
         _check_program(program)
         _check_config(self.config)
         compiled = program.compile(facts if isinstance(facts, dict) else None, once=False)
@@ -86,7 +86,7 @@ class Session(Relations):
         self.followers: list[Follower] = []
         self.derived_anew: list[str] = []  # the relations whose rules have changed since the directory was written
         self.pinned: list[Any] = []  # objects whose files DataFrames may still read
-        self.turns, self.commits = Turns(), Commits(self)
+        self.turns, self.commits = Turns(), Commits(self, retention)
         self.upkeep = Upkeep(program, compiled, self.config, spark, values=Values(None if path is None else SymbolTable()))
         try:
             self._open(facts, path, sync_seconds)

@@ -180,8 +180,8 @@ class System:
             if counts:
                 name = f"{rules.stratum.relations[0]}@counts"
                 yield name, sum(each.count for each in counts), sum(each.nbytes for each in counts)
-        retained = commits.epochs[: self._session.retain] if committing else commits.epochs[1:]
-        yield from _retained(retained, [*relations.tables.values(), *facts.given.values()])
+        retained = commits.retained() if committing else commits.epochs[1:]
+        yield from _retained([epoch.whole or epoch for epoch in retained], [*relations.tables.values(), *facts.given.values()])
         values = upkeep.values.nbytes_by_name()
         kinds = {kind for name, _ in self._contents() for kind in upkeep.program.relations[name].kinds}
         for name, size in upkeep.values.sizes().items():

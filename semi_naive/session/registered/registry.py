@@ -18,12 +18,12 @@ from semi_naive.host import limits
 from semi_naive.host.numbers import quantity
 from semi_naive.io import as_columns
 from semi_naive.language.errors import ProgramError
-from semi_naive.planning.rewrite import reachable
+from semi_naive.planning.rewrite import reachable, walk
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import Change, empty
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.expressions.terms import bits_of_constant
-from semi_naive.ra.ir import Const, Program, Relation
+from semi_naive.ra.ir import Atom, Const, Program, Relation
 from semi_naive.session.durability.registrations import Registrations
 from semi_naive.session.facts import settled_table
 from semi_naive.session.registered.bodies import NAME, rules_of_body
@@ -295,6 +295,13 @@ class Registry:
         """True for registered rules whose proofs need more than the relations `evaluated`: values of parameters, or relations
         of which a part is evaluated."""
         return name in self.rules and (bool(self.rules[name].parameters) or not self.reads_of(name) <= set(evaluated))
+
+    def needed_for_proofs(self, name: str) -> list[str]:
+        """Return the relations of the program on which one of them depends, itself included."""
+        reads: dict[str, set[str]] = defaultdict(set)
+        for rule in self._session.program.checked.rules:
+            reads[rule.head.relation] |= {node.relation for node in walk(rule.body) if isinstance(node, Atom)}
+        return sorted(reachable([name], reads))
 
     def _evaluate_program_relation(self, name: str) -> None:
         """Evaluate a relation of the program, unless it is evaluated already, and show it to readers."""
