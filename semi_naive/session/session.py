@@ -107,6 +107,10 @@ class Session(Relations):
             if directory:
                 commits.write_snapshot(directory)
             return
+        for name, text in directory.manifest.get("declarations", {}).items():
+            if name not in self.changeable:  # else the program has it now
+                self.registry.declare(text)
+        self.relations = dict(self.declared)
         (first, *later), self.derived_anew = self.upkeep.load(directory, self.changeable, self.outputs, self.retain)
         self.batches = dict(directory.batches)
         if self.derived_anew:
@@ -296,7 +300,11 @@ class Session(Relations):
         if name not in self.registry.rules:
             if name is not None:
                 self.check_known(name)
-            facts = {each: table for each, table in self._now.tables.items() if each in self.changeable}
+            facts = {
+                each: table
+                for each, table in self._now.tables.items()
+                if each in self.changeable and each in self.program.relations
+            }
             return self.program.explain(facts, config)
         rules = self.registry.rules[name]
         with nullcontext() if self.turns.is_mine else self.in_turn():  # forms of rules may be compiled
@@ -430,6 +438,14 @@ class Session(Relations):
         self.check_open()
         with self.limited(), self.in_turn():
             self.registry.register(name, rules, share=share, add=add)
+
+    def declare(self, declaration: str) -> None:
+        """Add a relation to the session, as `color(x: number, c: symbol)`. It has no tuples before transactions insert facts;
+        registered rules and queries read it. A directory stores it: a snapshot is written. Raises BadInput for a name that the
+        session has already, and for anything but the declaration of a relation with facts alone."""
+        self.check_open()
+        with self.in_turn():
+            self.registry.show_declared(self.registry.declare(declaration))
 
     def unregister(self, name: str) -> None:
         """Remove registered rules. Raises ValueError if they have subscriptions, or if other rules read them."""

@@ -27,6 +27,7 @@ from semi_naive.ra.ir import Atom, Const, Program, Relation
 from semi_naive.session.durability.registrations import Registrations
 from semi_naive.session.facts import settled_table
 from semi_naive.session.registered.bodies import NAME, rules_of_body
+from semi_naive.session.registered.declarations import declared_relation
 from semi_naive.session.registered.demand import Demand
 from semi_naive.session.registered.rules import Inlined, Registered, registered, system_rules
 from semi_naive.session.registered.shapes import Shapes
@@ -63,9 +64,37 @@ class Registry:
         # The system relations, except for those whose names the program declares. They are maintained while they have users.
         self.system_rules = {name: system_rules(each) for name, each in RELATIONS.items() if name not in session.declared}
         self.waiting: dict[str, Waiting] = {}
+        self.declarations: dict[str, str] = {}  # the texts of relations that were added to the session, by name
         self._shapes = Shapes(session.program.checked.types)
         self._uses: Uses = {}
         self.subscribers = Subscribers(session, self)
+
+    # -- relations of facts
+
+    def declare(self, text: str) -> str:
+        """Add a relation to the session, and return its name: see `Session.declare`. Readers do not see it yet."""
+        session = self._session
+        relation = declared_relation(text, self.readable.keys() | self.waiting.keys(), session.program.checked)
+        session.commits.add_savepoint()
+        for holder, attribute in ((session, "changeable"), (session, "declared"), (self, "declarations")):
+            session.turns.add_undo(partial(setattr, holder, attribute, getattr(holder, attribute)))
+        session.turns.add_undo(partial(self.readable.pop, relation.name, None))
+        session.upkeep.declare(relation)
+        # other threads read the current ones
+        session.changeable, session.declared = (
+            session.changeable | {relation.name},
+            session.declared | {relation.name: relation},
+        )
+        self.declarations, self.readable[relation.name] = self.declarations | {relation.name: text}, relation
+        return relation.name
+
+    def show_declared(self, name: str) -> None:
+        """Show a relation that has been declared to readers, and register rules that waited for it. A snapshot makes it last."""
+        commits = self._session.commits
+        commits.set_relation(name, self._session.declared[name])
+        self._register_unblocked()
+        if commits.directory:
+            commits.write_snapshot(commits.directory)
 
     # -- rules
 
@@ -209,7 +238,9 @@ class Registry:
         return self.rules[name].relation if name in self.rules else self._session.relations[self._session.check_known(name)]
 
     def with_registered_rules(self, program: Program, evaluated: Collection[str]) -> Program:
-        """Return a program together with the registered rules of the relations `evaluated`."""
+        """Return a program together with the relations that were added, and the registered rules of the relations
+        `evaluated`."""
+        program = replace(program, relations=self._session.declared | program.relations)
         for rules in self.rules.values():
             if rules.name in evaluated:
                 own = {name: each for name, each in rules.checked.relations.items() if name not in program.relations}
@@ -409,7 +440,7 @@ class Registry:
         """Return the rules and the named subscriptions to store in the directory of the session."""
         texts = {name: (rules.text, rules.share) for name, rules in self.rules.items()}
         texts |= {name: (rules.text, rules.share) for name, rules in self.waiting.items()}
-        return Registrations(texts, dict(self.subscribers.histories))
+        return Registrations(texts, dict(self.subscribers.histories), self.declarations)
 
     def load(self, registrations: Registrations, redefined: Iterable[str]) -> None:
         """Restore the rules and named subscriptions stored in a directory. Rules that are not valid any more are left out, with
