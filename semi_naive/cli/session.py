@@ -42,8 +42,8 @@ PROMPT, INSIDE = "> ", "… "
 USAGE = {
     "begin": "", "insert": "R v…", "delete": "R v…", "upsert": "R(KEY, …) v…", "clear": "R", "load": "R FILE",
     "unload": "R FILE", "commit": "", "abort": "", "query": "BODY. [NAME=VALUE…]", "why": "R v…", "why_not": "R v…",
-    "explain": "[R]", "declare": "R(ATTRIBUTE: TYPE, …)", "register": "NAME [share=true|false] [add=true] RULES", "unregister": "NAME",
-    "subscribe": "R [NAME=VALUE…]", "unsubscribe": "R [NAME=VALUE…]", "quit": "",
+    "explain": "[R]", "declare": "R(ATTRIBUTE: TYPE, …)", "register": "NAME [share=true|false] [add=true] RULES",
+    "unregister": "NAME", "subscribe": "R [NAME=VALUE…]", "unsubscribe": "R [NAME=VALUE…]", "quit": "",
 }  # fmt: skip
 COMMANDS = ", ".join(f"{command} {arguments}".strip() for command, arguments in USAGE.items())
 _RULES_OPTION = re.compile(r"(share|add)=(true|false)(?:\s+|$)")

@@ -186,7 +186,8 @@ class Directory:
             self.files.publish({
                 "version": VERSION, **vars(identity), "epoch": first.number, "log": path.name, "relations": relations,
                 "values": lexicon_files, "batches": batches, "time": None if first.time == BEFORE_ALL else first.time,
-                "declarations": registrations.declarations, "rules": [[name, *rules] for name, rules in registrations.rules.items()],
+                "declarations": registrations.declarations,
+                "rules": [[name, *rules] for name, rules in registrations.rules.items()],
                 "names": [self._write_history(name, history, blocks) for name, history in registrations.names.items()],
                 "visited": {upkeep.run.strata[number].relations[0]: budget.visited for number, budget in budgets},
             })  # fmt: skip
