@@ -89,7 +89,7 @@ class Registry:
         return relation.name
 
     def show_declared(self, name: str) -> None:
-        """Show a relation that has been declared to readers, and register rules that waited for it. A snapshot makes it last."""
+        """Show a declared relation to readers, and register the rules that waited for it. A snapshot makes it last."""
         commits = self._session.commits
         commits.set_relation(name, self._session.declared[name])
         self._register_unblocked()
