@@ -166,8 +166,11 @@ class System:
         committing: see `table`."""
         upkeep, commits = self._session.upkeep, self._session.commits
         relations, facts = upkeep.relations, upkeep.relations.facts
+        seen: set[int] = set()  # a copy of a relation shares its table
         for name, contents in self._contents():
-            yield name, contents.count, 0 if isinstance(contents, OnPartitions) else contents.nbytes
+            is_elsewhere = isinstance(contents, OnPartitions) or id(contents) in seen
+            seen.add(id(contents))
+            yield name, contents.count, 0 if is_elsewhere else contents.nbytes
         for name in sorted(facts.given.keys() | facts.written.keys()):
             tables = [] if facts.is_shared(name) or name in RELATIONS else [*facts.tables(name)]
             if tables:

@@ -50,6 +50,7 @@ class Demand:
     def __init__(self, session: Any, registered: Mapping[str, Registered]):
         self._session, self._registered = session, registered
         self.parts: dict[str, Registered] = {}
+        self._origins: dict[str, str] = {}  # by canonical form, the rules that were evaluated first
         self._compiled_with: dict[str, dict[str, State]] = {}  # for each part, the relations with which it was compiled
 
     def definition(self, name: str) -> Definition | None:
@@ -91,6 +92,8 @@ class Demand:
         constants or parameters, and all of these parts can be computed alone. wide: relations that are read whole."""
         if rules.name in self.parts and rules.synthesis:
             return rules.synthesis
+        if rules.text and (twin := self._twin(rules)):
+            return twin
         atoms = [node for node in rewrite.walk(rules.checked.rules) if isinstance(node, Atom) and node.relation in rules.reads]
         places = {f"${name}": place for place, name in enumerate(rules.parameters)}
         used: dict[Atom, tuple[Registered, Asked]] = {}  # for each atom, the part that it reads, and what it asks for
@@ -102,6 +105,29 @@ class Demand:
         used |= self._values_given(atoms, places)
         self.parts |= {part.name: part for part, _ in used.values() if part.name not in self._registered}
         return self._reading_parts(rules, used)
+
+    def _twin(self, rules: Registered) -> Synthesis | None:
+        """Return the form of rules as a copy of evaluated ones with the same canonical form, if there are any. With parameters
+        the copy has the values that are asked for."""
+        origin = self._registered.get(self._origins.get(rules.canonical, rules.name))
+        is_evaluated = origin is not None and origin.users and not origin.form.twin
+        if origin is None or origin is rules or not is_evaluated or origin.canonical != rules.canonical:
+            self._origins[rules.canonical] = rules.name
+            return None
+        variables = tuple(Var(f"column.{place}", type_.kind) for place, (_, type_) in enumerate(rules.relation.attributes))
+        given = Atom(rules.parameter_relation, variables[: len(rules.parameters)])
+        body = *((given,) if rules.parameters else ()), Atom(origin.name, variables)
+        relations = {each: rules.checked.relations[each] for each in (rules.name, *rules.inputs)} | {
+            origin.name: origin.relation
+        }
+        program = Program(rules.checked.types, relations, [Rule(Atom(rules.name, variables), body)])
+        copy = replace(rules, reads=frozenset([origin.name]), check=lambda: program)
+        return Synthesis(copy.compiled(), ((origin.name, tuple(range(len(rules.parameters)))),), origin.name)
+
+    def forget(self, rules: Registered) -> None:
+        """Note that rules are not evaluated any more."""
+        if rules.text and self._origins.get(rules.canonical) == rules.name:
+            del self._origins[rules.canonical]
 
     def _values_given(self, atoms: Iterable[Atom], places: Mapping[str, int]) -> dict[Atom, tuple[Registered, Asked]]:
         """Return the atoms that read rules with parameters, each with these rules, and the values that it gives. places: those
@@ -187,6 +213,8 @@ class Demand:
                 which = ", ".join(f"{attribute} = {value}" for attribute, value in zip(read.parameters, values, strict=True))
                 shared = f"{name}, which is shared by all that read it so" if part else "one dataflow for all values"
                 lines.append(f"  {min(part.reads) if part else name}: for {which} only, in {shared}")
+            elif other and name == self._current(rules).twin:
+                lines.append(f"  {name}: its rules are the same but for names and order, so both are one dataflow")
             elif other:
                 chosen = f", as it is registered with share={other.share}" if other.share is not None else ""
                 lines.append(f"  {name}: as a whole, which is shared by all that read it so{chosen}")

@@ -133,6 +133,8 @@ class Registry:
         ValueError if one of them has users. The open turn restores them if it fails."""
         if name in self.waiting:
             self._remove_waiting(name)
+        elif name in self.rules:
+            self._separate_twins(self.rules[name])
         readers: dict[str, set[str]] = defaultdict(set)
         for rules in self.rules.values():
             for read in rules.reads | rules.inlines:
@@ -217,12 +219,26 @@ class Registry:
         readers = sorted(each.name for each in self.rules.values() if name in each.reads | each.inlines)
         if readers:
             raise ValueError(f"{name} is read by {', '.join(readers)}: unregister what reads it first")
+        self._separate_twins(rules)
         if rules.users:
             users = quantity(rules.users, "subscription")
             raise ValueError(f"{name} is needed by {users}: cancel first, and end those that have a name")
         self._session.commits.log_event(False, "unregister", name)
         self._session.turns.add_undo(partial(self._add, rules))
         self._drop(name)
+
+    def _separate_twins(self, rules: Registered) -> None:
+        """If rules are evaluated only for twins (`Synthesis.twin`), let the first of these be evaluated in their place, and the
+        others be its copies."""
+        twins = [each for each in self.rules.values() if each.users and each.form.twin == rules.name]
+        if not twins or rules.users > sum(each.users for each in twins):
+            return
+        names = {each.name for each in twins}
+        uses = [use for use, count in self._uses.items() if use[0] in names for _ in range(count)]
+        for use in uses:
+            self.release(*use)
+        for use in uses:
+            self.acquire(*use)
 
     def _registered(self, name: str) -> Registered:
         """Return registered rules. Raises KeyError if there are none of this name."""
@@ -361,6 +377,7 @@ class Registry:
                     self._change_parameters(rules, key, -1)
             rules.users -= 1
             if not rules.users:
+                self.demand.forget(rules)
                 self._session.upkeep.retract(rules.strata)
                 rules.strata = []
             self._release_uses(rules, key)
