@@ -116,9 +116,11 @@ class MaterializedRelations:
     def copied(self, number: int) -> str | None:
         """Return the relation that a stratum is a copy of, if it has one rule that copies a relation, and no facts."""
         stratum = self.run.strata[number]
-        [rule, *others] = stratum.rules or [None]
-        [atom, *conditions] = rule.body if rule else [None]
-        if others or conditions or not isinstance(atom, Atom) or stratum.recursive or number in self.run.looping:
+        if [len(rule.body) for rule in stratum.rules] != [1] or stratum.recursive or number in self.run.looping:
+            return None
+        [rule] = stratum.rules
+        [atom] = rule.body
+        if not isinstance(atom, Atom):
             return None
         name, args = rule.head.relation, atom.args
         is_copy = rule.head.args == args and all(isinstance(arg, Var) for arg in args) and len(set(args)) == len(args)

@@ -299,17 +299,27 @@ class Registry:
         if not rules.users:
             rules.synthesis = self.demand.synthesis(rules)
         self._acquire_uses(rules, key, once)
-        if not rules.users and not once and (wide := self.demand.wide(rules)):
-            self._release_uses(rules, key)
-            rules.synthesis = self.demand.synthesis(rules, wide)
-            self._acquire_uses(rules, key, once)
         if not rules.users:
+            self._read_whole_if_wide(rules, key, once)
             rules.strata = self._session.upkeep.extend(rules.form.compiled, self.first_facts(rules, key))
+            if self._read_whole_if_wide(rules, key, once):
+                rules.strata = self._session.upkeep.extend(rules.form.compiled, self.first_facts(rules, key))
         else:
             self._change_parameters(rules, key, 1)
         rules.users += 1
         self._uses[name, key] = self._uses.get((name, key), 0) + 1
         self._show(rules)
+
+    def _read_whole_if_wide(self, rules: Registered, key: tuple[int, ...], once: bool) -> bool:
+        """If rules ask for too many tuples of a relation, let them read all of it, and return True; not for one answer (`once`).
+        They must be evaluated again if they were. key: the values of their parameters."""
+        wide = set() if once else self.demand.wide(rules)
+        if wide:
+            self._session.upkeep.retract(rules.strata)
+            self._release_uses(rules, key)
+            rules.strata, rules.synthesis = [], self.demand.synthesis(rules, wide)
+            self._acquire_uses(rules, key, once)
+        return bool(wide)
 
     def _evaluable(self, name: str) -> Registered | None:
         """Return the rules of a relation that is evaluated while it has users; None for one of the program."""

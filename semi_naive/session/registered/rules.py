@@ -47,11 +47,13 @@ class Inlined:
 class Synthesis:
     """The form in which rules are evaluated.
     compiled: the rules after all passes.
+    alone: the relations of which these rules evaluate the tuples that their other atoms ask for, for themselves only.
     twin: the evaluated rules with the same canonical form that these are a copy of, by the name of their relation; "" if none.
     uses: the relations that they read, each with the values of its parameters: constants, or places among the reader's own."""
 
     compiled: Compiled
     uses: tuple[tuple[str, tuple[ir.Const | int, ...]], ...]
+    alone: tuple[str, ...] = ()
     twin: str = ""
 
 
