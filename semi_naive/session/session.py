@@ -22,6 +22,7 @@ from semi_naive.host import limits
 from semi_naive.host.interrupts import afterwards
 from semi_naive.host.numbers import quantity
 from semi_naive.host.similar import UnknownName, unknown
+from semi_naive.io.directives import directive_place
 from semi_naive.io.errors import BadInput
 from semi_naive.io.values.bits import to_value
 from semi_naive.planning.rewrite import has_autoinc
@@ -34,7 +35,7 @@ from semi_naive.running.results.lent import Lent
 from semi_naive.session.committing import Commits
 from semi_naive.session.contents import BEFORE_ALL, Changes, Epoch
 from semi_naive.session.durability.directory import Directory
-from semi_naive.session.facts import columns_of
+from semi_naive.session.facts import columns_of, last_occurrences
 from semi_naive.session.following import Follower
 from semi_naive.session.maintenance.upkeep import Upkeep
 from semi_naive.session.query import answer_of, answers
@@ -79,6 +80,7 @@ class Session(Relations):
         self.changeable = _changeable(program, facts, compiled.program.relations)
         kept = compiled.program.relations  # inlined relations are missing; names with @ are those of relations that passes add
         self.declared = {name: each for name, each in program.relations.items() if name in kept and "@" not in name}
+        self.keys = _keys(program)
         self.relations = dict(self.declared)  # with those of registered rules that are evaluated
         self.registry = Registry(self)
         self.system = System(self)
@@ -90,6 +92,7 @@ class Session(Relations):
         self.upkeep = Upkeep(program, compiled, self.config, spark, values=Values(None if path is None else SymbolTable()))
         try:
             self._open(facts, path, sync_seconds)
+            self._check_keys()
             self.system.work.extend(self.system.cost_of_rules(self.epoch))
             if self.commits.directory:
                 self._restore_registrations(self.commits.directory)
@@ -120,6 +123,18 @@ class Session(Relations):
             self.upkeep.apply(transaction.net)
             commits.append_epoch(transaction.epoch, self._now.time if transaction.time is None else transaction.time)
             self.upkeep.relations.sweep()
+
+    def _check_keys(self) -> None:
+        """Raise BadInput if two facts have the same key of their relation."""
+        for name, key in self.keys.items():
+            facts = self.upkeep.relations.explicit(name)
+            columns = columns_of(facts)[list(self.key_places(name, key))]
+            if (repeated := ~last_occurrences(columns)).any():
+                row = answer_of(
+                    self, self.declared[name], lambda: columns_of(facts)[:, repeated], self.upkeep.values
+                ).to_list()[0]
+                message = f"{name} has other facts with the key ({', '.join(key)}) of {row}"
+                raise BadInput(message, hint="begin with one fact of each key; later inserts replace those with the same key")
 
     def _restore_registrations(self, directory: Directory) -> None:
         """Restore the registered rules and the named subscriptions of the directory. If rules of the program have changed since
@@ -498,6 +513,20 @@ def _changeable(program, facts, compiled: dict[str, Relation]) -> set[str]:
     for name in named - compiled.keys():
         raise BadInput(f"facts for {name!r}: it is inlined, so it has no tuples", hint=f"take `inline` from its .decl {name}")
     return named | set(program.inputs)
+
+
+def _keys(program) -> dict[str, tuple[str, ...]]:
+    """Return the key of each relation that has one: the attributes that `.input r(key="x, y")` names."""
+    keys = {}
+    for directive in program.checked.directives:
+        if directive.kind == "input" and "key" in directive.parameters:
+            name = directive.relation
+            keys[name] = key = tuple(each.strip() for each in directive.parameters["key"].split(","))
+            attributes = [attribute for attribute, _ in program.relations[name].attributes]
+            if wrong := [each for each in key if each not in attributes]:
+                message = f".input {name}: the key names {wrong[0]!r}"
+                raise BadInput(message, *directive_place(directive), hint=f"{name} has the attributes {', '.join(attributes)}")
+    return keys
 
 
 def _check_program(program) -> None:
