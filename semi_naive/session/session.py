@@ -17,12 +17,14 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from semi_naive.config import Config
 from semi_naive.host import limits
 from semi_naive.host.interrupts import afterwards
 from semi_naive.host.numbers import quantity
 from semi_naive.host.similar import UnknownName, unknown
-from semi_naive.io.directives import directive_place
+from semi_naive.io.directives import check_sandbox, directive_place
 from semi_naive.io.errors import BadInput
 from semi_naive.io.values.bits import to_value
 from semi_naive.planning.rewrite import has_autoinc
@@ -39,6 +41,7 @@ from semi_naive.session.facts import columns_of, last_occurrences
 from semi_naive.session.following import Follower
 from semi_naive.session.maintenance.upkeep import Upkeep
 from semi_naive.session.query import answer_of, answers
+from semi_naive.session.recording import record
 from semi_naive.session.registered.registry import Registry
 from semi_naive.session.registered.subscriptions import Callback, Granularity, Subscription, without_parameters
 from semi_naive.session.retention import Retention
@@ -96,6 +99,10 @@ class Session(Relations):
             self.system.work.extend(self.system.cost_of_rules(self.epoch))
             if self.commits.directory:
                 self._restore_registrations(self.commits.directory)
+            for directive in program.checked.directives:
+                if directive.kind == "output" and (folder := directive.parameters.get("epochs")):
+                    check_sandbox([folder], directive, self.upkeep.run.asked.sandbox)
+                    self.record(directive.relation, folder)
         except BaseException:
             self._release(failed=True)
             raise
@@ -127,12 +134,10 @@ class Session(Relations):
     def _check_keys(self) -> None:
         """Raise BadInput if two facts have the same key of their relation."""
         for name, key in self.keys.items():
-            facts = self.upkeep.relations.explicit(name)
-            columns = columns_of(facts)[list(self.key_places(name, key))]
-            if (repeated := ~last_occurrences(columns)).any():
-                row = answer_of(
-                    self, self.declared[name], lambda: columns_of(facts)[:, repeated], self.upkeep.values
-                ).to_list()[0]
+            columns = columns_of(self.upkeep.relations.explicit(name))
+            if (repeated := ~last_occurrences(columns[list(self.key_places(name, key))])).any():
+                rows = partial(np.ascontiguousarray, columns[:, repeated])
+                row = answer_of(self, self.declared[name], rows, self.upkeep.values).to_list()[0]
                 message = f"{name} has other facts with the key ({', '.join(key)}) of {row}"
                 raise BadInput(message, hint="begin with one fact of each key; later inserts replace those with the same key")
 
@@ -388,8 +393,9 @@ class Session(Relations):
             return self.registry.subscribers.subscribe(relation, callback, parameters, when, snapshot, since, name)
 
     def sink(
-        self, relation: str, op: str | None = None, key: Iterable[str] | None = None, query: str | None = None
-    ) -> StreamSink:
+        self, relation: str, op: str | None = None, key: Iterable[str] | None = None, query: str | None = None,
+        lines: str | None = None,
+    ) -> StreamSink:  # fmt: skip
         """Return a sink for Structured Streaming: `stream.writeStream.foreachBatch(session.sink("edge", op="_change_type"))`.
 
         Each batch is a transaction, exactly once: a batch that is delivered again changes nothing, also after the session was
@@ -399,9 +405,10 @@ class Session(Relations):
             update_preimage, -D, -U, d or -1). Without it all rows are inserted.
         key: attributes by which an insert replaces other facts, as in `Transaction.upsert`.
         query: a name for the stream in place of its id, which is the same as long as the stream's checkpoint is.
+        lines: the column whose values are lines of text, with tabs between fields, as `value` of Kafka.
         """
         self.check_open()
-        return StreamSink(self, relation, op, key, query)
+        return StreamSink(self, relation, op, key, query, lines)
 
     def follow(
         self,
@@ -430,6 +437,18 @@ class Session(Relations):
         follower = Follower(self, relation, os.fspath(source), op, key, name, seconds, header)
         self.followers = [each for each in self.followers if each.is_alive] + [follower]
         return follower
+
+    def record(
+        self, relation: str, folder: str | os.PathLike, /, extension: str = ".parquet", **parameters: Any
+    ) -> Subscription:
+        """Write a file into a folder for each epoch that changes a relation, `path-0000000012.parquet`: its columns and `diff`.
+        With a directory each epoch is written exactly once, also after the session was opened again and `record` was called.
+        An epoch whose file cannot be written is logged, and written with the next one. `.output path(epochs="folder")` in the
+        program does the same.
+
+        extension: .parquet, .csv, .tsv, .csv.gz or .tsv.gz. parameters: of registered rules."""
+        self.check_open()
+        return record(self, relation, os.fspath(folder), extension, parameters)
 
     def end_subscription(self, name: str) -> None:
         """Discard a named subscription and the changes stored for it. Raises KeyError if there is none."""

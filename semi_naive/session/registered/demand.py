@@ -230,9 +230,9 @@ class Demand:
         return self.parts[part].users > 0 or all(self._state(name) == state for name, state in compiled_with.items())
 
     def _narrowed(self, rules: Registered, wanted: frozenset[str], uses: Collection[tuple[str, tuple]]) -> Synthesis | None:
-        """Synthesise rules together with those of relations that they read, `wanted`, and of what these read, directly or not, so
-        that only the needed tuples are computed. A relation of which all tuples would be computed is read instead, as it can be
-        shared. Return None if no wanted one remains, or if more than MAX_RULES would be compiled. uses: those of the rules."""
+        """Synthesise rules together with those of relations that they read, `wanted`, and of what these read, directly or not,
+        so that only the needed tuples are computed. A relation of which all tuples would be computed is read instead, as it can
+        be shared. Return None if no wanted one remains, or if more than MAX_RULES would be compiled. uses: of the rules."""
         shared, places = set(rules.reads - wanted), {f"${name}": place for place, name in enumerate(rules.parameters)}
         while wanted - shared:
             extended = self._with_definitions(rules, shared)
@@ -290,8 +290,8 @@ class Demand:
         return {name for part, name in reading if self._is_wide(part, name)}
 
     def _is_wide(self, part: Registered, whole: str) -> bool:
-        """True if the rules of a part, or such with which a relation is evaluated alone, ask for more than MAX_ASKED_SHARE of the
-        values that the relations which they read have. whole: the relation."""
+        """True if the rules of a part, or rules that evaluate tuples alone, ask for more than MAX_ASKED_SHARE of the values
+        that the relations which they read have. whole: the relation of the tuples."""
         upkeep, registered = self._session.upkeep, self._registered.get(whole)
         reads = {name for name, _ in part.form.uses}
         possible: dict[str, float] = defaultdict(float)  # the numbers of values that may be asked for

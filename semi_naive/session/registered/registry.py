@@ -311,8 +311,8 @@ class Registry:
         self._show(rules)
 
     def _read_whole_if_wide(self, rules: Registered, key: tuple[int, ...], once: bool) -> bool:
-        """If rules ask for too many tuples of a relation, let them read all of it, and return True; not for one answer (`once`).
-        They must be evaluated again if they were. key: the values of their parameters."""
+        """If rules ask for too many tuples of a relation, let them read all of it, and return True; not for one answer
+        (`once`). They must be evaluated again if they were. key: the values of their parameters."""
         wide = set() if once else self.demand.wide(rules)
         if wide:
             self._session.upkeep.retract(rules.strata)
