@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from semi_naive.session.contents import Epoch
 
 OTHERS = "*"  # the key for all relations that are not named
 EXPECTED = 'expected how many epochs before the last one are kept, 0 or more, or this by relation: {"path": 100, "*": 2}'
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,9 @@ class Retention:
 
     def _retained(self, epoch: Epoch, age: int, durable: bool) -> Epoch:
         """Return an epoch with the relations that are retained for at least `age` epochs."""
-        tables, spread, given = (
-            {name: each for name, each in contents.items() if self.epochs_of(name) >= age}
-            for contents in (epoch.tables, epoch.spread, epoch.given)
-        )
+
+        def retained(contents: dict[str, T]) -> dict[str, T]:
+            return {name: each for name, each in contents.items() if self.epochs_of(name) >= age}
+
+        tables, spread, given = retained(epoch.tables), retained(epoch.spread), retained(epoch.given)
         return replace(epoch, tables=tables, spread=spread, given=given, whole=(epoch.whole or epoch) if durable else None)

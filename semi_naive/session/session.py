@@ -83,7 +83,7 @@ class Session(Relations):
         self.changeable = _changeable(program, facts, compiled.program.relations)
         kept = compiled.program.relations  # inlined relations are missing; names with @ are those of relations that passes add
         self.declared = {name: each for name, each in program.relations.items() if name in kept and "@" not in name}
-        self.keys = _keys(program)
+        self.declared_keys = _declared_keys(program)
         self.relations = dict(self.declared)  # with those of registered rules that are evaluated
         self.registry = Registry(self)
         self.system = System(self)
@@ -133,7 +133,7 @@ class Session(Relations):
 
     def _check_keys(self) -> None:
         """Raise BadInput if two facts have the same key of their relation."""
-        for name, key in self.keys.items():
+        for name, key in self.declared_keys.items():
             columns = columns_of(self.upkeep.relations.explicit(name))
             if (repeated := ~last_occurrences(columns[list(self.key_places(name, key))])).any():
                 rows = partial(np.ascontiguousarray, columns[:, repeated])
@@ -534,7 +534,7 @@ def _changeable(program, facts, compiled: dict[str, Relation]) -> set[str]:
     return named | set(program.inputs)
 
 
-def _keys(program) -> dict[str, tuple[str, ...]]:
+def _declared_keys(program) -> dict[str, tuple[str, ...]]:
     """Return the key of each relation that has one: the attributes that `.input r(key="x, y")` names."""
     keys = {}
     for directive in program.checked.directives:

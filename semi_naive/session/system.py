@@ -168,9 +168,9 @@ class System:
         relations, facts = upkeep.relations, upkeep.relations.facts
         seen: set[int] = set()  # a copy of a relation shares its table
         for name, contents in self._contents():
-            is_elsewhere = isinstance(contents, OnPartitions) or id(contents) in seen
+            own = 0 if isinstance(contents, OnPartitions) or id(contents) in seen else contents.nbytes
             seen.add(id(contents))
-            yield name, contents.count, 0 if is_elsewhere else contents.nbytes
+            yield name, contents.count, own
         for name in sorted(facts.given.keys() | facts.written.keys()):
             tables = [] if facts.is_shared(name) or name in RELATIONS else [*facts.tables(name)]
             if tables:

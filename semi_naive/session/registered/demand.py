@@ -112,10 +112,10 @@ class Demand:
             used |= reading if len(reading) == len(found) else {}
         used |= self._values_given(atoms, places)
         self.parts |= {part.name: part for part, _ in used.values() if part.name not in self._registered}
-        reading, uses = self._reading_parts(rules, used)
-        wanted = frozenset(each for each in reading.reads if each not in wide and self._is_joined_with_few(reading, each))
-        alone = self._narrowed(_ordered(reading, wanted), wanted, uses)
-        return alone or Synthesis(reading.compiled(), tuple(sorted(uses, key=repr)))
+        reader, uses = self._reading_parts(rules, used)
+        wanted = frozenset(each for each in reader.reads if each not in wide and self._is_joined_with_few(reader, each))
+        alone = self._narrowed(_ordered(reader, wanted), wanted, uses)
+        return alone or Synthesis(reader.compiled(), tuple(sorted(uses, key=repr)))
 
     def _is_joined_with_few(self, rules: Registered, name: str) -> bool:
         """True if rules join a relation that is not evaluated with atoms of others, of which some are expected to have at most
