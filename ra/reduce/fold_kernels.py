@@ -90,6 +90,22 @@ def number_rows(rows, known, table, numbers, begin, count):
     return numbers.size, count
 
 
+@njit(types.UniTuple(types.int64, 2)(i64, i64, i64, types.int64, types.int64), **JIT)
+def next_task(first, lows, highs, begin, most):
+    """Return (end, pairs): rows begin to end - 1 are groups of equal `first` with together `pairs` pairs, the sum of highs -
+    lows. There are at most `most` pairs, or only one group."""
+    end, pairs = begin, 0
+    while end < first.size:
+        row, more = end, 0
+        while row < first.size and first[row] == first[end]:
+            more += highs[row] - lows[row]
+            row += 1
+        if end > begin and pairs + more > most:
+            break
+        end, pairs = row, pairs + more
+    return end, pairs
+
+
 @njit(types.int64(i64, i64, i64, i64, i64, i64, types.int64, rows_of), scratch="counts touched made", **JIT)
 def count_pairs(first, lows, highs, second, counts, touched, least, made):
     """Count the pairs (first[i], v) for v in second[lows[i] : highs[i]]. Write (first, second, count) of each distinct pair
