@@ -524,8 +524,8 @@ class Program:
     @cached
     def limit_sizes(self) -> dict[str, int]:
         """The .limitsize of each relation that has one."""
-        found = (each for each in self.directives if each.kind == "limitsize" and "n" in each.parameters)
-        return {directive.relation: int(directive.parameters["n"]) for directive in found}
+        limits = (each for each in self.directives if each.kind == "limitsize" and "n" in each.parameters)
+        return {directive.relation: int(directive.parameters["n"]) for directive in limits}
 
     def lattice(self, name: str) -> str | None:
         """Return "min" or "max" if a relation keeps the best value of each key, else None. The program need not declare it: a

@@ -54,11 +54,11 @@ class GroupNumbers:
             return np.ascontiguousarray(columns[0])
         if not self.table.size:
             self._resize(max(INITIAL_GROUPS, 2 * self.size), np.arange(self.size)[None])
-        rows, found, begin = np.array(columns, np.int64).reshape(self.arity, size), np.empty(size, np.int64), 0
+        rows, numbers, begin = np.array(columns, np.int64).reshape(self.arity, size), np.empty(size, np.int64), 0
         while True:
-            begin, self.size = number_rows(rows, self.known, self.table, found, begin, self.size)
+            begin, self.size = number_rows(rows, self.known, self.table, numbers, begin, self.size)
             if begin == size:
-                return found
+                return numbers
             self._resize(2 * self.known.shape[1], self.known[:, : self.size])
 
     def _resize(self, room: int, rows: np.ndarray) -> None:
@@ -111,7 +111,10 @@ class Folding:
         for begin in range(0, nonempty.size, MAX_BATCH_BINDINGS):
             numbers = nonempty[begin : begin + MAX_BATCH_BINDINGS]
             columns = dict(zip(self.keys, self.groups.columns(numbers), strict=True))
-            columns |= {each.result.name: found[numbers] for each, found in zip(self.literals, results, strict=True)}
+            columns |= {
+                each.result.name: results_of_literal[numbers]
+                for each, results_of_literal in zip(self.literals, results, strict=True)
+            }
             yield Batch(numbers.size, columns)
 
 
@@ -121,19 +124,19 @@ def folded(steps: list, keys: tuple[str, ...], literals: tuple[Aggregate, ...], 
     context.batch_size = min(context.batch_size, MAX_FOLDED_BINDINGS)
     depends_on_order = any(reduction.exact for reduction in total.reductions)
     if cores == 1 or depends_on_order or not steps_are_sliceable(steps, literals):
-        for made in run_steps(steps, unit(), context):
-            total.add(made, context.values)
+        for batch in run_steps(steps, unit(), context):
+            total.add(batch, context.values)
         return total
     make_indexes(steps, context)
-    foldings, idle, lock = [total], [total], threading.Lock()  # idle: the foldings that no thread uses
+    foldings, idle, lock = [total], [total], threading.Lock()  # one folding for each thread; idle: those that none uses
 
-    def fold(some: Batch) -> None:
+    def fold(slice_: Batch) -> None:
         with lock:
             own = idle.pop() if idle else None
         if own is None:
             foldings.append(own := Folding(keys, literals))
-        for made in run_steps(steps[1:], some, context):
-            own.add(made, context.values)
+        for batch in run_steps(steps[1:], slice_, context):
+            own.add(batch, context.values)
         with lock:
             idle.append(own)
 
@@ -172,8 +175,8 @@ class Folded:
 
     def __call__(self, batch: Batch, context: Context):
         pairs = Pairs.of(self, context)
-        found = pairs.counted() if pairs else folded(self.steps, self.keys, self.literals, context).batches()
-        yield from merged_into(found, self.batch_size)
+        counted = pairs.counted() if pairs else folded(self.steps, self.keys, self.literals, context).batches()
+        yield from merged_into(counted, self.batch_size)
 
 
 @dataclass
@@ -194,9 +197,11 @@ class Streamed:
 
     def __call__(self, batch: Batch, context: Context):
         first, *rest = self.steps
-        for made in run_steps([replace(first, batch_size=context.batch_size), *rest], batch, context):
+        for bindings in run_steps([replace(first, batch_size=context.batch_size), *rest], batch, context):
             terms = [(name, self.derivation.head[place]) for place, name in self.binds]
-            yield Batch(made.size, {name: evaluate(term, made.columns, made.size, context.values) for name, term in terms})
+            yield Batch(
+                bindings.size, {name: evaluate(term, bindings.columns, bindings.size, context.values) for name, term in terms}
+            )
 
 
 def merged_into(batches: Iterator[Batch], size: int) -> Iterator[Batch]:
@@ -221,7 +226,7 @@ class Pairs:
     names: the variables of the result: a, d, the count.
     columns: for each row of e, sorted by a: the value of a, and the range [low, high) of the matching rows of f.
     second: d, for each row of f.
-    weight: what one pair counts: the number of bindings that the steps before have for it.
+    weight: the number of bindings for which one pair counts: the WEIGHT of the binding that the steps before the scan make.
     least: pairs that occur less often are not needed.
     idle: arrays for counting that no thread uses.
     """
@@ -258,7 +263,7 @@ class Pairs:
             return None
         weight = int(bindings[0].columns[WEIGHT][0]) if bindings and WEIGHT in bindings[0].columns else 1
         parts = [(np.empty(0, np.int64),) * 3]
-        for batch in (made for binding in bindings for made in run_steps([scan], binding, context)):
+        for batch in (rows for binding in bindings for rows in run_steps([scan], binding, context)):
             keys = [batch.columns[key.name] for key in last.keys]
             parts.append((batch.columns[first], *inner.ranges(keys, batch.size)))
         columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
@@ -269,7 +274,7 @@ class Pairs:
 
     def counted(self) -> Iterator[Batch]:
         """Yield the pairs with their counts, a few values of the first column at a time."""
-        yield from (made for made in in_threads(self._count, self._tasks(), getattr(self.context, "cores", 1)) if made.size)
+        yield from (pairs for pairs in in_threads(self._count, self._tasks(), getattr(self.context, "cores", 1)) if pairs.size)
 
     def _tasks(self) -> Iterator[tuple[int, int, int]]:
         """Yield (begin, end, number of pairs) of ranges of rows, divided where the first column changes, such that each range
@@ -295,9 +300,9 @@ class Pairs:
             domain = int(self.second.max()) + 1
             counts, touched = np.zeros(domain, np.int64), np.empty(domain + 1, np.int64)
         # a task has at most PAIRS_PER_TASK pairs, or one value of the first column: then at most counts.size are distinct
-        made = np.empty((3, min(pairs, max(PAIRS_PER_TASK, counts.size))), np.int64)
+        counted = np.empty((3, min(pairs, max(PAIRS_PER_TASK, counts.size))), np.int64)
         first, lows, highs = (column[begin:end] for column in self.columns)
-        found = count_pairs(first, lows, highs, self.second, counts, touched, self.least, made)
+        size = count_pairs(first, lows, highs, self.second, counts, touched, self.least, counted)
         self.idle.append((counts, touched))
-        made[2, :found] *= self.weight
-        return Batch(found, dict(zip(self.names, made[:, :found].copy(), strict=True)))
+        counted[2, :size] *= self.weight
+        return Batch(size, dict(zip(self.names, counted[:, :size].copy(), strict=True)))

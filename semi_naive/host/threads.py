@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 WAITING_RESULTS_A_THREAD = 2  # results for each thread that are computed before the caller takes them
 
 Given = TypeVar("Given")
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
 def cpus() -> int:
@@ -24,8 +24,11 @@ def cpus() -> int:
 
 
 def in_threads(
-    make: Callable[[Given], Made], given: Iterable[Given], threads: int | None = None, leave: Callable[[], None] = lambda: None
-) -> Iterator[Made]:
+    make: Callable[[Given], Result],
+    given: Iterable[Given],
+    threads: int | None = None,
+    leave: Callable[[], None] = lambda: None,
+) -> Iterator[Result]:
     """Yield make(x) for each x of `given`, in order, computed by as many threads as there are cores.
 
     At most `WAITING_RESULTS_A_THREAD` results for each thread are stored, which bounds memory. When the iteration ends, even by
@@ -54,7 +57,7 @@ def in_threads(
             _idle[threads].append(pool)
 
 
-def ahead(values: Iterator[Made]) -> Iterator[Made]:
+def ahead(values: Iterator[Result]) -> Iterator[Result]:
     """Yield the values of an iterator. A thread computes the next WAITING_RESULTS_A_THREAD while the caller uses one."""
     end: Any = object()
     return takewhile(lambda value: value is not end, in_threads(lambda _: next(values, end), count(), 1))
