@@ -43,9 +43,9 @@ def write(
     elif form.io == "stdout":
         heading = f"{form.header}\n" if form.headers else ""
         table = b"".join(_table(shown, form))
-        options.printed(f"---------------\n{form.name}\n{heading}===============\n".encode() + table + b"===============\n")
+        options.print_bytes(f"---------------\n{form.name}\n{heading}===============\n".encode() + table + b"===============\n")
     elif form.io == "json":
-        options.printed(b"".join(_json(shown, form)))
+        options.print_bytes(b"".join(_json(shown, form)))
     else:
         path = path_of(directive, form, folder, options.sandbox)
         write_file(path, shown, form)
@@ -55,7 +55,7 @@ def write(
 
 def print_size(form: Format, size: int, options: Options) -> None:
     """Write the line of a .printsize to standard output."""
-    options.printed(f"{form.name}\t{size}\n".encode())
+    options.print_bytes(f"{form.name}\t{size}\n".encode())
 
 
 def write_file(path: str, shown: RelationRows, form: Format) -> None:
