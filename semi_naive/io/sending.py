@@ -31,8 +31,8 @@ class SendSymbols:
     partitions: int
 
     def __call__(self, partition, records):
-        """Yield (partition, what it gets): the report of each part to partition 0, and each string of the part, once, to the
-        partition that numbers it."""
+        """Yield (destination partition, record): the report of each part to partition 0, and each string of the part, once, to
+        the partition of its hash."""
         for part in parts_in(records, self.read):
             yield 0, report_of(part)
             if part.symbols is not None:
