@@ -72,8 +72,8 @@ def _float(text: str) -> float | OutOfRange:
 
 
 def in_order(row, number: int, relation: Relation, path: str, orders: dict) -> list:
-    """Return the values of an element, a list or a dictionary, in the order of the attributes. orders: a cache for dictionaries:
-    by the tuple of names, the place of each attribute among them, or None if they are in the right order."""
+    """Return the values of an element, a list or a dictionary, in the order of the attributes. orders: a cache for
+    dictionaries: by the tuple of names, the place of each attribute among them, or None if they are in the right order."""
     if isinstance(row, dict):
         if (names := tuple(row)) not in orders:
             orders[names] = column_places(relation, names, path, where=f"element {number}: ")
