@@ -55,11 +55,11 @@ class GroupNumbers:
             return np.ascontiguousarray(columns[0])
         if not self.table.size:
             self._resize(max(INITIAL_GROUPS, 2 * self.size), np.arange(self.size)[None])
-        rows, found, begin = np.array(columns, np.int64).reshape(self.arity, size), np.empty(size, np.int64), 0
+        rows, numbers, begin = np.array(columns, np.int64).reshape(self.arity, size), np.empty(size, np.int64), 0
         while True:
-            begin, self.size = number_rows(rows, self.known, self.table, found, begin, self.size)
+            begin, self.size = number_rows(rows, self.known, self.table, numbers, begin, self.size)
             if begin == size:
-                return found
+                return numbers
             self._resize(2 * self.known.shape[1], self.known[:, : self.size])
 
     def _resize(self, room: int, rows: np.ndarray) -> None:
@@ -112,7 +112,10 @@ class Folding:
         for begin in range(0, nonempty.size, MAX_BATCH_BINDINGS):
             numbers = nonempty[begin : begin + MAX_BATCH_BINDINGS]
             columns = dict(zip(self.keys, self.groups.columns(numbers), strict=True))
-            columns |= {each.result.name: found[numbers] for each, found in zip(self.literals, results, strict=True)}
+            columns |= {
+                each.result.name: results_of_literal[numbers]
+                for each, results_of_literal in zip(self.literals, results, strict=True)
+            }
             yield Batch(numbers.size, columns)
 
 
@@ -122,19 +125,19 @@ def folded(steps: list, keys: tuple[str, ...], literals: tuple[Aggregate, ...], 
     context.batch_size = min(context.batch_size, MAX_FOLDED_BINDINGS)
     depends_on_order = any(reduction.exact for reduction in total.reductions)
     if cores == 1 or depends_on_order or not steps_are_sliceable(steps, literals):
-        for made in run_steps(steps, unit(), context):
-            total.add(made, context.values)
+        for batch in run_steps(steps, unit(), context):
+            total.add(batch, context.values)
         return total
     make_indexes(steps, context)
-    foldings, idle, lock = [total], [total], threading.Lock()  # idle: the foldings that no thread uses
+    foldings, idle, lock = [total], [total], threading.Lock()  # one folding for each thread; idle: those that none uses
 
-    def fold(some: Batch) -> None:
+    def fold(slice_: Batch) -> None:
         with lock:
             own = idle.pop() if idle else None
         if own is None:
             foldings.append(own := Folding(keys, literals))
-        for made in run_steps(steps[1:], some, context):
-            own.add(made, context.values)
+        for batch in run_steps(steps[1:], slice_, context):
+            own.add(batch, context.values)
         with lock:
             idle.append(own)
 
@@ -173,8 +176,8 @@ class Folded:
 
     def __call__(self, batch: Batch, context: Context):
         pairs = Pairs.of(self, context)
-        found = pairs.counted() if pairs else folded(self.steps, self.keys, self.literals, context).batches()
-        yield from merged_into(found, self.batch_size)
+        counted = pairs.counted() if pairs else folded(self.steps, self.keys, self.literals, context).batches()
+        yield from merged_into(counted, self.batch_size)
 
 
 @dataclass
@@ -195,9 +198,11 @@ class Streamed:
 
     def __call__(self, batch: Batch, context: Context):
         first, *rest = self.steps
-        for made in run_steps([replace(first, batch_size=context.batch_size), *rest], batch, context):
+        for bindings in run_steps([replace(first, batch_size=context.batch_size), *rest], batch, context):
             terms = [(name, self.derivation.head[place]) for place, name in self.binds]
-            yield Batch(made.size, {name: evaluate(term, made.columns, made.size, context.values) for name, term in terms})
+            yield Batch(
+                bindings.size, {name: evaluate(term, bindings.columns, bindings.size, context.values) for name, term in terms}
+            )
 
 
 def merged_into(batches: Iterator[Batch], size: int) -> Iterator[Batch]:
@@ -223,7 +228,7 @@ class Pairs:
     rows: the rows of e, with the variables of the steps before, in batches that are sorted by a.
     inner, keys: the block of f, and the variables for its first columns.
     second: d, for each row of f.
-    weight: what one pair counts: the number of bindings that the steps before have for it.
+    weight: the number of bindings for which one pair counts: the WEIGHT of the binding that the steps before the scan make.
     least: pairs that occur less often are not needed.
     cores: the number of threads.
     idle: arrays for counting that no thread uses.
@@ -264,16 +269,16 @@ class Pairs:
         weight = int(bindings[0].columns[WEIGHT][0]) if bindings and WEIGHT in bindings[0].columns else 1
         context = copy(context)
         context.batch_size = min(context.batch_size, MAX_FOLDED_BINDINGS)
-        rows = (made for binding in bindings for made in run_steps([scan], binding, context))
-        scanned = [block for block in context.blocks(scan.relation, scan.part, scan.order) if block.size]
-        if len(scanned) > 1 or (0, first) not in scan.binds:
+        rows = (scanned for binding in bindings for scanned in run_steps([scan], binding, context))
+        scanned_blocks = [block for block in context.blocks(scan.relation, scan.part, scan.order) if block.size]
+        if len(scanned_blocks) > 1 or (0, first) not in scan.binds:
             rows = _sorted_by(rows, first)
         keys, least, cores = tuple(key.name for key in last.keys), -(-step.least // weight), getattr(context, "cores", 1)
         return cls((first, name, literal.result.name), rows, inner, keys, second, weight, least, cores)
 
     def counted(self) -> Iterator[Batch]:
         """Yield the pairs with their counts, a few values of the first column at a time."""
-        yield from (made for made in in_threads(self._count, self._tasks(), self.cores) if made.size)
+        yield from (pairs for pairs in in_threads(self._count, self._tasks(), self.cores) if pairs.size)
 
     def _tasks(self) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
         """Yield (number of pairs, value of the first column, begin and end of the matching rows of the second atom; each (n,)
@@ -299,11 +304,11 @@ class Pairs:
             domain = int(self.second.max()) + 1
             counts, touched = np.zeros(domain, np.int64), np.empty(domain + 1, np.int64)
         # a task has at most PAIRS_PER_TASK pairs, or one value of the first column: then at most counts.size are distinct
-        made = np.empty((3, min(pairs, max(PAIRS_PER_TASK, counts.size))), np.int64)
-        found = count_pairs(*rows, self.second, counts, touched, self.least, made)
+        counted = np.empty((3, min(pairs, max(PAIRS_PER_TASK, counts.size))), np.int64)
+        size = count_pairs(*rows, self.second, counts, touched, self.least, counted)
         self.idle.append((counts, touched))
-        made[2, :found] *= self.weight
-        return Batch(found, dict(zip(self.names, made[:, :found].copy(), strict=True)))
+        counted[2, :size] *= self.weight
+        return Batch(size, dict(zip(self.names, counted[:, :size].copy(), strict=True)))
 
 
 def _sorted_by(rows: Iterator[Batch], name: str) -> Iterator[Batch]:

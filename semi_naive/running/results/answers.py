@@ -291,7 +291,7 @@ class Result(Evaluated, Relations):
             raise ValueError(f"format {format!r} for {str(folder)!r}: {expected}")
         names = list(dict.fromkeys(each.relation for each in wanted if each.kind == "output"))
         found = [RelationRows(self.relations[name], self.types, self.database.source(name), self.values) for name in names]
-        print_relations(found, format, SimpleNamespace(write=Options().printed))
+        print_relations(found, format, SimpleNamespace(write=Options().print_bytes))
         for name in dict.fromkeys(each.relation for each in wanted if each.kind == "printsize"):
             print(f"{name}\t{self.database.count(name)}", file=sys.stderr)
         return []
