@@ -147,13 +147,16 @@ class Epoch(Relations):
         with self.session.limited(), self._proofs(relation, parameters) as proofs:
             return proofs.why_not(relation, row)
 
-    def _proofs(self, relation: str, given: dict[str, Any]) -> AbstractContextManager["Why"]:
-        """Return a context with the search for proofs in a relation. given: the values of its parameters, by name."""
+    def _proofs(self, relation: str, parameters: dict[str, Any]) -> AbstractContextManager["Why"]:
+        """Return a context with the search for proofs in a relation. parameters: the values of a registered rule's
+        parameters, by
+        name. With parameters, or if a needed relation is not stored, the relations are evaluated for the search.
+        """
         self.session.check_open()
-        if given or self.session.registry.lacks_for_proofs(relation, self.tables):
+        if parameters or self.session.registry.lacks_for_proofs(relation, self.tables):
             from semi_naive.session.registered.reasons import reasons
 
-            return reasons(self.session, relation, given, self)
+            return reasons(self.session, relation, parameters, self)
         if relation in self.session:
             self.check(relation)
         return nullcontext(self.proofs)

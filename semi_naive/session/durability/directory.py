@@ -198,7 +198,7 @@ class Directory:
         table = first.tables.get(name)  # None before its first use
         if name in first.spread or isinstance(table, Implied):
             table = None  # the relation is derived again when the directory is opened
-        # spread: derived again; given, whole: the runs of explicit facts and of all tuples
+        # "spread": derived again; "given", "whole": the runs of explicit facts and of all tuples
         entry = {"spread": table is None, "form": tuple_type(relation, upkeep.program.types), "arity": relation.arity}
         if name in first.given:
             entry["given"] = self._write_table(first.given[name], name, blocks)

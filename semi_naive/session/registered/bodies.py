@@ -59,9 +59,9 @@ def rules_of_body(name: str, text: str, readable: ReadableByName, program: ir.Pr
     body = clause if isinstance(clause, syntax.Atom) else clause.body
     outside = rebuilt(body, lambda node: syntax.Underscore() if isinstance(node, syntax.Aggregate) else None)
     names = dict.fromkeys(node.name for node in walk(outside) if isinstance(node, syntax.Variable))
-    variables = [each for each in names if not each.startswith("$")]
+    variables = [variable for variable in names if not variable.startswith("$")]
     types = _types_of_variables(variables, body, readable, program)
-    attributes = ", ".join(f"{each}: {types[each]}" for each in variables)
+    attributes = ", ".join(f"{variable}: {types[variable]}" for variable in variables)
     rule = _rule(f"{name}({', '.join(variables)})", text)
     return f"{rule}\n.decl {name}({attributes})"
 
