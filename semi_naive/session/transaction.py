@@ -99,7 +99,8 @@ class Turns:
             self.last.undo.append(step)
 
     def release(self, turn: Turn) -> None:
-        """Put the token back, so that another turn can begin, which settles this one first."""
+        """Return the token of a turn, so that another turn can begin, which settles this one first. Idempotent: an interrupt
+        may come between any two operations, and must leave the token in one place."""
         turn.token[:] = filter(None, map(self._free.put, turn.token))  # `put` returns None
 
     @contextlib.contextmanager

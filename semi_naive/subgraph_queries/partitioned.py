@@ -33,7 +33,7 @@ from semi_naive.ra.rules.evaluate import Version
 from semi_naive.ra.rules.outbox import HeadColumns
 from semi_naive.ra.spark.spark_context import cores
 from semi_naive.ra.values.values import Values
-from semi_naive.running.balanced.exchange_segments import Cutting
+from semi_naive.running.balanced.exchange_segments import VersionCutter
 from semi_naive.running.balanced.rounds import evaluate_in_rounds
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.database import Database
@@ -125,9 +125,8 @@ class PartitionedGraph:
             self.statics.detect_hubs([body], wanted, self.relations.keys())
         self.statics.partition(wanted, 0)
         self.statics.prepare(body, 0)
-        version = replace(
-            Cutting(0, rule, body, self.statics.partitioned, self.statics.map).version(), answer="rows" if rows else "count"
-        )
+        cutter = VersionCutter(0, rule, body, self.statics.partitioned, self.statics.map)
+        version = replace(cutter.version(), answer="rows" if rows else "count")
         if not rows and version.segments[-1] and isinstance(last := version.segments[-1][-1], Intersect):
             version.segments[-1][-1] = replace(last, listing=False)
         return version

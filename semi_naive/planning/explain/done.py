@@ -37,6 +37,7 @@ class _RunExplanation(Explanation):
                 yield f"{self.named(name)}: {quantity(self.run.database.count(name), 'tuple')}{self.pushed(name)}"
 
     def steps_done(self, shown: list[int]) -> str:
+        """Return as text how many steps the run has done. shown: the numbers of the strata that a step evaluates, as shown."""
         with_rules = [number for number, stratum in enumerate(self.strata) if stratum.rules]
         steps = max(self.entries[with_rules[number - 1]].get("rounds", 1) for number in shown)
         return f", {quantity(steps, 'step')} done"

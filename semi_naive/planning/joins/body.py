@@ -59,11 +59,11 @@ class PlannedBody:
 
 def searched_indexes(body_steps: list) -> set[tuple[str, ir.Order]]:
     """Return the indexes that the steps of a body search, including those inside aggregates, as (relation, order)."""
-    found: set[tuple[str, ir.Order]] = set()
+    searched: set[tuple[str, ir.Order]] = set()
     for step in body_steps:
-        found |= getattr(step, "searched", set())
-        found |= searched_indexes(getattr(step, "steps", []))
-    return found
+        searched |= getattr(step, "searched", set())
+        searched |= searched_indexes(getattr(step, "steps", []))
+    return searched
 
 
 def names_of_variables(node) -> set[str]:

@@ -73,7 +73,7 @@ class Greedy:
             return (self.first, by_place[self.first]), "the delta comes first"
         if len(atoms) == 1:
             return atoms[0], "the last atom" if self.taken else "the only atom"
-        if not bound and (few := [each for each in atoms if self._is_parameter(*each)]):
+        if not bound and (few := [pair for pair in atoms if self._is_parameter(*pair)]):
             return few[0], "the cheapest start"
         if not any(bound_places(atom, bound) for _, atom in atoms):
             starts = atoms

@@ -36,7 +36,7 @@ class Trial:
         return sum(made for made, _ in self.made)
 
 
-def tried(steps: list, sizes) -> Trial | None:
+def run_trial(steps: list, sizes) -> Trial | None:
     """Run joins on samples of their relations, and estimate the bindings that each makes. Return None if there is no estimate:
     a relation is empty or on the partitions, or a key of a join is computed by another kind of step. A trial computes and
     interns nothing: of the other steps, only comparisons of bound variables and constants drop bindings.

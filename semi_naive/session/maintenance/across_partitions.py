@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from semi_naive.host import limits
-from semi_naive.planning.maintaining import Begun, Maintained
+from semi_naive.planning.maintaining import Maintained, StartingRules
 from semi_naive.planning.maintaining.flips import AGGREGATED
 from semi_naive.planning.maintaining.names import after, before, explicit, gained, lost, origin, remaining, renamed, suspects
 from semi_naive.planning.strata import Stratum, names_read
@@ -114,7 +114,7 @@ class AcrossPartitions:
         kinds = {relation.name: relation.kinds for relation in relations_of_stratum}
         self.deltas = Maintained(self.stratum, explicit, best.keys(), kinds)
         self.better = best if self.stratum.recursive else {}
-        self.below, self.flips, self.single = self.deltas.below, self.deltas.flips, self.deltas.single
+        self.below, self.flips, self.single_derivation = self.deltas.below, self.deltas.flips, self.deltas.single_derivation
         self.flipped = {flip.relation for flip in self.flips}
 
     def changes_of_closure(self, fact_changes: FactChanges, changes: AllChanges) -> AllChanges | None:
@@ -196,7 +196,7 @@ class AcrossPartitions:
             rest, divided = {}, {}
             for name, contents in whole.items():
                 rest[name], divided[name] = self._without(contents, suspected.get(name))
-            rederivable = {name for name in suspected if name in fact_changes or name not in deltas.single}
+            rederivable = {name for name in suspected if name in fact_changes or name not in deltas.single_derivation}
             starting = [rule for rule in (*deltas.rederiving, *deltas.restoring()) if rule.head.relation in rederivable]
             starting += self._rules_from(deltas.insertions, changed)
             # A relation with best values has one index only. Rules read a copy of it, which may have any index.
@@ -237,7 +237,7 @@ class AcrossPartitions:
                     names.add(temporary)
         return names
 
-    def _rules_from(self, rules: Begun, changed: set[str]) -> list[Rule]:
+    def _rules_from(self, rules: StartingRules, changed: set[str]) -> list[Rule]:
         """Return the rules that begin with a relation in `changed`. Of unchanged relations below, they read the relation itself
         in place of its contents before or after the change."""
         unchanged = {name for name in self.below if not {gained(name), lost(name)} & changed}
@@ -257,7 +257,7 @@ class AcrossPartitions:
         if not starting:
             return {}
         current = {name: self.relations.contents(name) for name in below}
-        for name in deltas.known:
+        for name in deltas.with_facts:
             put(explicit(name), name, self.relations.explicit(name))
         for name in names:
             put(suspects(name), name, Table(self.run.program.relations[name].arity))
@@ -274,16 +274,16 @@ class AcrossPartitions:
         return {name: contents for name, contents in suspected.items() if contents is not None and contents.count}
 
     def _evaluate(
-        self, stratum: Stratum, once: list[Rule], initial: dict[str, PartitionedRelation],
+        self, stratum: Stratum, starting: list[Rule], initial: dict[str, PartitionedRelation],
         not_copied: frozenset[str],
     ) -> None:  # fmt: skip
-        """Evaluate a stratum on the partitions: first the rules `once`, then its recursive rules to the fixpoint. initial,
-        not_copied: see `ContinuedStratum`."""
+        """Evaluate a stratum on the partitions: first the rules `nonrecursive_rules`, then its recursive rules to the fixpoint.
+        initial, not_copied: see `ContinuedStratum`."""
         local = Local(
             stratum, self.number, self.run.database, self.run.indexes, self.run.profile, multiway=self.run.config.multiway,
             returns=MAX_RETURNS_TO_DRIVER, cores=self.run.cluster.driver_cores,
         )  # fmt: skip
-        local.once = once  # in place of the stratum's nonrecursive rules, whose heads are in the relations already
+        local.nonrecursive_rules = starting  # the heads of the stratum's own nonrecursive rules are in the relations already
         self.run.database.cache.clear()
         run = self.run
         partitioned = ContinuedStratum(local, run.database, run.cluster, run.config, initial=initial, not_copied=not_copied)

@@ -28,7 +28,7 @@ from semi_naive.planning.joins.order import RuleVersion
 from semi_naive.planning.maintaining import Maintained
 from semi_naive.planning.maintaining.counted import counting
 from semi_naive.planning.maintaining.flips import AGGREGATED, is_exact
-from semi_naive.planning.maintaining.names import after, asked, before, explicit, gained, lost, origin, suspects
+from semi_naive.planning.maintaining.names import after, before, candidates, explicit, gained, lost, origin, suspects
 from semi_naive.planning.maintaining.suspected import suspecting
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import (
@@ -63,7 +63,7 @@ MAX_CHANGED_TUPLES = 100  # changed tuples up to which the stratum is maintained
 
 class DeleteRederive:
     """The rules that maintain one stratum in this process, and their plans, which are reused by later transactions.
-    known: the relations that may have explicit facts.
+    with_facts: the relations that may have explicit facts.
     reduced: the relations of the stratum with a reduction, a best value or an equivalence.
     counted: the aggregates with stored counts.
     better: "min" or "max" of relations with a best value, if the stratum is recursive.
@@ -71,7 +71,7 @@ class DeleteRederive:
     flips: projections of relations below that are negated or aggregated; flipped: these relations; grouping: the relations that
     bind the groups of aggregates.
     insertions, overdeletions: rule versions that derive new tuples, and suspects.
-    single: relations whose tuples have at most one derivation.
+    single_derivation: relations whose tuples have at most one derivation.
     is_straight: True if no rule reads a relation of the stratum, so that each step derives all heads at once."""
 
     guards = True  # tuples may have ticks, by which a guard drops suspects
@@ -82,7 +82,7 @@ class DeleteRederive:
         self.relations, self.number, run, facts = relations, number, relations.run, relations.facts
         self.database, self.indexes, config = run.database, run.indexes, run.config
         whole, declared = run.strata[number], run.program.relations
-        self.known, self.reads = {*facts.given, *facts.written}, whole.reads
+        self.with_facts, self.reads = {*facts.given, *facts.written}, whole.reads
         self.stratum, counted = counting(whole, partial(group_size, self.database))
         evaluation = partial(
             Incremental, number=number, database=run.database, indexes=run.indexes, profile=run.profile,
@@ -94,7 +94,7 @@ class DeleteRederive:
         self.kinds = {name: declared[name].kinds for name in whole.relations}
         self.reduced = {name: declared[name] for name in whole.relations if has_reduction(declared[name])}
         best = {name: relation.lattice for name, relation in self.reduced.items() if relation.lattice is not None}
-        rules = Maintained(self.stratum, self.known, best.keys())
+        rules = Maintained(self.stratum, self.with_facts, best.keys())
         self.better = best if whole.recursive else {}
         self.below, self.flips, self.flipped = rules.below, rules.flips, {flip.relation for flip in rules.flips}
         # Rederiving rules are planned like the recursion (number 0), as there may be many suspects.
@@ -102,21 +102,21 @@ class DeleteRederive:
         self.insertions += [version(rule, name) for name, rule in rules.insertions]
         self.overdeletions = []
         for name, rule in rules.overdeletions:  # their heads are candidates, which the guard tests before they become suspects
-            candidates = replace(rule.head, relation=asked(origin(rule.head.relation)))
-            self.overdeletions.append(version(replace(rule, head=candidates), name))
+            candidate_head = replace(rule.head, relation=candidates(origin(rule.head.relation)))
+            self.overdeletions.append(version(replace(rule, head=candidate_head), name))
         self._add_arities()
-        self.overdeleting = evaluation(suspecting(self.stratum, self.known, best, self.kinds))
+        self.overdeleting = evaluation(suspecting(self.stratum, self.with_facts, best, self.kinds))
         self.guard_rules = GuardRules(self.stratum.rules, self.kinds, self.inserting, self.below)
         self.is_straight = not whole.recursive and not self.reduced and len(whole.relations) == 1
         self.has_classes = any(relation.eqrel for relation in self.reduced.values())
-        self.single = rules.single - self.reduced.keys()
+        self.single_derivation = rules.single_derivation - self.reduced.keys()
         self.grouping = {atom.relation for flip in self.flips for atom in flip.within}
 
     def _add_arities(self) -> None:
         """Register the arities of the temporary relations: suspects, changes, counts and flips."""
         arities = self.indexes.arities
         arities.update({aggregate.relation: len(aggregate.atom.args) for aggregate in self.counted})
-        for name_of in (suspects, asked, explicit):
+        for name_of in (suspects, candidates, explicit):
             arities.update({name_of(name): arities[name] for name in self.stratum.relations})
         for name_of in (gained, lost, before, after):
             arities.update({name_of(name): arities[name] for name in self.below})
@@ -199,13 +199,13 @@ class DeleteRederive:
         if not deleted and not any(change.lost.size or name in self.flipped for name, change in below.items()):
             return {}
         tables = self.relations.tables
-        facts = {explicit(name): self.relations.explicit(name) if name in self.known else Table(len(kinds))
+        facts = {explicit(name): self.relations.explicit(name) if name in self.with_facts else Table(len(kinds))
                  for name, kinds in self.kinds.items()}  # fmt: skip
         with tables_replaced(tables, facts), before_changes(tables, below):
             first = self._applicable(self.overdeletions)
             if self.is_straight:  # no rule reads the suspects, so the first step finds all of them
                 (name,) = self.kinds
-                heads = self.overdeleting.heads(asked(name), tables[name], first)
+                heads = self.overdeleting.heads(candidates(name), tables[name], first)
                 suspected = {name: [*(self._suspected(name, block) for block in deleted.values()), heads]}
             elif self.has_classes:
                 suspected = self._overdelete_classes(deleted, first)
@@ -219,9 +219,10 @@ class DeleteRederive:
     ) -> dict[str, list[Block]]:
         """Overdelete with the rules of suspects. If ticks are known, a guard drops suspects that have a proof. deleted: the
         deleted explicit facts; below: the changes of relations below; first: the rule versions that begin."""
-        temporary = {name_of(name): Table(len(kinds)) for name, kinds in self.kinds.items() for name_of in (suspects, asked)}
+        arities = {name: len(kinds) for name, kinds in self.kinds.items()}
+        temporary = {name_of(name): Table(arity) for name, arity in arities.items() for name_of in (suspects, candidates)}
         for name, block in deleted.items():
-            temporary[asked(name)].insert_block(self._suspected(name, block))
+            temporary[candidates(name)].insert_block(self._suspected(name, block))
         ticks = self.relations.ticks.get(self.number)
         unusable = {id(flip.closed) for flip in self.flips if flip.relation in below}
         guard = self.overdeleting.guard = self.guard_rules.guard(unusable, ticks) if ticks else None
@@ -232,7 +233,7 @@ class DeleteRederive:
             self.overdeleting.guard = None
             if guard:
                 guard.now.ticks = Ticks()  # the ticks of a transaction are large
-        return {name: temporary[suspects(name)].blocks("all", own_order(len(kinds))) for name, kinds in self.kinds.items()}
+        return {name: temporary[suspects(name)].blocks("all", own_order(arity)) for name, arity in arities.items()}
 
     def _suspected(self, name: str, block: Block) -> Block:
         """Return the suspects of a relation if the tuples of a block may have lost a derivation: those that are no explicit
@@ -249,7 +250,7 @@ class DeleteRederive:
         suspected: dict[str, list[Block]] = {name: [] for name in old}
         for name, block in deleted.items():
             new[name].insert_block(block)
-        self.overdeleting.derive({asked(name): table for name, table in new.items()}, first)
+        self.overdeleting.derive({candidates(name): table for name, table in new.items()}, first)
         while fresh := {name: block for name, table in new.items() if (block := self._new_suspects(name, table)).size}:
             for name, block in fresh.items():
                 suspected[name].append(block)
@@ -320,7 +321,7 @@ class DeleteRederive:
     def _rederivable(self, suspected: Mapping[str, Block], changed_facts: Container[str]) -> AbstractContextManager[None]:
         """Return a context in which the rules can read the suspects that may have another derivation. A tuple with a single
         derivation has none, unless it was an explicit fact, too. changed_facts: the relations with changed explicit facts."""
-        rederivable = [name for name in suspected if name in changed_facts or name not in self.single]
+        rederivable = [name for name in suspected if name in changed_facts or name not in self.single_derivation]
         return tables_replaced(self.relations.tables, {suspects(name): as_delta([suspected[name]]) for name in rederivable})
 
     def _new_table(self, name: str, rest: Table, fact_change: Change | None, suspected: Block | None) -> Table:

@@ -18,7 +18,7 @@ from semi_naive.io.errors import BadInput
 from semi_naive.io.files import is_uri
 from semi_naive.io.relations import columns_table
 from semi_naive.planning.detect_closure import ReachabilityShape as Closure
-from semi_naive.planning.detect_closure import following
+from semi_naive.planning.detect_closure import reachability_shape
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.changes import Change, difference, grown, settled_copy, table_without
 from semi_naive.ra.blocks.durable import FindLostRuns
@@ -180,7 +180,7 @@ class MaterializedRelations:
 
     def detect_closure(self, number: int) -> None:
         """Record whether a stratum is a transitive closure. Its relations must have their explicit facts only (`restart`)."""
-        closure = following(self.run.strata[number], self.database, self.run.config)
+        closure = reachability_shape(self.run.strata[number], self.database, self.run.config)
         self.closures.pop(number, None)
         if closure and closure.closure:  # its first tuples are the edges, and no others
             self.closures[number] = closure

@@ -175,7 +175,8 @@ class Propagation:
         follow = self.run.config.follow
         max_bindings = budget.bindings(follow)
         # The work is bounded by the change: no recursion, no negation or aggregate, and each lost tuple had one derivation.
-        is_bounded = not stratum.recursive and not rules.flips and (not loses or rules.single >= set(stratum.relations))
+        has_single_derivations = rules.single_derivation >= set(stratum.relations)
+        is_bounded = not stratum.recursive and not rules.flips and (not loses or has_single_derivations)
         if is_bounded:
             changed = recomputation.tuples_read(number, lambda name: self.changes[name].size if name in self.changes else 0)
             max_bindings = budget.bindings_of_bounded(follow, recomputation.tuples_read(number), changed)

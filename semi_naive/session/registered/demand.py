@@ -130,8 +130,8 @@ class Demand:
         return Synthesis(changed.compiled(), tuple(sorted(uses, key=repr)))
 
     def _part(self, name: str, bound: tuple[int, ...]) -> Registered | None:
-        """Return the part of a relation whose tuples have the values that readers ask for in some attributes; None if all tuples
-        of the relation would be computed, or if more than MAX_RULES would be compiled. bound: the places of the attributes."""
+        """Return the part of a relation with the values that readers ask for in some attributes; None if all tuples of the
+        relation would be computed, or if more than MAX_RULES would be compiled. bound: the places of the attributes."""
         registered, session = self._registered.get(name), self._session
         relation = registered.relation if registered else session.declared[name]
         attributes = [relation.attributes[place] for place in bound]

@@ -49,9 +49,8 @@ class Subscribers:
         if history and (history.relation, history.key) != (name, key):
             raise ValueError(f"the subscription {durable_name!r} is one to {history.relation}: take another name")
         if history and history.lapsed:
-            text = (
-                f"the subscription {durable_name!r} has lapsed: more than {self.max_waiting:,} tuples waited to be acknowledged"
-            )
+            waiting = f"more than {self.max_waiting:,} tuples waited to be acknowledged"
+            text = f"the subscription {durable_name!r} has lapsed: {waiting}"
             raise ValueError(f"{text}; end it, then begin it anew with a snapshot")
         if durable_name and any(active.name == durable_name for active in self.active):
             raise ValueError(f"the subscription {durable_name!r} is in use: cancel it first")

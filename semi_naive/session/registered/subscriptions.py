@@ -253,9 +253,8 @@ def rest_of(block: Block, key: tuple[int, ...]) -> Block:
     matching = with_prefixes(block, Block.of([np.array([value]) for value in key], 1))
     if not matching.size:
         return empty(block.arity - len(key))
-    return Block.of(
-        matching.columns()[len(key) :], matching.size if block.arity > len(key) else 1
-    )  # a nullary rest is one tuple
+    size = matching.size if block.arity > len(key) else 1  # a nullary rest is one tuple
+    return Block.of(matching.columns()[len(key) :], size)
 
 
 def rest_of_table(table: Table, key: tuple[int, ...]) -> Table:
@@ -268,7 +267,7 @@ def net_sum(first: Change, second: Change) -> Change:
     """Return the net sum of two successive changes: a tuple that is inserted and deleted again is in neither part.
 
     >>> def block(*values): return Block.of([np.array(values)], len(values))
-    >>> both = added(Change(block(1, 2), block(3)), Change(block(3, 4), block(2)))
+    >>> both = net_sum(Change(block(1, 2), block(3)), Change(block(3, 4), block(2)))
     >>> both.born.column(0).tolist(), both.lost.size
     ([1, 4], 0)
     """

@@ -261,9 +261,8 @@ def _parse_client(path: str, name: str, table: Any) -> tuple[str, Client]:
             raise invalid(f"{key} is {value!r}: expected {_expected_of_key(key)}")
     if table.get("owner") and table.keys() - {"token", "owner"}:
         raise invalid("an owner may do everything: leave its other keys out")
-    parameters = {
-        parameter: _allowed_values(parameter, values, invalid) for parameter, values in table.get("parameters", {}).items()
-    }
+    allowed = table.get("parameters", {})
+    parameters = {parameter: _allowed_values(parameter, values, invalid) for parameter, values in allowed.items()}
     reads, writes = (_allowed_relations(key, table.get(key, []), invalid) for key in ("reads", "writes"))
     token = _check_token(table.get("token"), path, name)
     if table.get("owner"):

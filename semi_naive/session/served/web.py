@@ -359,10 +359,11 @@ class Web:
         """GET /subscriptions."""
         registry, prefix = self.session.registry, request.client.prefix
         connected = {subscription.name for subscription in registry.subscribers.active}
-        return [{"name": durable_name.removeprefix(prefix), "relation": history.relation,
+        histories = list(registry.subscribers.histories.items())
+        return [{"name": name.removeprefix(prefix), "relation": history.relation,
                  "parameters": self._parameters(history.relation, history.key), "acknowledged": history.acknowledged,
-                 "waiting": history.waiting, "lapsed": history.lapsed, "connected": durable_name in connected}
-                for durable_name, history in list(registry.subscribers.histories.items()) if durable_name.startswith(prefix)]  # fmt: skip
+                 "waiting": history.waiting, "lapsed": history.lapsed, "connected": name in connected}
+                for name, history in histories if name.startswith(prefix)]  # fmt: skip
 
     def _parameters(self, name: str, key: tuple[int, ...]) -> dict[str, Any]:
         """Return the values of a relation's parameters by name. key: the values in 64 bits."""
