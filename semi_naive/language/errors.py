@@ -22,10 +22,10 @@ class Span(NamedTuple):
 
     def text(self, lines: Sequence[str]) -> str:
         """Return the text of the span on one line. lines: of its file."""
-        found = list(lines[self.line - 1 : self.end_line]) or [""]
-        found[-1] = found[-1][: self.end_column - 1]
-        found[0] = found[0][self.column - 1 :]
-        return " ".join(" ".join(found).split())
+        span_lines = list(lines[self.line - 1 : self.end_line]) or [""]
+        span_lines[-1] = span_lines[-1][: self.end_column - 1]
+        span_lines[0] = span_lines[0][self.column - 1 :]
+        return " ".join(" ".join(span_lines).split())
 
 
 ERROR, WARNING = "Error", "Warning"  # the severities of problems

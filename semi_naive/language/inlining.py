@@ -51,8 +51,8 @@ def inline_problems(source: syntax.SourceProgram, relations: syntax.Relations, s
             if isinstance(node, syntax.Negation) and isinstance(node.body, syntax.Atom) and node.body.relation in inline:
                 yield from _negation_problems(node, node.body, existential)
             elif isinstance(node, syntax.Aggregate):
-                found = [below for below in walk(node) if isinstance(below, syntax.Atom) and below.relation in inline]
-                yield from (Problem("Cannot inline relations that appear in aggregator", atom.span) for atom in found)
+                atoms = [below for below in walk(node) if isinstance(below, syntax.Atom) and below.relation in inline]
+                yield from (Problem("Cannot inline relations that appear in aggregator", atom.span) for atom in atoms)
 
 
 def _io_problems(source: syntax.SourceProgram, relations: syntax.Relations, inline: set[str]) -> Iterator[Problem]:

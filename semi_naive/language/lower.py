@@ -65,7 +65,7 @@ def lowered(
     for name in dict.fromkeys(typing.single.head.relation for typing in plain if typing.single.dominates):
         dominated = declared[name] = replace(declared[name], dominated=True)
         companions = (dominated.removal, dominated.worse, dominated.better)
-        declared |= {each: ir.Relation(each, dominated.attributes, span=dominated.span) for each in companions}
+        declared |= {companion: ir.Relation(companion, dominated.attributes, span=dominated.span) for companion in companions}
     heads: dict[str, list[Head]] = {name: [] for name in summed}
     for typing in typings:
         if (name := typing.single.head.relation) in summed:
@@ -103,11 +103,11 @@ def lowered(
 def _inline_relations(source: syntax.SourceProgram, relations: syntax.Relations) -> dict[str, list[syntax.Node]]:
     """Return the declaration and the clauses of each relation qualified `inline`; the clauses without heads of other
     relations."""
-    found: dict[str, list[syntax.Node]] = {name: [node] for name, node in relations.items() if "inline" in node.qualifiers}
-    for node in source.of(syntax.Clause) if found else ():
-        for name in dict.fromkeys(head.relation for head in node.heads if head.relation in found):
-            found[name].append(replace(node, heads=tuple(head for head in node.heads if head.relation == name)))
-    return found
+    statements: dict[str, list[syntax.Node]] = {name: [node] for name, node in relations.items() if "inline" in node.qualifiers}
+    for node in source.of(syntax.Clause) if statements else ():
+        for name in dict.fromkeys(head.relation for head in node.heads if head.relation in statements):
+            statements[name].append(replace(node, heads=tuple(head for head in node.heads if head.relation == name)))
+    return statements
 
 
 def _relation(
@@ -180,7 +180,7 @@ def _lowered_head(typing: Typing, ops: Ops, lines: dict[str, list[str]], project
     key = []
     for column, arg in enumerate(single.head.args):  # `term` appends the literals that compute a value to the body
         if column in ops:
-            arguments[column] = tuple(lowering.term(each, body) for each in (arg.args if is_aggregate(arg) else (arg,)))
+            arguments[column] = tuple(lowering.term(value, body) for value in (arg.args if is_aggregate(arg) else (arg,)))
         else:
             key.append(lowering.term(arg, body))
     span = single.clause.span
@@ -206,9 +206,11 @@ class Lowering:
         return count(1 + max((int(name.split("@")[1]) for name in names if "@" in name), default=0))
 
     def fresh(self, name: str, kind: ir.Kind) -> ir.Var:
+        """Return a new variable whose name begins with `name`."""
         return ir.Var(f"{name}@{next(self._numbers)}", kind)
 
     def kind(self, node: syntax.Node) -> ir.Kind:
+        """Return the inferred kind of an expression; number if it is undetermined."""
         return self.typing.kind(node) or ir.Kind.NUMBER
 
     # -- literals
@@ -365,9 +367,9 @@ def _aggregates_set(aggregate: syntax.Aggregate) -> bool:
     if aggregate.op in ("min", "max") or isinstance(aggregate.target, syntax.Number):
         return False
     atoms = [literal for literal in aggregate.literals if isinstance(literal, syntax.Atom)]
-    found = [variable.name for atom in atoms for variable in variable_occurrences(atom)]
-    inside = (node for part in (*aggregate.literals, aggregate.target) if part is not None for node in walk(part))
-    return len(atoms) > 1 or len(found) > len(set(found)) or any(isinstance(node, syntax.Aggregate) for node in inside)
+    names = [variable.name for atom in atoms for variable in variable_occurrences(atom)]
+    nodes = (node for part in (*aggregate.literals, aggregate.target) if part is not None for node in walk(part))
+    return len(atoms) > 1 or len(names) > len(set(names)) or any(isinstance(node, syntax.Aggregate) for node in nodes)
 
 
 class Projections:

@@ -171,7 +171,7 @@ def _renamed(node: syntax.Node, relations: Names, types: Names) -> syntax.Node:
             )
             return replace(node, name=types.get(node.name, node.name), branches=branches)
         case syntax.RelationDecl():
-            name, born_of = (relations.get(each, each) for each in (node.name, node.born_of))
+            name, born_of = (relations.get(old, old) for old in (node.name, node.born_of))
             return replace(node, name=name, born_of=born_of, attributes=typed(node.attributes))
         case syntax.Lattice():
             bounds = tuple((word, rebuilt(value, change)) for word, value in node.bounds)

@@ -61,7 +61,7 @@ class RecursiveSums:
         """Declare the relations of known tuples, of keys, and of the keys evaluated in a round."""
         for name in self.group:
             relation = self.declared[name]
-            key = tuple(each for column, each in enumerate(relation.attributes) if column not in self.ops[name])
+            key = tuple(attribute for column, attribute in enumerate(relation.attributes) if column not in self.ops[name])
             self.relations[f"{name}@known"] = ir.Relation(f"{name}@known", relation.attributes, span=relation.span)
             for suffix in ("key", "now"):
                 self.relations[f"{name}@{suffix}"] = ir.Relation(f"{name}@{suffix}", key, span=relation.span)
@@ -160,12 +160,15 @@ def _newly_bound(literal: ir.Literal, bound: set[str], values: set[str]) -> set[
         return set()
     sides = ((literal.left, literal.right), (literal.right, literal.left))
     return {
-        name for one, other in sides if rewrite.variables_of(other).keys() <= bound for name in rewrite.variables_bound_by(one)
+        name
+        for side, other in sides
+        if rewrite.variables_of(other).keys() <= bound
+        for name in rewrite.variables_bound_by(side)
     }
 
 
 def _required_variables(literal: ir.Literal, values: set[str]) -> set[str]:
     """Return the variables of a literal that other literals must bind: of an aggregate, only its result and the variables of
     recursive values (`values`)."""
-    found = set(rewrite.variables_of(literal))
-    return found & {*values, literal.result.name} if isinstance(literal, ir.Aggregate) else found
+    names = set(rewrite.variables_of(literal))
+    return names & {*values, literal.result.name} if isinstance(literal, ir.Aggregate) else names

@@ -195,8 +195,8 @@ def unify(left: ir.Term, right: ir.Term, kind: ir.Kind) -> list[ir.Literal]:
         return []
     if isinstance(left, ir.Pack) and isinstance(right, ir.Pack) and left.branch == right.branch:
         pairs = zip(left.args, right.args, strict=True)
-        pairs = ((field, other) for field, other in pairs if not isinstance(field, ir.Wild))
-        return [equation for field, other in pairs for equation in unify(field, other, field.kind)]
+        known = ((field, other) for field, other in pairs if not isinstance(field, ir.Wild))
+        return [equation for field, other in known for equation in unify(field, other, field.kind)]
     return [ir.Compare("=", right, left, kind) if isinstance(right, ir.Var) else ir.Compare("=", left, right, kind)]
 
 

@@ -86,12 +86,11 @@ def _evened(work: SampledWork, frozen: set[int], plain: np.ndarray, states: np.n
                 if len(chosen) == 1 or (states[members, bucket] == WHOLE).all():
                     changed[members, bucket] = state
                     copies.update(work.copies(group, bucket) if state == COPIED else {})
-            changed_work = work.of_partitions(changed)
-            affordable = changed_work.sum() <= MAX_EXTRA_WORK * plain.sum() and all(
-                allowed[i] >= share for i, share in copies.items()
-            )
-            if affordable and _unevenness(changed_work) < unevenness:
-                unevenness, states = _unevenness(changed_work), changed
+            new_work = work.of_partitions(changed)
+            affordable = new_work.sum() <= MAX_EXTRA_WORK * plain.sum()
+            affordable &= all(allowed[index] >= share for index, share in copies.items())
+            if affordable and _unevenness(new_work) < unevenness:
+                unevenness, states = _unevenness(new_work), changed
                 allowed |= {index: allowed[index] - share for index, share in copies.items()}
     return states
 

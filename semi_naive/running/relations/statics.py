@@ -120,10 +120,8 @@ class Statics:
         for name, orders in wanted.items():
             if name not in self.partitioned:
                 self.partitioned[name] = self._with_reusable_indexes(name, orders, iteration)
-            existing = self.partitioned[name]
-            missing[name] = [
-                self._empty_index(name, order, keys) for order, keys in orders.items() if not existing.index(order)
-            ]
+            known = self.partitioned[name]
+            missing[name] = [self._empty_index(name, order, keys) for order, keys in orders.items() if not known.index(order)]
             if missing[name]:
                 sources[name] = self._source(name)
         if not sources:

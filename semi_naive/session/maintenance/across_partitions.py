@@ -277,7 +277,7 @@ class AcrossPartitions:
         self, stratum: Stratum, starting: list[Rule], initial: dict[str, PartitionedRelation],
         not_copied: frozenset[str],
     ) -> None:  # fmt: skip
-        """Evaluate a stratum on the partitions: first the rules `nonrecursive_rules`, then its recursive rules to the fixpoint.
+        """Evaluate a stratum on the partitions: first the rules `starting`, then its recursive rules to the fixpoint.
         initial, not_copied: see `ContinuedStratum`."""
         local = Local(
             stratum, self.number, self.run.database, self.run.indexes, self.run.profile, multiway=self.run.config.multiway,

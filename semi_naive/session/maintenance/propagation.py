@@ -70,9 +70,9 @@ class Propagation:
             if number <= last or not self.relations.is_materialized(number):
                 continue
             last = number
-            for name, change in self._maintain(number, stale).items():
-                if change.size:
-                    self.changes[name] = collected_change(change) if name in collected else change
+            for name, changed in self._maintain(number, stale).items():
+                if changed.size:
+                    self.changes[name] = collected_change(changed) if name in collected else changed
                     for reader in dependents.concerned(name, self.changes[name]):
                         heappush(due, reader)
         return self.changes
