@@ -159,12 +159,7 @@ def _newly_bound(literal: ir.Literal, bound: set[str], values: set[str]) -> set[
     if not isinstance(literal, ir.Compare) or literal.op != "=":
         return set()
     sides = ((literal.left, literal.right), (literal.right, literal.left))
-    return {
-        name
-        for side, other in sides
-        if rewrite.variables_of(other).keys() <= bound
-        for name in rewrite.variables_bound_by(side)
-    }
+    return {name for to, by in sides if rewrite.variables_of(by).keys() <= bound for name in rewrite.variables_bound_by(to)}
 
 
 def _required_variables(literal: ir.Literal, values: set[str]) -> set[str]:
