@@ -193,9 +193,8 @@ class StoredGraph:
         self.names = names()
         ids, values = self._with_ids(raw, *extent)
         ids = self._distinct_edges(ids)
-        degrees = self.columns.count_ids(
-            lambda: (piece for end in ids for piece in end.pieces(self.columns.piece)), values.size
-        )
+        size = self.columns.piece
+        degrees = self.columns.count_ids(lambda: (piece for column in ids for piece in column.pieces(size)), values.size)
         rank, self.numbered = self._number_by_degree(degrees, values)
         self.source, self.target = self._with_numbers(ids, rank)
 
