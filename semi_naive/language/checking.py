@@ -57,8 +57,7 @@ def compile_text(
 
 def check_source(source: syntax.SourceProgram, parameters: bool = False, functors: Mapping | None = None) -> ir.Program:
     """Check and lower a program. Raises ProgramError with all errors and warnings. parameters: $name may occur as a variable;
-    functors: the function of each declared functor; None: not required, but then a program with functors cannot be
-    evaluated."""
+    functors: the function of each declared functor; without them (None) a program with functors is not evaluated."""
     from semi_naive.language.components.components import expand_components
 
     source = expand_components(source)
@@ -136,8 +135,7 @@ class _Graph:
             self._group_of |= dict.fromkeys(recursive.intersection(group), frozenset(group))
 
     def group(self, name: str) -> frozenset[str]:
-        """Return the strongly connected component of a relation, one set for all of its relations; empty if it is not
-        recursive."""
+        """Return the strongly connected component of a relation, the same set for all members; empty if not recursive."""
         return self._group_of.get(name, frozenset())
 
 
@@ -192,8 +190,8 @@ def _warnings(
     nodes: list[list[syntax.Node]],
     inferred: Collection[str],
 ) -> list[Problem]:
-    """Return the warnings about relations and clauses. nodes: of each clause; inferred: relations that the program does not
-    declare itself."""
+    """Return the warnings about relations and clauses. nodes: of each clause; inferred: relations without a written
+    declaration."""
     declared = {name: declaration for name, declaration in relations.items() if name not in inferred}
     warnings = list(checks.empty_warnings(source, declared, singles))
     warnings += subsumption_warnings(source, relations)

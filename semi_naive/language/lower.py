@@ -101,8 +101,7 @@ def lowered(
 
 
 def _inline_relations(source: syntax.SourceProgram, relations: syntax.Relations) -> dict[str, list[syntax.Node]]:
-    """Return the declaration and the clauses of each relation qualified `inline`; the clauses without heads of other
-    relations."""
+    """Return the declaration and the clauses of each relation qualified `inline`; the clauses have only its heads."""
     statements: dict[str, list[syntax.Node]] = {name: [node] for name, node in relations.items() if "inline" in node.qualifiers}
     for node in source.of(syntax.Clause) if statements else ():
         for name in dict.fromkeys(head.relation for head in node.heads if head.relation in statements):
@@ -139,28 +138,28 @@ def _functions(env: TypeEnvironment, types: dict[str, ir.Type], functors: Mappin
 
 
 def _lowered_rule(
-    typing: Typing, lattice: str | None, lines: dict[str, list[str]], projections: "Projections", calls: dict, number: str
+    typing: Typing, lattice: str | None, lines: dict[str, list[str]], projections: "Projections", calls: dict, iteration: str
 ) -> ir.Rule:
     """Lower one clause to a rule. lattice: min or max if the head's last column is aggregated in recursion; lines: the lines of
     the source files, by name; projections: collects the projections that the rule needs; calls: user-defined functors;
-    number: the relation that holds the iteration number."""
-    single, lowering = typing.single, Lowering(typing, projections, calls, number)
+    iteration: the relation that holds the iteration number."""
+    single, lowering = typing.single, Lowering(typing, projections, calls, iteration)
     single = _lower_subsumption(single) if single.dominates else single
     head = single.head
     if lattice and head.args and is_aggregate(head.args[-1]):
         *keys, aggregate = head.args
         head = replace(head, args=(*keys, aggregate.args[0]))
     body = [lowered for literal in single.body for lowered in lowering.literal(literal)]
-    lowered_head, before = lowering.atom(head)
+    lowered_head, head_literals = lowering.atom(head)
     plan = {version: tuple(place - 1 for place in order) for version, order in (single.clause.plan or {}).items()}
     atoms = sum(isinstance(literal, syntax.Atom) for literal in single.body)
     plan = {version: order for version, order in plan.items() if sorted(order) == list(range(atoms))}  # others are errors
     if lowering.iteration:  # the last atom, as a .plan numbers the others
-        before = [*before, ir.Atom(number, (lowering.iteration,))]
+        head_literals = [*head_literals, ir.Atom(iteration, (lowering.iteration,))]
         plan = {version: (*order, atoms) for version, order in plan.items()}
     span = single.clause.span
     text = span.text(lines.get(span.file, ()))
-    return ir.Rule(lowered_head, (*body, *before), plan or None, span, text, single.clause.join)
+    return ir.Rule(lowered_head, (*body, *head_literals), plan or None, span, text, single.clause.join)
 
 
 def _lower_subsumption(single: Single) -> Single:
@@ -194,8 +193,8 @@ class Lowering:
     appends them to its argument `before`."""
 
     def __init__(self, typing: Typing, projections: "Projections", calls: dict, number: str = ""):
-        """calls: user-defined functors, by name with @; number: the relation that holds the number of the iteration; "" if that
-        is always 0."""
+        """calls: user-defined functors, by name with @; number: the relation with the iteration's number; "" if that is always
+        0."""
         self.typing, self.projections, self.calls, self.number = typing, projections, calls, number
         self.iteration: ir.Var | None = None  # the number of the iteration, if the clause uses it
 

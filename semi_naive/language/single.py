@@ -82,8 +82,7 @@ class Single:
 
 
 def single_clauses(source: syntax.SourceProgram, problems: list[Problem]) -> list[Single]:
-    """Return the clauses of a program, one for each head and each disjunct. Append the problems of disjunctions to
-    `problems`."""
+    """Return the clauses of a program, one for each head and disjunct. problems: those of disjunctions are appended."""
     singles = []
     for clause in source.of(syntax.Clause):
         if clause.dominating is not None:

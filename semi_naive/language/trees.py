@@ -40,8 +40,7 @@ def walk(node: syntax.Node) -> list[Any]:
 
 
 def walk_all(nodes: Iterable[syntax.Node], below: Callable[[Any], tuple] = children) -> list[Any]:
-    """Return some nodes, each with all its descendants, in preorder. below: returns the nodes directly below one that is no
-    leaf."""
+    """Return some nodes, each with all its descendants, in preorder. below: returns the nodes below one that is no leaf."""
     preorder, unvisited = [], [*nodes][::-1]
     while unvisited:
         node = unvisited.pop()

@@ -117,8 +117,9 @@ def _with_dependents(names: set[str], edges: list[Edge]) -> set[str]:
 
 
 def _true_and_possible(rule: ir.Rule, unknown: set[str], group: set[str]) -> Iterator[ir.Rule]:
-    """Yield the rules that derive the true and the possible tuples of a rule. unknown: the relations that may have undefined
-    tuples; group: those of the component of the head."""
+    """Yield the rules for the true and the possible tuples of a rule's head: a negation in the first reads the possible tuples
+    of a relation, in the second the true ones. unknown: the relations that may have undefined tuples; group: those of the
+    component of the head, which read the true tuples of the last round."""
     if rule.head.relation not in unknown:
         yield rule
         return
@@ -133,7 +134,7 @@ def _true_and_possible(rule: ir.Rule, unknown: set[str], group: set[str]) -> Ite
             may_be_undefined = isinstance(literal, ir.Atom) and literal.relation in unknown
             possible.append(replace(literal, relation=f"{literal.relation}@possible") if may_be_undefined else literal)
     yield replace(rule, body=tuple(true))
-    if rule.body:
+    if rule.body:  # facts are copied from the true tuples, as all of these are possible
         yield replace(rule, head=replace(rule.head, relation=f"{rule.head.relation}@possible"), body=tuple(possible))
 
 

@@ -43,8 +43,7 @@ class ReachabilityShape:
         return f"{shape}; {rule} carries {'xz'[self.column]} unchanged and the edges fit every host: no shuffle is needed"
 
     def large(self, database: "Database", config: "Config") -> bool:
-        """True if the closure is worth a job before the driver has tried: it has many edges, and is expected to have many more
-        pairs than edges."""
+        """True if the closure is worth a job before the driver has tried: with many edges, and many more expected pairs."""
         if not self.closure or config.local_tuples == 0:
             return self.closure
         if database.count(self.edges) <= MIN_JOB_EDGES:

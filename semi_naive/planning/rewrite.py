@@ -73,8 +73,7 @@ def transform(node, change: Callable):
 
 
 def variables_of(node) -> dict[str, ir.Var]:
-    """Return {name: variable} of a term, a literal, a rule or several of them, including those inside aggregates, in the order
-    of their occurrence.
+    """Return {name: variable} of a term, a literal, a rule or several of them, aggregates included, in the order of occurrence.
 
     >>> x, y = ir.Var("x", ir.Kind.NUMBER), ir.Var("y", ir.Kind.NUMBER)
     >>> list(variables_of([ir.Atom("e", (y, ir.Wild())), ir.Compare("=", x, y, ir.Kind.NUMBER)]))
@@ -138,8 +137,7 @@ def canonical(node) -> str:
 
 
 def components(names: Iterable[Collection[str]]) -> list[list[int]]:
-    """Group sets of names that share one, directly or through other sets: the places of each group, in the order of their
-    first.
+    """Group sets of names that share one, directly or through other sets: the places of each group, by the first.
 
     >>> components([{"x"}, {"y"}, {"x", "z"}])
     [[0, 2], [1]]

@@ -20,8 +20,7 @@ GENERATED = re.compile(rf"(.+)@({'|'.join(WORDS)})(?:\d+(?:_\d+)*)?")
 
 
 def spoken_name(name: str) -> str:
-    """Return the name under which a relation is shown. Relations that are computed on demand keep their names, which `explain`
-    introduces.
+    """Return the name under which a relation is shown. Relations computed on demand keep their names, which `explain` tells.
 
     >>> [spoken_name(name) for name in ("edge", "edge@only0_2", "degree@parts", "cost@needs1_0", "way@worse", "path@bf")]
     ['edge', 'distinct edge', 'partial degree', 'keys needed by cost', 'worse way', 'path@bf']
@@ -73,6 +72,5 @@ def as_written(node, relations: Mapping[str, ir.Relation]):
 
 
 def spoken_variable(name: str) -> str:
-    """Return a variable as it was written. A variable that stands for `_`, or for a computed term of a head, keeps its
-    generated name."""
+    """Return a variable as it was written. One that stands for `_`, or a computed term of a head, keeps its generated name."""
     return name.partition("@")[0].rstrip(".") or name

@@ -33,8 +33,8 @@ class Stratum:
 
 @dataclass(frozen=True)
 class Edge:
-    """A dependency of the relation `head` on the relation `body`. via: "" for a positive atom, else "negation", "aggregation"
-    or `RECORD`."""
+    """A dependency of the relation `head` on the relation `body`. via: "" (a positive atom), "negation", "aggregation" or
+    `RECORD`."""
 
     head: str
     body: str

@@ -156,8 +156,8 @@ class Instances:
 
 
 def after_rounds(rule: Rule, loops: tuple[Loop, ...]) -> Rule:
-    """Return a rule of a loop in the form that holds after the last round: it reads final relations, and no atoms that select
-    the current round."""
+    """Return a rule of a loop in the form that holds after the last round: it reads final relations, and no atoms of the
+    current round."""
     final_names = {known: name for loop in loops for known, name in loop.pairs}
     current_round = {name for loop in loops for name in loop.now}
 
@@ -271,8 +271,7 @@ def equivalence_rules(relation: Relation) -> list[Rule]:
 
 
 def birth_rule(relation: Relation) -> list[Rule]:
-    """Return the rule of a relation that records the births of another one's tuples (`debug_delta`); none for other
-    relations."""
+    """Return the rule of a relation that records the births of another one's tuples (`debug_delta`); [] for others."""
     if not relation.follows or relation.is_iteration:
         return []
     (recorded,) = relation.follows

@@ -33,8 +33,7 @@ class WalkEnd:
     """The end of a walk.
 
     bound: values of variables that satisfy all literals before `missing`.
-    missing: the first literal without a match; None if all literals hold, or if only a computed argument of the head has
-    another value.
+    missing: the first literal without a match; None if all hold, or only a computed argument of the head differs.
     """
 
     bound: Bits

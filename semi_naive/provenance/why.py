@@ -261,8 +261,8 @@ class Why:
         return failure(_failure_text(missing), ", ".join(f"{name} = {value}" for name, value in shown.items()))
 
     def _rival(self, name: str, row: Row) -> str:
-        """Return the text about the tuple that a choice, a best value or a subsumption has kept instead of a tuple, "" if there
-        is none."""
+        """Return text about the tuple that a choice, a best value or a subsumption has kept instead of a tuple; "" if there is
+        none."""
         relation = self.program.relations[name]
         keys = relation.keys
         if name in self.program.sums:
@@ -343,8 +343,7 @@ class ShownConstant(Const):
 
 
 def _constants_of_head(head: Atom, values: tuple) -> dict[str, Const]:
-    """Return the values that a tuple of Python values gives to the head's variables, without records, which have several
-    forms."""
+    """Return the values that a tuple of Python values gives to the head's variables; none of records, which have many forms."""
     variables = [(term, value) for term, value in zip(head.args, values, strict=True) if isinstance(term, Var)]
     return {term.name: ShownConstant(value, term.kind) for term, value in variables if term.kind != Kind.RECORD}
 

@@ -202,8 +202,7 @@ class Changes(Answer):
         self.inserted, self.deleted, self._arguments = change.born_count, change.lost_count, (session, relation, change)
 
     def with_keys(self, keys: Collection[tuple[int, ...]]) -> "Changes":
-        """Return the changes of the tuples that begin with one of the keys, of a relation in this process. keys: of one
-        length."""
+        """Return the changes of tuples that begin with one of the keys, of a relation in this process. keys: of one length."""
         session, relation, change = self._arguments
         assert isinstance(change, Change)
         prefixes = Block.of([np.array(column) for column in zip(*sorted(keys), strict=True)], len(keys))

@@ -28,9 +28,8 @@ MAX_WAITING_TUPLES = 4096  # tuples of operations above which they are folded, t
 @dataclass
 class PendingChange:
     """The net change that a transaction requests of one relation: the last operation on a tuple wins. explicit: the relation's
-    explicit facts before the transaction.
-    Operations wait in a list, as (True for inserts, columns), and are folded into `inserted` and `deleted` many at a time:
-    100 ns a tuple.
+    explicit facts before the transaction. Operations wait in a list, as (True for inserts, columns), and folded into `inserted`
+    and `deleted` many at a time: 100 ns a tuple.
 
     >>> pending = PendingChange(Table(1))
     >>> pending.add(True, np.array([[1, 2]])); pending.add(False, np.array([[2, 3]]))

@@ -240,9 +240,7 @@ class _GrowingFile(_Reader):
 
 
 class _Folder(_Reader):
-    """The files that arrive in a folder, each read as a whole and once. Its position has an entry for each file that was
-    read.
-    """
+    """The files that arrive in a folder, each read as a whole and once. Its position has an entry for each read file."""
 
     def __init__(self, path: str, relation: Relation, types: dict, header: bool):
         super().__init__(path, relation, types)
@@ -286,9 +284,7 @@ class _Socket(_Reader):
         self.unparsed, self.line = b"", 1  # the received bytes that are not committed, and the number of their first line
 
     def new(self, batches: dict[str, int], name: str) -> Iterator[tuple[None, Parse]]:
-        """Yield (None, parser) for the whole lines that have arrived. If the connection has ended, its last line needs no line
-        end.
-        """
+        """Yield (None, parser) for the whole lines that have arrived. The last line of a closed connection needs no line end."""
         while len(self.unparsed) < MAX_BATCH_BYTES:
             try:
                 received = self.connection.recv(1 << 20)

@@ -40,8 +40,7 @@ EXPECTS = 'an atom of a query has constants, _ and variables, as in path(1, y) o
 
 @dataclass
 class QueryTerms:
-    """The terms of an atom, a record or a branch, by place: constants in 64 bits, names of variables, and patterns. `_` is left
-    out."""
+    """The terms of an atom, a record or a branch, by place: constants in 64 bits, names of variables, and patterns. No `_`."""
 
     constants: dict[int, int] = field(default_factory=dict)
     variables: dict[int, str] = field(default_factory=dict)
@@ -57,8 +56,8 @@ class RecordPattern:
     tag: int | None
 
     def match(self, ids: np.ndarray, values: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Match n ids of records: return (booleans (n,): True for records of this kind; fields (width, m) of these m). values:
-        see `Query`."""
+        """Match n ids of records. Return (True for each that matches (n,), fields (width, m) of these m). values: see
+        `Query`."""
         matches = ids != NIL
         if self.tag is None:
             return matches, values.fields(ids[matches], self.width)

@@ -104,7 +104,7 @@ def subgraphs(
 
 
 def _numbered_graph(graph, directed: bool, stored: tuple[int, str | None] | None, reading: dict):
-    """Return the graph with numbered vertices. stored: (memory, folder) to keep it in files; None to keep it in memory."""
+    """Return a context of the graph with numbered vertices. stored: (memory, folder) to keep it in files; None for memory."""
     if isinstance(graph, Vertices):
         return nullcontext(graph)
     return StoredGraph.of(graph, directed, *stored, **reading) if stored else Vertices.of(graph, directed, **reading)

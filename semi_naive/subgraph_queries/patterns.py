@@ -31,8 +31,8 @@ class BadPattern(ValueError):
 
 @dataclass(frozen=True)
 class Pattern:
-    """A pattern with numbered vertices. names: the user's names for them. An edge (u, v) goes from u to v; in undirected
-    patterns u < v.
+    """A pattern with numbered vertices. names: the user's names for them. An edge (u, v) goes from u to v; if undirected, u <
+    v.
     """
 
     names: tuple[Hashable, ...]

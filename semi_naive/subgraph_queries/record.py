@@ -54,8 +54,8 @@ class Record:
             phase = _phase(segment) if number else "scan"
             stage = min(last + (phase == "count"), len(order) - 1)  # a count belongs to the variable that is bound next
             self.steps.append({"stage": stage, "phase": phase, **{name: [0] * self.partitions for name in FIGURES}})
-        several = any(_goes_to_all(move) for move in version.moves) or self.facts["form"] == "skew"
-        copies = self.partitions if several else 1  # of a binding, in the worst case
+        may_be_copied = any(_goes_to_all(move) for move in version.moves) or self.facts["form"] == "skew"
+        copies = self.partitions if may_be_copied else 1  # of a binding, in the worst case
         if memory is not None:
             columns = max((len(move.names) for move in version.moves), default=len(order))
             self.batch = self.facts["batch"] = max(1, memory // (BYTES_PER_VALUE * columns))

@@ -87,8 +87,7 @@ class StoredGraph:
     @classmethod
     def of(cls, graph, directed: bool, memory: int, local_dir: str | None = None, **reading) -> "StoredGraph":
         """Read a graph (`as_edges`) and number its vertices, with files in `local_dir` (default: the system's temporary
-        directory): 40 bytes an edge, and as many again while they are sorted. Names of vertices are kept in memory. Raises
-        BadInput."""
+        directory): 40 bytes an edge, twice that while sorting. Names of vertices are kept in memory. Raises BadInput."""
         if not directed and hasattr(graph, "is_directed") and not graph.is_directed():
             graph = graph.edges()
         store = Store.create(local_dir)
@@ -111,15 +110,15 @@ class StoredGraph:
         remove_tries(self.store, self.context)
 
     def search(self, query: ConjunctiveQuery, count: bool, memory: int, sc=None) -> tuple[Boxed, StoredRows | None]:
-        """Count or list the matches of a query. Return (result, rows or None). `memory` bytes are for slices, the pages and
-        fences of tries, the marks of threads, and rows that are not written yet, of which SMALL_BYTES do not count. With a
-        context, each task has so many bytes for slices. Raises BudgetTooSmall."""
+        """Count or list the matches of a query. Return (result, rows or None). memory: bytes for the slices of a box, and
+        beside them for pages of tries, marks of threads, and unwritten rows, except SMALL_BYTES of these. sc: a context whose
+        tasks have so many bytes for slices each. Raises BudgetTooSmall."""
         self.context = sc
-        shelf = Shelf.of(query, self, self.store, sc, memory)
+        shelf = Shelf.of(query, self, self.store, sc, memory)  # the query's tries
         bytes_of_tries, bytes_of_thread = shelf.bytes_beside(0 if count else len(query.variables))
         threads = max(min(cpus(), memory // 4 // max(bytes_of_thread, 1)), 1)
-        listing = 0 if count else memory // LISTING_SHARE
-        beside_slices = bytes_of_tries + threads * bytes_of_thread + listing - SMALL_BYTES
+        bytes_of_rows = 0 if count else memory // LISTING_SHARE
+        beside_slices = bytes_of_tries + threads * bytes_of_thread + bytes_of_rows - SMALL_BYTES
         budget = memory - max(beside_slices, 0)
         if budget <= 0:
             needed = quantity(bytes_of_tries + bytes_of_thread - SMALL_BYTES, "byte")
@@ -128,12 +127,13 @@ class StoredGraph:
         rows = self.columns.new()
         order = np.argsort(query.variables)
         results_in_memory = threads * AHEAD + 1  # those that threads have ahead, and the one that is written
+        most_numbers = max(bytes_of_rows // DECODED_BYTES // results_in_memory, LEAST_NUMBERS)
         result = shelf.run(
-            budget, count=count, threads=threads, sc=sc, most=max(listing // DECODED_BYTES // results_in_memory, LEAST_NUMBERS),
+            budget, count=count, threads=threads, sc=sc, most=most_numbers,
             sink=None if count else lambda piece: rows.append(piece.astype(np.int32)[:, order].ravel()),
         )  # fmt: skip
         width = len(query.variables)
-        return result, None if count else StoredRows(rows, width, max(listing // (CONVERTED_BYTES * width), 1))
+        return result, None if count else StoredRows(rows, width, max(bytes_of_rows // (CONVERTED_BYTES * width), 1))
 
     @property
     def values(self) -> np.ndarray:

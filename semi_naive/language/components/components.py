@@ -94,8 +94,7 @@ class _Instances:
         self._add(_own(component, binding, overridden), content)
 
     def _add(self, added: list, content: list):
-        """Add statements to `content`. Report types and relations that it declares, and a second input or limit of a
-        relation."""
+        """Add statements to `content`. Report types and relations that it declares, and second inputs or limits."""
         hint = "an instance includes the declarations that its component inherits"
         for kinds, word in ((syntax.TYPES, "type"), (syntax.RelationDecl, "relation")):
             before = {node.name: node for node in reversed(content) if isinstance(node, kinds)}

@@ -153,8 +153,7 @@ class BestValueUses:
         return self._functor_sign(node, signs) if len(signs) == len(node.args) else _MIXED
 
     def _functor_sign(self, node: syntax.Functor, signs: list[int]) -> int | None:
-        """Return the direction in which a functor's result changes when best values improve. signs: the directions of its
-        arguments."""
+        """Return the direction in which a functor's result changes when best values improve. signs: those of its arguments."""
         is_conversion = node.name in ("to_float", "to_number") and _numeric(self.typing, node.args[0])
         if node.name in ("+", "min", "max") or is_conversion:
             return _common_sign(signs)

@@ -167,8 +167,7 @@ class AggregatedRelation:
     # -- one rule
 
     def _single_head_rules(self, head: Head) -> Iterator[ir.Rule]:
-        """Yield the rules of a relation with one head: first those that collect the values to be counted, then the rule
-        itself."""
+        """Yield the rules of a relation with one head: first those that collect values to count, then the rule."""
         key, equations = head.named_key(lambda _, kind: self._fresh("key", kind))
         body = [*head.rule.body, *equations]
         aggregates: dict[int, ir.Aggregate] = {}

@@ -42,8 +42,7 @@ def group_problems(singles: list[Single], summed: dict[str, Ops], group: Callabl
 
 @dataclass
 class RecursiveSums:
-    """The aggregated relations of one recursive component, given by the aggregates of their columns, their declarations and
-    their heads.
+    """The aggregated relations of one recursive component, with the aggregates of their columns, declarations and heads.
 
     It replaces `heads` by those of a round, and makes the `relations` and `rules` of the keys, and `needs`: the relations that
     hold the dependencies of keys."""
@@ -74,8 +73,8 @@ class RecursiveSums:
         return ir.Loop(pairs, tuple(f"{name}@now" for name in self.group), tuple(self.needs))
 
     def _head(self, name: str, number: int, head: Head) -> Head:
-        """Return a head restricted to the keys of the round, and add the rules of its keys. number: of the head among those of
-        its relation."""
+        """Return a head restricted to the keys of the round, and add the rules of its keys. number: its place among its
+        relation's heads."""
         key, equations = head.named_key(lambda place, kind: ir.Var(f"{name}.key@k{number}_{place}", kind))
         self._add_key_rules(name, number, head.rule, key, equations)
         known = [self._known(literal) for literal in head.rule.body]
@@ -91,7 +90,7 @@ class RecursiveSums:
     # -- keys, and their dependencies
 
     def _add_key_rules(self, name: str, number: int, rule: ir.Rule, key: list[ir.Term], equations: list[ir.Compare]) -> None:
-        """Add the rules for the keys that a rule derives, and for the keys on which these depend. Report keys that depend on
+        """Add the rules for the keys that a rule derives, and for the keys that these need. Report keys that depend on
         values."""
         body, needed, values = self._without_values(rule.body, number)
         body, bound = _bound([*body, *equations], values)

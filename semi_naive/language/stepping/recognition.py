@@ -119,8 +119,7 @@ def _choices(
 
 
 def _connected_column(rule: StepRule, columns: dict[str, int], numeric: dict[str, list[int]]) -> tuple[str, int] | None:
-    """Return (relation, column) for a relation that is not in `columns`, if a rule relates a numeric column of it to a known
-    step."""
+    """Return (relation, numeric column) if a rule relates this column to a known step, and `columns` lacks the relation."""
     atoms = [rule.single.head, *(atom for atom, _ in rule.atoms)]
     steps = [rule.offsets.of(atom.args[columns[atom.relation]]) for atom in atoms if atom.relation in columns]
     roots = {step[0] for step in steps if step is not None and step[0] is not None}

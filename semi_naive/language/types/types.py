@@ -295,8 +295,8 @@ class TypeEnvironment:
 
 
 def _component_types(declaration: syntax.Node) -> tuple[str, ...]:
-    """Return the types by which a subtype or union is defined; none for other types. A record's field may have the type of the
-    record itself."""
+    """Return the types by which a subtype or union is defined; none for other types. A record may have fields of its own
+    type."""
     if isinstance(declaration, syntax.SubtypeDecl):
         return (declaration.base,)
     return declaration.members if isinstance(declaration, syntax.UnionDecl) else ()

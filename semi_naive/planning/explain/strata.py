@@ -142,12 +142,12 @@ class Explanation:
 
 def all_versions(stratum: Stratum) -> tuple[list[RuleVersion], list[RuleVersion]]:
     """Return (the rule versions that are evaluated once, those that are evaluated in every iteration)."""
-    once, again = [], []
+    nonrecursive, recursive = [], []
     for rule in stratum.rules:
         deltas = versions(rule, set(stratum.relations) if stratum.recursive else set())
-        again += [RuleVersion(rule, delta, parts, number) for number, (delta, parts) in enumerate(deltas)]
-        once += [] if deltas else [RuleVersion(rule, None, {}, 0)]
-    return once, again
+        recursive += [RuleVersion(rule, delta, parts, number) for number, (delta, parts) in enumerate(deltas)]
+        nonrecursive += [] if deltas else [RuleVersion(rule, None, {}, 0)]
+    return nonrecursive, recursive
 
 
 def index_searches(steps: Iterable) -> list[tuple]:

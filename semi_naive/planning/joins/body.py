@@ -16,8 +16,7 @@ MIN_TUPLES_OF_FIRST = 4096  # the same for the relation with which a body begins
 
 @dataclass
 class ChosenAtom:
-    """One atom of the join order, for `explain`. expected: the estimated number of bindings after the join; reason: why it was
-    chosen."""
+    """One atom of the join order, for `explain`. expected: bindings after the join, estimated; reason: why it was chosen."""
 
     atom: Atom
     expected: float

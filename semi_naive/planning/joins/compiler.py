@@ -210,8 +210,7 @@ class Compiler:
 
     def _exchange_if_partitioned(self, relation: str, order: Order, keys: tuple[Term, ...], counts: bool) -> Order:
         """Add an exchange to the bucket of the keys if an index is partitioned. Return the order to search in: () if the search
-        only tests whether the relation has a tuple, and tuples are not counted. That index of no columns is on every host, and
-        needs no exchange."""
+        only tests whether the relation has a tuple, and tuples are not counted. The index of no columns is on every host."""
         if not self.placing(relation, order):
             return order
         if not keys and not counts and relation not in self.placing.own:
@@ -221,8 +220,7 @@ class Compiler:
         return order
 
     def _rest_of_core(self, number: int) -> dict[int, Atom]:
-        """Return the other atoms of the core to which an atom belongs, by place; {} for a delta, which is joined before its
-        core."""
+        """Return the other atoms of the core to which an atom belongs, by place; {} for a delta, joined before its core."""
         if self.core is None or number not in self.core.places or self.parts.get(number) == "delta":
             return {}
         return {n: atom for n, atom in self.atoms if n in self.core.places}
@@ -241,8 +239,7 @@ class Compiler:
     # -- other literals
 
     def apply_ready(self) -> None:
-        """Apply pending literals until none is ready. Filters and bindings come first, then negations, ranges and
-        aggregates."""
+        """Apply pending literals until none is ready: first filters and bindings, then negations, ranges and aggregates."""
         while applied := next(filter(self._apply, sorted(self.pending, key=_application_rank)), None):
             self.pending.remove(applied)
 

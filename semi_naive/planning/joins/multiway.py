@@ -181,7 +181,7 @@ def _choose_acyclic(atoms: Atoms, sizes: Sizes, binary: Callable[[], list] | Non
 
 def largest_result(atoms: Atoms, sizes: Sizes, parts: Parts) -> float:
     """Return the AGM bound: the most bindings that some atoms can have together (Atserias, Grohe, Marx 2008). atoms, parts: by
-    place in the body."""
+    place."""
     from semi_naive.ra.multiway import query as joins
     from semi_naive.ra.multiway.agm import agm_bound
 
@@ -247,8 +247,8 @@ def _is_bound(term: Term, bound: Container[str]) -> bool:
 
 def is_tested_in_loops(literal: Literal, atoms: Collection[Atom], sizes: Sizes) -> bool:
     """True if the loops of a multiway join over some atoms can test a literal: a comparison of signed numbers, or a negated
-    atom, of constants and variables that the loops bind. The trie of a negated atom must not be larger than those of the other
-    relations together."""
+    atom, of constants and variables that the loops bind. The trie of a negated atom must not exceed those of the other
+    relations."""
     bound = frozenset().union(*map(atom_variables, atoms))
     if isinstance(literal, Not):
         read = sum(sizes.size(name) for name in {atom.relation for atom in atoms})

@@ -118,7 +118,7 @@ class _Body:
         self.targets = [aggregate.target for aggregate in self.aggregates]
 
     def _without_wildcards(self, literal: Literal) -> Literal:
-        """Return an atom with a new variable for each `_`, which counts as one; another literal unchanged."""
+        """Return an atom with a new variable for each `_`; another literal unchanged."""
         if not isinstance(literal, Atom):
             return literal
         kinds = self.partial.relations[literal.relation].kinds
@@ -265,8 +265,8 @@ class _Body:
         self.literals.append(self.partial.atom(fold.literals(), variables, self.rule))
 
     def _guards(self, shared: tuple[Var, ...]) -> tuple[Literal, ...]:
-        """Return the remaining literals that restrict the values of the shared variables, with wildcards for variables that
-        occur once."""
+        """Return the remaining literals that restrict the values of the shared variables, with `_` for variables that occur
+        once."""
         atoms = [*(literal for literal in self.literals if isinstance(literal, Atom)), *self.around]
         guards = rewrite.connected_with(shared, atoms)
         if guards:

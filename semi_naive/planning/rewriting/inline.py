@@ -195,14 +195,14 @@ def unify(left: ir.Term, right: ir.Term, kind: ir.Kind) -> list[ir.Literal]:
         return []
     if isinstance(left, ir.Pack) and isinstance(right, ir.Pack) and left.branch == right.branch:
         pairs = zip(left.args, right.args, strict=True)
-        known = ((field, other) for field, other in pairs if not isinstance(field, ir.Wild))
-        return [equation for field, other in known for equation in unify(field, other, field.kind)]
+        fields = ((field, other) for field, other in pairs if not isinstance(field, ir.Wild))
+        return [equation for field, other in fields for equation in unify(field, other, field.kind)]
     return [ir.Compare("=", right, left, kind) if isinstance(right, ir.Var) else ir.Compare("=", left, right, kind)]
 
 
 def _negative(atom: ir.Atom, rules: list[ir.Rule], taken: set[str]) -> list[tuple] | None:
-    """Return the bodies that replace a negated atom: one negated literal of each rule, in every combination. None if a rule
-    cannot be negated."""
+    """Return the bodies for a negated atom: a negated literal of each rule, in every combination. None if one cannot be
+    negated."""
     choices: list[list[ir.Literal]] = []
     for rule in rules:
         negations = _negations(atom, rewrite.rename_apart(rule, taken))

@@ -105,8 +105,7 @@ class _Reading:
 
 def _read_body(body: Iterable[ir.Literal], readings: dict[str, _Reading], uses: Counter, counted: bool, bounds: Bounds) -> None:
     """Add the parts of relations that the atoms of a body read to `readings`. uses: the number of occurrences of each variable
-    in the rule; counted: each tuple makes a binding that counts, so all columns are read; bounds: of the comparisons
-    outside the body."""
+    in the rule; counted: all columns are read, as equal bindings count; bounds: of comparisons outside the body."""
     bounds = {name: list(conditions) for name, conditions in bounds.items()}
     for literal in body:
         if isinstance(literal, ir.Compare):

@@ -35,8 +35,8 @@ def simplify(program: ir.Program, keep: set[str] | None = None, given: Iterable[
 
 
 def settled(rule: ir.Rule) -> ir.Rule | None:
-    """Fold constants, merge equal variables and drop true literals of a rule, until it does not change. Return None if the body
-    is false."""
+    """Fold constants, merge equal variables and drop true literals of a rule until it is stable. Return None if its body is
+    false."""
     if not rule.body and all(isinstance(arg, ir.Const) for arg in rule.head.args):  # most facts
         return rule
     while True:
@@ -128,8 +128,7 @@ def without_empty(program: ir.Program, given: set[str]) -> list[ir.Rule]:
 
 
 def _nonempty(program: ir.Program, given: set[str]) -> set[str]:
-    """Return the relations that can have tuples: those in `given`, and the heads of rules of which all positive atoms can have
-    tuples."""
+    """Return the relations that can have tuples: those in `given`, and the heads of rules whose positive atoms all can."""
     # For each rule, the relations of its positive atoms that are not known to be nonempty.
     missing = [{atom.relation for atom in rewrite.positive_atoms(rule.body)} for rule in program.rules]
     readers: dict[str, list[int]] = {}
@@ -163,8 +162,7 @@ def without_unused(program: ir.Program, keep: set[str]) -> ir.Program:
 
 
 def substitute_aliases(rule: ir.Rule) -> ir.Rule:
-    """Remove the equations of a variable and another variable or a constant from a rule, and from its aggregates, by
-    substitution.
+    """Remove equations of a variable and another variable or a constant from a rule and its aggregates, by substitution.
 
     >>> kind = ir.Kind.NUMBER
     >>> x, y, z = (ir.Var(name, kind) for name in "xyz")

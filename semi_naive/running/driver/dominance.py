@@ -114,7 +114,7 @@ class Undominated(Reduction):
         return remaining, self._union(self._dominated(rule, table, _as_delta(remaining), rule.better, 2) for rule in self.rules)
 
     def by_conditions(self, tables: dict[str, Any]) -> Block:
-        """Find the tuples that are dominated because a condition has new tuples (version 3)."""
+        """Return the tuples that are dominated because a relation in a rule's condition has new tuples (version 3)."""
         table = tables[self.relation.name]
         new = [(rule, place) for rule in self.rules for place, read in rule.conditions.items() if tables[read].delta_size]
         return self._union(self._dominated(rule, table, table, place, CONDITION + place) for rule, place in new)

@@ -29,8 +29,7 @@ ADVICE = "max_iterations, query_seconds, query_bytes or .limitsize limits it"
 
 
 class Growing:
-    """Detects, for the recursive rules of a stratum, that only new values keep the recursion going. own: the relations of the
-    stratum."""
+    """Detects for recursive rules that only new values keep the recursion going. own: the relations of the stratum."""
 
     def __init__(self, rules: Iterable[Rule], own: set[str]):
         self.rules, self.own = rules, own
@@ -109,8 +108,8 @@ def _has_older_tuples(table: Table, others: list[int]) -> bool:
 
 
 def computed_places(rule: Rule, own: set[str]) -> set[int]:
-    """Return the columns of a rule's head that hold computed values; empty if the rule is not recursive. own: the relations of
-    its stratum.
+    """Return the columns of a rule's head with computed values; empty if it is not recursive. own: the relations of its
+    stratum.
 
     >>> from semi_naive.ra.ir import Const, Kind
     >>> x, n = Var("x", Kind.NUMBER), Var("n", Kind.NUMBER)

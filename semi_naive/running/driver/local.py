@@ -297,8 +297,7 @@ class Local:
         entry["tuples"] += born
 
     def _end_rule(self, rule: Rule) -> None:
-        """Complete the heads of a rule in this iteration, and count the tuples born by that: a choice-domain chooses among
-        them."""
+        """Complete the heads of a rule in this iteration, and count the tuples born so: a choice-domain chooses among them."""
         if born := self.tables[rule.head.relation].end_rule():
             self.profile.rule(rule, self.number, bool(self.recursive))["tuples"] += born
 
@@ -344,8 +343,7 @@ class Local:
 
     def _exceeds(self) -> bool:
         """True if this iteration makes too much for this process: more words than `budget`, tables beyond `memory`, or a budget
-        is set and the memory of this host is scarce. Raises LimitExceeded at a limit of the evaluation, and OutOfMemory at one
-        of the host."""
+        is set and the memory of this host is scarce. Raises LimitExceeded, or OutOfMemory at a limit of the host."""
         limits.check_limits()
         limits.check_bytes(self.nbytes)
         memory_is_due = memory.check_is_due()

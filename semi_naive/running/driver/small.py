@@ -28,8 +28,8 @@ MAX_BINARY_JOIN_INSTRUCTIONS = 8_000_000  # instructions of one iteration above 
 
 
 class MachineIterations:
-    """Runs iterations of a `Local` on the machine, beginning after one of its iterations. Raises Unknown if the machine can run
-    none of its rules.
+    """Runs iterations of a `Local` on the machine, beginning after one of its own. Raises Unknown if the machine has none of
+    its rules.
     """
 
     def __init__(self, local: Any):
@@ -108,7 +108,7 @@ class MachineIterations:
         self.charged_work = work
 
     def _check_limits(self) -> None:
-        """Check the limits of the evaluation and of memory, and leave the machine if necessary. Raises LimitExceeded and
+        """Check the limits of evaluation and memory, and leave the machine if necessary. Raises LimitExceeded and
         OutOfMemory."""
         limits.check_limits()
         limits.check_bytes(lambda: self.local.nbytes() + self.machine.nbytes)

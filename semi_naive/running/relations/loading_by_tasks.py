@@ -83,7 +83,7 @@ class TaskLoader:
         self.run.database.place(name, relation, self.run.cluster)
 
     def _number_strings(self, source: Source, records, read) -> None:
-        """Number the strings of a source. Each of them passes through the driver once, as Arrow."""
+        """Number the strings of a source, which pass through the driver once, as Arrow. records, read: see `_deal`."""
         results = self.run.cluster.jobs.job(SendSymbols(read, self.run.cluster.jobs.partitions), UniteSymbols(), source=records)
         self._check(source, results)
         for strings in (result for result in results if not isinstance(result, Report)):

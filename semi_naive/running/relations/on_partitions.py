@@ -201,8 +201,8 @@ class SignedInRuns(InRuns):
 
 @dataclass
 class Remade(ReadableRelation):
-    """A relation whose tuples are computed again whenever they are read. tuples: their number; shared: the arrays that every
-    host has for that."""
+    """A relation whose tuples are computed again whenever they are read. tuples: their number; shared: the arrays for that on
+    every host."""
 
     relation: Reachability
     cluster: Cluster

@@ -172,7 +172,8 @@ class _SampleWalk:
         self.batch, self.parents, self.made_in = Batch(0, {}), np.empty(0, np.int64), np.empty(0, np.int64)
 
     def arrivals(self):
-        """Yield the arrivals, in order."""
+        """Yield the arrivals at indexes of the sampled bindings of the body: of the scan, and of each step that joins, up to
+        the first step that the sample cannot follow."""
         scan, *steps = self.steps
         if not isinstance(scan, Join) or scan.keys or not self._scan(scan):
             return
@@ -308,8 +309,8 @@ class _SampleWalk:
         return np.array(ranges)[chosen, :, np.arange(chosen.size)].T
 
     def _extend(self, searches, chosen: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
-        """Extend each binding by its tuples, or make an evenly spaced sample of all extensions. low, high: where the tuples of
-        each begin and end."""
+        """Extend bindings by their tuples, or make an evenly spaced sample of all extensions. low, high: the range of each
+        one's tuples."""
         rows, positions, pairs = sample_pairs(low, high, MAX_SAMPLED)
         columns, self.made_in = dict(self.batch.columns.picked(rows).items()), np.zeros(rows.size, np.int64)
         for number, search in enumerate(searches):

@@ -101,8 +101,8 @@ def _unevenness(work: np.ndarray) -> float:
 
 
 def with_whole_buckets(bodies: Iterable[PlannedBody]) -> set[Index]:
-    """Return the indexes whose buckets must not be split: not only joins search them. A negation or an aggregate needs whole
-    buckets."""
+    """Return the indexes whose buckets must not be split, because a step other than a join searches them: a negation or an
+    aggregate needs all tuples of a key in one place."""
     whole = set()
     for body in bodies:
         steps = body.derivation.steps

@@ -165,8 +165,8 @@ class Statics:
         return PartitionedIndex(order, keys, hubs.map, copies=dict.fromkeys(hubs.copied, everywhere), split_counts=hubs.counts)
 
     def _copy(self, name: str, index: PartitionedIndex) -> None:
-        """Bring the buckets to be copied to all partitions."""
-        homes = (sorted(index.copies.get(b, set()) - set(own)) for b, own in enumerate(index.map.homes))
+        """Copy the buckets of hubs (`PartitionedIndex.copies`) to the partitions that do not have them."""
+        homes = (sorted(index.copies.get(bucket, set()) - set(own)) for bucket, own in enumerate(index.map.homes))
         to = replace(index.map, homes=tuple(map(tuple, homes)))
         label = self.cluster.label(f"{name}-copy")
         for partition, stored in self.cluster.jobs.job(CopyBuckets(index, to), TakeCopy(self.cluster.root, label)):

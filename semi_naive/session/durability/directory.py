@@ -85,8 +85,7 @@ class WrittenSnapshot:
 
 
 class Directory:
-    """The directory of one session, locked until `close`. Raises StateUnusable if another process has locked it, or if it is
-    damaged."""
+    """The directory of one session, locked until `close`. Raises StateUnusable if another process has it, or it is damaged."""
 
     def __init__(self, path, sync_seconds: float):
         """sync_seconds: seconds after which the log is forced to the disk; 0: with each transaction."""
@@ -167,8 +166,7 @@ class Directory:
 
     def snapshot(self, first: Epoch, upkeep: Upkeep, batches: dict[str, int], registrations: Registrations) -> None:
         """Write a snapshot: blocks, symbols and records that the last snapshot does not have, a new log with the transactions
-        since, then the manifest. first: the first retained epoch, whose contents are written. batches: the last batch of each
-        stream."""
+        since, then the manifest. first: the first retained epoch, which is written. batches: each stream's last batch."""
         with locked(self._writing), afterwards(self._finish_snapshot):
             self._finish_snapshot()
             hashes = fingerprints(upkeep)

@@ -151,8 +151,7 @@ class AcrossPartitions:
 
     def can_maintain(self, fact_changes: FactChanges, changes: AllChanges, is_bounded: bool) -> bool:
         """True if delta rules maintain the stratum exactly, and few of its tuples have changed. fact_changes: changes of its
-        explicit facts; changes: those of all relations below; is_bounded: as for `DeleteRederive`, which here makes no
-        difference."""
+        explicit facts; changes: those of all relations below; is_bounded: not used here."""
         if any(not kinds and self.relations.contents(name).count for name, kinds in self.deltas.kinds.items()):
             return False
         if any(flip.relation in changes and flip.is_whole for flip in self.flips):

@@ -151,14 +151,14 @@ class PairDifference:
         return Change(*(Block(self.packing, words) for words in merged))
 
     def _strips(self, max_words: int) -> Iterator[tuple[int, list[tuple[np.ndarray, np.ndarray]], int]]:
-        """Yield consecutive strips of rows with up to max_words words together, as (words of a row, [(component of each node,
-        row of each component) before and after the change], the place in `nodes` of the first bit)."""
+        """Yield consecutive strips of the rows of bits, before and after the change, of up to max_words words together. A strip
+        is (words of a row, two pairs (component of each node, row of each component), its first place in `nodes`)."""
         domain = self.graphs[0].size - 1
         bits = np.full(domain, -1)
         bits[self.nodes] = np.arange(self.nodes.size)
         width = max(1, min(-(-self.nodes.size // 64), max_words // max(1, domain)))
         for begin in range(0, self.nodes.size, 64 * width):
-            reach = lambda moment, begin=begin: graph.mark_reached(*self.graphs, *moment, bits - begin, width)  # noqa: E731
+            reach = lambda component, begin=begin: graph.mark_reached(*self.graphs, *component, bits - begin, width)  # noqa: E731
             rows = in_threads(reach, self.components, self.cores)
             yield width, [(component, row) for (_, component, _), row in zip(self.components, rows, strict=True)], begin
 

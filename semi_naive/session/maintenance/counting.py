@@ -66,8 +66,8 @@ class Counts:
         return [aggregate for aggregate in self.counted if aggregate.relation not in self.local.database.tables]
 
     def count_missing(self, changes: Mapping[str, Change]) -> None:
-        """Count the bindings of aggregates without counts before the change. This takes as long as a recomputation. changes:
-        those of relations."""
+        """Count the bindings of aggregates without counts before the change. This takes as long as a recomputation. changes: of
+        relations."""
         tables = self.local.database.tables
         read = set().union(*(aggregate.reads for aggregate in self.missing))
         with before_changes(tables, {name: change for name, change in changes.items() if name in read}):
@@ -76,7 +76,7 @@ class Counts:
 
     def update(self, changes: Mapping[str, Change]) -> dict[str, Change]:
         """Update the counts of aggregates, and return their changes. Their tables have the new counts as their delta. changes:
-        those of relations."""
+        of relations."""
         tables, changes_of_counts = self.local.database.tables, {}
         for aggregate in self.counted:
             if below := {name: changes[name] for name in aggregate.reads & changes.keys()}:
@@ -198,8 +198,8 @@ class Counts:
             raise located(error, aggregate.rule) from None
 
     def _with_weights(self, aggregate: CountedAggregate, batch: Batch, names: list[str]) -> Part:
-        """Return the part of a batch of bindings. A weight is the number of equal bindings; for a sum it is multiplied by the
-        value. names: those of the outer variables."""
+        """Return a batch of an aggregate's bindings as (columns of the outer variables `names`, weight of each binding). A
+        weight is the number of equal bindings, for a sum times the value."""
         weights = batch.columns.get(WEIGHT, np.ones(batch.size, np.int64))
         if (target := aggregate.literal.target) is not None:
             column = evaluate(target, batch.columns, batch.size, self.local.database.values)

@@ -184,7 +184,7 @@ class DeleteRederive:
         return [each for each in versions if each.delta_relation in self.relations.tables]
 
     def searched(self) -> set[tuple[str, Order]]:
-        """Return the (relation, column order) of the indexes that are searched to maintain the stratum. Call it within
+        """Return the (relation, column order) of the indexes searched to maintain the stratum. Call it within
         `_with_changes`."""
         inserting = [*self._applicable(self.insertions), *self.inserting.delta_versions]
         return self.inserting.searched(inserting) | self.overdeleting.searched(self._applicable(self.overdeletions))
@@ -193,8 +193,7 @@ class DeleteRederive:
 
     def overdelete(self, fact_changes: FactChanges, below: dict[str, Change]) -> dict[str, Block]:
         """Return the suspects of each relation that has any: tuples with a derivation from deleted explicit facts, from tuples
-        that relations below have lost, or from suspects. fact_changes, below: the changes of explicit facts, and of relations
-        below."""
+        that relations below have lost, or from suspects. fact_changes, below: of explicit facts, and of relations below."""
         deleted = {name: change.lost for name, change in fact_changes.items() if change.lost.size}
         if not deleted and not any(change.lost.size or name in self.flipped for name, change in below.items()):
             return {}

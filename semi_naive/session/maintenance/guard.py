@@ -91,8 +91,7 @@ class Guard:
     guard_steps: dict[str, list] = field(default_factory=dict)
 
     def guarded(self, steps: list, relation: str, head: tuple[Term, ...]) -> list:
-        """Return the steps of a rule of suspects, followed by steps that drop bindings whose head has a proof or is a
-        suspect."""
+        """Return the steps of a rule of suspects, then steps that drop bindings whose head has a proof or is a suspect."""
         columns = column_variables(self.kinds[relation])
         if relation not in self.guard_steps:
             outer = (*(column.name for column in columns), AGE)

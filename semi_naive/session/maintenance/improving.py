@@ -81,8 +81,7 @@ class _TermOrder:
         self.comparisons = [way for literal in self.rule.body if isinstance(literal, Compare) for way in literal.both_ways()]
 
     def no_better(self, term: Term, bound: Term, depth: int = 0) -> bool:
-        """True if a term is never better than `bound`, a variable or a constant. depth: the number of equalities followed so
-        far."""
+        """True if a term is never better than `bound`, a variable or a constant. depth: the equalities followed so far."""
         if term == bound and isinstance(term, Var):
             return True
         if isinstance(term, Const) and isinstance(bound, Const):

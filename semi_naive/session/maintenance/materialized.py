@@ -104,8 +104,7 @@ class MaterializedRelations:
             self.tables[name] = contents
 
     def is_materialized(self, number: int) -> bool:
-        """True if the relations of a stratum are maintained: they, or relations that depend on them, are outputs or have been
-        used."""
+        """True if the relations of a stratum are maintained: they or their dependents are outputs or have been used."""
         return self.tables.keys() >= set(self.run.strata[number].relations)
 
     def explicit(self, name: str) -> Table:
@@ -171,8 +170,7 @@ class MaterializedRelations:
 
     def few_changed(self, names: Set[str], fact_changes: FactChanges, changes: AllChanges, few: int, fraction: float) -> bool:
         """True if at most `few` tuples of the relations `names` have changed, or at most this fraction of all of their tuples.
-        fact_changes: the changes of explicit facts, which count if a relation has no other ones. changes: those of
-        relations."""
+        fact_changes: of explicit facts, which count if a relation has no other changes. changes: of relations."""
         changed = sum((changes.get(name) or fact_changes[name]).size for name in names & (changes.keys() | fact_changes.keys()))
         return changed <= few or changed <= fraction * sum(map(self.database.count, names))
 
@@ -280,8 +278,7 @@ class MaterializedRelations:
     # -- files
 
     def sweep(self) -> None:
-        """Remove files that are not read any more from all hosts, if any were written since the last sweep. Without any runs,
-        release Spark."""
+        """Remove unread files from all hosts, if any were written since the last sweep. Without any runs, release Spark."""
         readers = list(self.readers)
         try:
             if not readers:

@@ -133,8 +133,7 @@ class Propagation:
 
     def _methods(self, number: int, stratum: Stratum, fact_changes: FactChanges, closure: Closure | None) -> Iterator[Method]:
         """Yield the methods that may maintain a stratum, in the order in which they are tried. Each returns the changes of
-        relations, or None if it fails. fact_changes: the changes of its explicit facts; closure: that of the stratum, if
-        any."""
+        relations, or None if it fails. fact_changes: of its explicit facts; closure: the stratum's, if any."""
         relations = self.relations
         if self._is_spread(stratum):
             if number not in self.rules.across:
@@ -223,8 +222,8 @@ class Propagation:
         return {name: change}
 
     def _change_facts(self, fact_changes: FactChanges) -> dict[str, Change]:
-        """Change relations without rules, and return their changes. Facts in the program's text remain. fact_changes: changes
-        by users."""
+        """Change relations without rules, and return their changes. Facts in the program's text remain. fact_changes: by
+        users."""
         changes = {}
         for name, change in fact_changes.items():
             table, written = self.relations.tables[name], self.relations.facts.written.get(name)

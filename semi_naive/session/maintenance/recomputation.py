@@ -79,7 +79,7 @@ class Budget:
         return tried
 
     def succeeded(self, loses: bool, ticks: bool) -> None:
-        """Record that a change was maintained within the budget."""
+        """Record that a change was maintained within the budget. A deletion helps only if it could use ticks."""
         self.in_vain[loses] = 0
         self.helped |= loses and ticks
 

@@ -196,8 +196,7 @@ class Upkeep:
 
     def extend(self, compiled: Compiled, inputs: dict[str, Table]) -> list[int]:
         """Evaluate the rules of another compiled program, and maintain them from now on. Return the numbers of their strata.
-        After an error, the caller takes the step of `savepoint`. inputs: those of its relations whose facts may change, with
-        their facts."""
+        After an error, the caller takes the step of `savepoint`. inputs: its relations whose facts may change, with these."""
         run, relations = self.run, self.relations
         relations.use_copies()
         relations_of_rules = compiled.program.relations.items()

@@ -335,7 +335,7 @@ class Registry:
             self._show(rules)
 
     def _savepoint(self, rules: Registered) -> None:
-        """Add steps to the open turn that restore the state of rules, and all evaluated rules, if it fails. Call it before they
+        """Add steps to the open turn that restore the state of rules, and evaluated rules, if it fails. Call it before a
         change."""
         self._session.commits.add_savepoint()
         self._session.turns.add_undo(
@@ -353,7 +353,7 @@ class Registry:
         return restore
 
     def first_facts(self, rules: Registered, key: tuple[int, ...]) -> dict[str, Table]:
-        """Return the facts with which rules begin to be evaluated: the first values of their parameters, or those of a system
+        """Return the facts with which rules begin to be evaluated: first values of their parameters, or those of a system
         relation."""
         if not rules.parameters:
             return {name: self._session.system.table(name) for name in rules.inputs}
@@ -367,8 +367,7 @@ class Registry:
 
     @contextlib.contextmanager
     def evaluated(self, names: Iterable[str]) -> Iterator[None]:
-        """Evaluate the relations of the program and of registered rules without parameters among `names` while the block
-        runs."""
+        """Evaluate the relations `names` of the program and of registered rules without parameters while the block runs."""
         without_parameters = {name for name, rules in self.rules.items() if not rules.parameters}
         with contextlib.ExitStack() as stack:
             for name in sorted((without_parameters | self._session.declared.keys()) & set(names)):
@@ -378,7 +377,7 @@ class Registry:
 
     @contextlib.contextmanager
     def registered_body(self, text: str, check: Callable[[Registered], None] = lambda _: None) -> Iterator[str]:
-        """Register a rule for the answers to the body of a query until the block ends. Yield its relation's name. check: see
+        """Register a rule for the answers to a query's body until the block ends. Yield its relation's name. check: see
         `register`."""
         name = NAME
         while name in self.readable or name in self.rules:

@@ -199,8 +199,7 @@ class Subscribers:
             log.exception("the directory does not know that the subscription %r has lapsed", durable_name)
 
     def end(self, durable_name: str) -> None:
-        """Discard a named subscription and the changes stored for it. durable_name: its name. Raises KeyError if it is
-        unknown."""
+        """Discard a named subscription and the changes stored for it. durable_name: its name. Raises KeyError for others."""
         if durable_name not in self.histories:
             raise KeyError(f"there is no subscription with the name {durable_name!r}")
         self._session.commits.add_savepoint()

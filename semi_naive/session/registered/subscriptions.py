@@ -30,8 +30,7 @@ Callback = Callable[[Changes, int], None]
 
 @dataclass(frozen=True)
 class Granularity:
-    """When changes are delivered: after this number of epochs that change the relation, and these seconds since the last
-    one."""
+    """When changes are delivered: after so many epochs that change the relation, and so many seconds since the last one."""
 
     epochs: int = 1
     seconds: float = 0.0
@@ -98,8 +97,7 @@ class Sum:
 
 
 class Subscription:
-    """A callback that gets the changes of a relation until `cancel`. The sum of the changes that are not delivered yet is
-    stored.
+    """A callback that gets the changes of a relation until `cancel`. The sum of undelivered changes is stored.
 
     relation, key: the relation, and the values of its parameters in 64 bits; the callback gets the other attributes.
 

@@ -86,8 +86,7 @@ class Events(Response):
             message.cancel()
 
     def _progress(self) -> str:
-        """Return a message with the last epoch, after which a client that reconnects then begins. Return a comment if changes
-        wait."""
+        """Return a message with the last epoch, after which a client that reconnects begins; a comment if changes wait."""
         epoch = self.delivered_epoch()
         if epoch is None or not self.stream.queue.empty():
             return ": still here\n\n"

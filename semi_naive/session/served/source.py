@@ -104,8 +104,7 @@ class ChangesReader(SimpleDataSourceStreamReader):
 
 
 def request_json(url: str, token: str | None, path: str) -> Any:
-    """Request a path of a server, and return the JSON of the answer. Raises ValueError with the server's message for an
-    error."""
+    """Request a path of a server, and return the JSON of the answer. Raises ValueError with the server's message."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     request = urllib.request.Request(url.rstrip("/") + path, headers=headers)
     try:
