@@ -166,24 +166,24 @@ class _Keys:
         """Return the numbers of keys, columns (width, n), of a relation."""
         size = self.rows[name].shape[1]
         codes = _row_codes(np.concatenate([self.rows[name], columns], axis=1))
-        known, wanted = codes[:size], codes[size:]
-        order = np.argsort(known)
-        return self.begins[name] + order[np.searchsorted(known[order], wanted)]
+        own_codes, wanted_codes = codes[:size], codes[size:]
+        order = np.argsort(own_codes)
+        return self.begins[name] + order[np.searchsorted(own_codes[order], wanted_codes)]
 
     def levels(self) -> np.ndarray:
         """Return the length of the longest chain of dependencies from each key to a key without any, by a topological sort.
         Raises EvaluationError if there is a cycle."""
         order = np.argsort(self.needed, kind="stable")
         dependents, begins = self.keys[order], np.searchsorted(self.needed[order], np.arange(self.size + 1))
-        missing, levels = np.bincount(self.keys, minlength=self.size), np.full(self.size, -1)
-        ready, level = np.flatnonzero(missing == 0), 0
+        unmet, levels = np.bincount(self.keys, minlength=self.size), np.full(self.size, -1)
+        ready, level = np.flatnonzero(unmet == 0), 0
         while ready.size:
             levels[ready] = level
             # The positions begins[key] … begins[key + 1] for each ready key, one range after another.
             _, positions, _, _ = kernels.expand_some(begins[ready], begins[ready + 1], 0, 0, dependents.size)
-            waiting = dependents[positions]
-            np.subtract.at(missing, waiting, 1)
-            ready, level = np.unique(waiting[missing[waiting] == 0]), level + 1
+            freed = dependents[positions]
+            np.subtract.at(unmet, freed, 1)
+            ready, level = np.unique(freed[unmet[freed] == 0]), level + 1
         if (levels < 0).any():
             raise self._cycle_error(levels < 0)
         return levels

@@ -27,9 +27,9 @@ MAX_STALE_PLAN_INSTRUCTIONS = 800_000  # instructions of one version and iterati
 MAX_BINARY_JOIN_INSTRUCTIONS = 8_000_000  # instructions of one iteration above which a multiway join would be faster
 
 
-class Small:
-    """Runs iterations of a `Local` on the machine, beginning after one of its iterations. Raises Unknown if the machine can run
-    none of its rules.
+class MachineIterations:
+    """Runs iterations of a `Local` on the machine, beginning after one of its own. Raises Unknown if the machine has none of
+    its rules.
     """
 
     def __init__(self, local: Any):
@@ -108,7 +108,8 @@ class Small:
         self.charged_work = work
 
     def _check_limits(self) -> None:
-        """Check the limits of the evaluation and of memory, and leave the machine if need be. LimitExceeded, OutOfMemory."""
+        """Check the limits of evaluation and memory, and leave the machine if necessary. Raises LimitExceeded and
+        OutOfMemory."""
         limits.check_limits()
         limits.check_bytes(lambda: self.local.nbytes() + self.machine.nbytes)
         if self.local.growing.due():
@@ -163,6 +164,7 @@ class Small:
         self.unrecorded_costs = []
 
     def _report_progress(self) -> None:
+        """Report the iterations so far, the tuples of the delta and all tuples, if the run has a listener."""
         if self.local.report_progress:
             self.local.report_progress(self.local.iteration + self.machine.iterations, self.machine.delta, self.machine.tuples)
 

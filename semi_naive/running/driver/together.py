@@ -27,7 +27,7 @@ Task = tuple[int, Batch]  # a version, by its number, and some of what its first
 
 
 @dataclass
-class Together:
+class ParallelVersions:
     """Some rule versions of a `local.Local`: the rule, the table and the derivation of each."""
 
     local: Any
@@ -35,7 +35,7 @@ class Together:
     stop: Event = field(default_factory=Event)
 
     @classmethod
-    def of(cls, local: Any, rule_versions: Sequence[Any]) -> "Together | None":
+    def of(cls, local: Any, rule_versions: Sequence[Any]) -> "ParallelVersions | None":
         """Return the parallel evaluation of some `RuleVersion`s; None if they are few or small, or depend on the order of the
         rules, by which symbols and records are numbered and reductions compare heads."""
         if (
