@@ -269,7 +269,7 @@ class Pairs:
         weight = int(bindings[0].columns[WEIGHT][0]) if bindings and WEIGHT in bindings[0].columns else 1
         context = copy(context)
         context.batch_size = min(context.batch_size, MAX_FOLDED_BINDINGS)
-        rows = (scanned for binding in bindings for scanned in run_steps([scan], binding, context))
+        rows: Iterator[Batch] = (scanned for binding in bindings for scanned in run_steps([scan], binding, context))
         scanned_blocks = [block for block in context.blocks(scan.relation, scan.part, scan.order) if block.size]
         if len(scanned_blocks) > 1 or (0, first) not in scan.binds:
             rows = _sorted_by(rows, first)
