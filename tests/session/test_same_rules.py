@@ -106,3 +106,27 @@ def test_subscriptions_to_the_same_rules_come_and_go(seed):
                 variables = "x" if name == "reader" else "x, y"
                 assert rows == fresh.query(f"{name}({variables})", **({parameter: value} if parameter else {})).to_set()
         assert s.at(s.epoch - 1)["edge"].count()
+
+
+def test_copies_and_added_relations_on_partitions(spark):
+    """The first of two copies is unregistered while the other one follows; its dropped strata stay empty."""
+    first, second, _ = BODIES["join"]
+    rng, edges = random.Random(1), {(x, (x * 7 + 1) % 40) for x in range(40)}
+    with Program(PATHS).session({"edge": edges}, spark=spark, local_tuples=0, partitions=2) as s:
+        s.register("a", text("a", first))
+        s.register("b", text("b", second))
+        subscription, told = s.subscribe("a", nothing), set()
+        s.subscribe("b", lambda changes, epoch: told.symmetric_difference_update(row[:-1] for row in changes), snapshot=True)
+        assert s["b"].on_partitions and "both are one dataflow" in s.explain("b")
+        s.declare("mark(x: number)")
+        for step in range(4):
+            if step == 2:
+                subscription.cancel()
+                s.unregister("a")
+            row = rng.randrange(40), rng.randrange(40)
+            edges.symmetric_difference_update({row})
+            (s.insert if row in edges else s.delete)("edge", [row])
+            s.insert("mark", [(row[0],)])
+            joined = {(x, z) for x, y in edges for w, z in edges if y == w and x != z and (z, x) not in edges}
+            assert told == joined == s["b"].to_set()
+        assert s.query("mark(x), b(x, y)").count() == len([x for x, _ in joined if (x,) in s["mark"].to_set()])
