@@ -152,7 +152,7 @@ def io_errors(path):
             "is a directory, a file was expected", path, hint="name one file; only .parquet may be a directory"
         ) from None
     except EOFError:
-        raise BadInput("the compressed data ends too early", path, hint="copy or download the file again") from None
+        raise BadInput(f"the {_compression(path)} data ends too early", path, hint="copy or download the file again") from None
     except _errors_of_decompression() as error:
         raise _not_decompressed(path, error) from None
     except OSError as error:
@@ -166,10 +166,13 @@ def _errors_of_decompression() -> tuple[type[Exception], ...]:
     return gzip.BadGzipFile, zlib.error, *([sys.modules["lzma"].LZMAError] if "lzma" in sys.modules else [])
 
 
+def _compression(path: str) -> str:
+    return {".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}.get(Path(path).suffix.lower(), "gzip")
+
+
 def _not_decompressed(path: str, error: Exception) -> BadInput:
-    kind = {".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}.get(Path(path).suffix.lower(), "gzip")
     hint = "rename the file if it is not compressed, else copy or download it again"
-    return BadInput(f"not readable as {kind}: {error}", path, hint=hint)
+    return BadInput(f"not readable as {_compression(path)}: {error}", path, hint=hint)
 
 
 def skip_mark(stream) -> int:
