@@ -201,10 +201,11 @@ def only_home_index(table: Table) -> Table:
 
 
 def grown(table: Table, delta: Block) -> Table:
-    """Return a settled table with a block as its delta: new tuples, or some of its own that rules are to read as a delta."""
-    other = snapshot(table)
-    other.set_delta(delta)
-    return other
+    """Return a copy of a table without a delta that has a block as its delta: new tuples, or some of its own that rules are to
+    read as a delta."""
+    copy = snapshot(table)
+    copy.set_delta(delta)
+    return copy
 
 
 def table_without(table: Table, lost: Block) -> Table:

@@ -252,8 +252,8 @@ def ranges(words, rest, base, coarse, starts, keys, within):
 
 @njit(inline="always")
 def _first_at_least(words, shift, mask, low, value, begin, end):
-    """Return the first position in [begin, end) at which a field of the words is at least `value`; `end` if there is none. The
-    field ascends in that range."""
+    """Return the first position in [begin, end) at which a field, ((word >> shift) & mask) + low, is at least `value`; `end` if
+    there is none. The field ascends in that range."""
     while begin < end:
         middle = (begin + end) >> 1
         if np.int64(((words[middle] >> shift) & mask) + low) < value:
@@ -265,8 +265,8 @@ def _first_at_least(words, shift, mask, low, value, begin, end):
 
 @njit(types.UniTuple(i64, 2)(u64, types.int64, types.uint64, types.uint64, i64, i64, i64, i64), **JIT)
 def narrow(words, shift, mask, low, lows, highs, least, greatest):
-    """Narrow ranges [low, high) of words to the positions at which a field is between least and greatest, each (m,), both
-    included. The field ascends in each range."""
+    """Narrow ranges [lows[i], highs[i]) of words to the positions at which a field, ((word >> shift) & mask) + low, is between
+    least[i] and greatest[i], both included. The field ascends in each range."""
     begins, ends, bits = np.empty_like(lows), np.empty_like(lows), np.uint64(shift)
     for i in range(lows.size):
         begins[i] = _first_at_least(words, bits, mask, low, least[i], lows[i], highs[i])

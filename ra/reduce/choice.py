@@ -123,7 +123,7 @@ class Candidates:
     def __init__(self, table: Table, choice: Choice):
         self.table, self.choice, self.collected, self.most = table, choice, Table(table.arity), MAX_CANDIDATES
         self.home = self.collected.home
-        self._free([np.empty(0, np.int64)] * table.arity, 0)  # makes the indexes, which threads search
+        self._free([np.empty(0, np.int64)] * table.arity, 0)  # a search, which makes the indexes before threads search them
 
     def insert(self, columns: list[np.ndarray], size: int, lock=NO_LOCK) -> int:
         """Add tuples in any order. None is born yet, so the result is 0. lock: a lock, held while candidates are added."""

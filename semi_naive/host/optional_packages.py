@@ -8,7 +8,8 @@ class NotInstalled(ImportError):
 
 
 def import_optional(package: str, by: str, requirement: str | None = None):
-    """Import the module of that name. requirement: the argument for pip, if it is not the name."""
+    """Import an optional package, and return its module. by: the name of the function that needs it, for the message of
+    `NotInstalled`; requirement: the argument for pip, if it is not the package's name."""
     try:
         return import_module(package)
     except ImportError:
