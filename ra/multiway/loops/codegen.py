@@ -206,7 +206,8 @@ class Generator:
             yield
 
     def _only_counted(self, values: Values) -> bool:
-        """True if a set is used by one variable only, whose values are counted where the set becomes known."""
+        """True if an intersection need not be stored: one variable alone uses it, its values are only counted, and all of its
+        ranges are known directly before the loop of that variable."""
         if len(self.depths_using[values]) > 1 or values in self.names.marked:
             return False
         (user,) = self.depths_using[values]
