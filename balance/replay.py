@@ -66,7 +66,7 @@ def _counters(ranks):
 def _count_encoding(words, destination, count, counters):
     """Return (bytes, messages) of words[:count], word i for rank destination[i], as `ra.storage.codec` encodes them. counters:
     see `_counters`."""
-    used, low, high, last, reached = counters
+    used, low, high, last, reached = counters  # of each rank, only used in this call
     size = messages = 0
     for i in range(count):
         used[destination[i]], last[destination[i]] = 0, UNREACHED

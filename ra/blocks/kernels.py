@@ -153,7 +153,7 @@ def _unpack_field_uncompiled(words, shift, mask, low, out):
 
 @njit(types.void(u64, types.int64, types.uint64, types.uint64, i64), uncompiled=_unpack_field_uncompiled, **JIT)
 def unpack_field(words, shift, mask, low, out):
-    """Unpack the column stored in one field of a lane of words (n,) into `out` (n,)."""
+    """Unpack the column stored in a field, ((word >> shift) & mask) + low, of words (n,) into `out` (n,)."""
     bits = np.uint64(shift)
     for i in range(words.size):
         out[i] = np.int64(((words[i] >> bits) & mask) + low)
@@ -165,7 +165,7 @@ def unpack_field(words, shift, mask, low, out):
     **JIT,
 )
 def field_at(words, positions, shift, mask, low):
-    """Return the column (m,) stored in one field of the words at some positions (m,)."""
+    """Return the column (m,) stored in a field, ((word >> shift) & mask) + low, of the words at some positions (m,)."""
     bits = np.uint64(shift)
     out = np.empty(positions.size, np.int64)
     for i in range(positions.size):

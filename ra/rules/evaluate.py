@@ -340,7 +340,7 @@ class Evaluate:
         return (self.context.partition, buckets) if buckets else ()
 
     def _moved(self, block: Block, move: Move, tag: str):
-        """Yield (destination, parcel) pairs that send a block of bindings to partitions as a `Move` says. tag: of the parcels."""
+        """Yield (destination, parcel) pairs that send a block of bindings to partitions as `move` says. tag: of the parcels."""
         if isinstance(move.to, tuple):
             selected = (block.column(move.names.index(OFFER)) + move.turn) % len(move.to)
             return self._moved_by_offer(block, selected, move.to, tag)

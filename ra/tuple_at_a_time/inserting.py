@@ -102,7 +102,7 @@ def _unite(code, values, relations, relation_at, indexes, regs, state):
         _append_pair(relations, relation_at, indexes, right, right)
     if left == right:
         return value_at(relations, relation_at + at.COUNT) - before
-    left_member, outer = left, first
+    left_member, outer = left, first  # row -1: the value had no row, and is the only member of its class
     while True:
         right_member, inner = right, second
         left_member = value_at(rows, 2 * outer + 1) if outer >= 0 else left_member

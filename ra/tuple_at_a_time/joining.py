@@ -190,15 +190,15 @@ def _bind_from_row(code, pc, rows, arity, row, regs):
 
 @njit(**COMPILED)
 def bind_value(code, pc, again, cursors, regs):
-    """Set the register of a RANGE's result to its first value or, if `again`, to the next one. Return 1; 0 if there is none, -1
-    if the range has too many values."""
+    """Set the register of the result of the RANGE instruction at `pc` to its first value or, if `again`, to the next one.
+    Return 1; 0 if there is none, -1 if the range has too many values. cursors: the state of generators."""
     cursor = value_at(code, pc + at.CURSOR)
     start, stop = register_value(regs, code, pc + at.START), register_value(regs, code, pc + at.STOP)
     signed = value_at(code, pc + at.SIGNED) != 0
     upward = start < stop if signed else np.uint64(start) < np.uint64(stop)
     step, may_descend = np.int64(1) if upward or start == stop else np.int64(-1), True
-    if value_at(code, pc + at.STEP) >= 0:
-        step, may_descend = register_value(regs, code, pc + at.STEP), signed  # an unsigned step that is given leads upward
+    if value_at(code, pc + at.STEP) >= 0:  # a step is given: an unsigned one leads upward
+        step, may_descend = register_value(regs, code, pc + at.STEP), signed
     if not again:
         rising = step > 0 if may_descend else step != 0
         falling = may_descend and step < 0

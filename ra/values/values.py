@@ -344,7 +344,8 @@ class SharedValues(Lookups):
         return self._open(arity, self.records.get(arity, Snapshot(FIRST_RECORD)))
 
     def _open(self, key: object, snapshot: Snapshot) -> Dictionary:
-        """Return a dictionary of the snapshot. Files that this host lacks are written first, each completely or not at all."""
+        """Return a dictionary of the snapshot: of symbols if `key` is Strings, else of records with `key` fields. Files that
+        this host lacks are written first, each completely or not at all."""
         if key not in self._opened:
             for path, broadcast in self.files.items():
                 if not os.path.exists(path):

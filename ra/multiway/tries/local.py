@@ -105,7 +105,7 @@ def count_both(a, a_row, b, b_row, words):
 
 @njit(integer(u64, integer, integer), **JIT)
 def count_row(a, row, words):
-    """Return the number of bits of a row."""
+    """Return the number of bits that are 1 in the row of a bit matrix, a[row : row + words]."""
     total = np.uint64(0)
     for k in range(words):
         total += count_bits(a[row + k])
