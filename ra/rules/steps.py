@@ -386,6 +386,7 @@ class Generate:
     sliceable = True
 
     def __call__(self, batch: Batch, context: Context, resume_at: tuple[int, ...] = START):
+        """Yield the extended bindings. resume_at: (0, the binding, the number of its values that earlier calls yielded)."""
         kind, (_, row, skip) = self.literal.result.kind, resume_at
 
         def typed(term: Term) -> np.ndarray:

@@ -67,8 +67,9 @@ def _restricting_slots(shape: Shape, depth: int, values: Values) -> dict[int, in
 
 @njit(types.void(i32, integer, integer, i32, integer, i32, i32, integer, u64), **JIT)
 def fill_adjacency(values, low, high, places, base, directory, children, words, bits):
-    """Set row i of `bits` to the values of values[low:high] that are among the children of the i-th. places: an array with an
-    entry for every id, -1 on entry and on return."""
+    """Set row i of a bit matrix, of `words` words, to the values of values[low:high] that are among the children of the i-th of
+    them. base, directory, children: a trie (`TrieArray`) and its second level; places: an array with an entry for every id, -1
+    on entry and on return."""
     for i in range(low, high):
         places[values[i]] = i - low
     bits[: (high - low) * words] = 0

@@ -118,7 +118,7 @@ def keep_galloping(a, a_low, a_high, b, b_low, b_high, out):
 
 @njit(integer(u8, i32, integer, integer, i32, integer, integer), **JIT)
 def count_marked(mark, a, a_low, a_high, b, b_low, b_high):
-    """Return the size of the intersection of a marked set `a` and a set `b`."""
+    """Return the size of the intersection of a set a[a_low:a_high], whose ids are 1 in `mark`, and a set b[b_low:b_high]."""
     if a_low >= a_high or b_low >= b_high:
         return 0
     if FAR * (a_high - a_low) < b_high - b_low:
@@ -132,7 +132,7 @@ def count_marked(mark, a, a_low, a_high, b, b_low, b_high):
 
 @njit(integer(u8, i32, integer, integer, i32, integer, integer, i32), **JIT)
 def keep_marked(mark, a, a_low, a_high, b, b_low, b_high, out):
-    """Write the intersection of a marked set `a` and a set `b` to `out`, in order; return its size.
+    """Write the intersection of two sets to `out`, in order, and return its size. See `count_marked`.
 
     Appending without a branch writes one value beyond the kept ones: `out` has room for it.
     """

@@ -86,7 +86,7 @@ class _LineReader:
         self.columns: list[list] = [[] for _ in relation.attributes]
 
     def read(self, encoded: Raw, line: int) -> None:
-        """Append the values of a row to `columns`. Raises BadInput for one that does not fit. line: where it begins."""
+        """Append the values of a row to `columns`. Raises BadInput for one that does not fit. line: its number."""
         if not self.form.is_data(encoded):
             return
         text = _decoded(encoded, self.path, line)
