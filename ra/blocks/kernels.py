@@ -131,7 +131,7 @@ def mark_within_bounds(columns, layout):
     for k in range(columns.shape[0]):
         low, span = np.uint64(layout[k, LOW]), np.uint64(layout[k, SPAN])
         for i in range(columns.shape[1]):
-            out[i] &= np.uint64(columns[k, i]) - low <= span
+            out[i] &= np.uint64(columns[k, i]) - low <= span  # values below `low` wrap around to large numbers
     return out
 
 

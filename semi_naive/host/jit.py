@@ -176,7 +176,7 @@ class Kernel:
     def compiled(self) -> Callable:
         """Return the machine code of the kernel, loaded or compiled."""
         if self.entry is None:
-            with part("kernels"), locked(_lock), deferred():  # what the linker calls loses an interrupt
+            with part("kernels"), locked(_lock), deferred():  # an interrupt is lost in Python code that the linker calls
                 if self.entry is None:
                     _Process.loaded = True
                     self.entry = self._loaded() or self.dispatcher
