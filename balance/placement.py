@@ -229,9 +229,12 @@ class _LooseSubbucket(NamedTuple):
 
 
 class _Plan:
-    """A plan of one change of a bucket map: subbuckets are taken off heavy partitions, and put on the lightest ones. homes,
-    load: the planned partition of each subbucket, and work on each partition; grain: the work from which a subbucket is split;
-    loose: the subbuckets that are taken off a partition and not placed yet.
+    """A plan of one change of the bucket map `placement`: subbuckets are taken off heavy partitions, and put on the lightest.
+
+    sizes, work: the tuples and the expected work of each subbucket.
+    homes, load: the planned partition of each subbucket, and work on each partition.
+    messages, remaining: see `Outlook`.
+    grain: the work from which a subbucket is split; loose: the subbuckets taken off a partition and not placed yet.
     """
 
     def __init__(self, placement: BucketMap, sizes, work, config, carried, outlook):

@@ -37,7 +37,7 @@ MIN_SWEPT_ROWS = 1 << 12  # rows of a lattice from which superseded ones are rem
 
 @njit(**COMPILED)
 def _end_iteration_of(relations, indexes, relation_at):
-    """End an iteration of one relation_at: delta goes into full, new becomes delta. Return the size of the new delta.
+    """End an iteration of one relation: delta goes into full, new becomes delta. Return the size of the new delta.
 
     In a lattice, earlier rows with the key of a new row are marked as superseded.
     """
