@@ -64,9 +64,8 @@ def _counters(ranks):
 
 @njit(**JIT)
 def _count_encoding(words, destination, count, counters):
-    """Return (bytes, messages) of words[:count], word i for rank destination[i], as `ra.storage.codec` encodes them. counters:
-    see `_counters`."""
-    used, low, high, last, reached = counters  # of each rank, only used in this call
+    """Return (bytes, messages) of words[:count], word i for rank destination[i], as `ra.storage.codec` encodes them."""
+    used, low, high, last, reached = counters  # work space: see `_counters`
     size = messages = 0
     for i in range(count):
         used[destination[i]], last[destination[i]] = 0, UNREACHED

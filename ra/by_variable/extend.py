@@ -56,7 +56,7 @@ class Extend:
         for begin in range(0, batch.size, EXTENDED_AT_A_TIME):
             part = batch.slice(begin, min(begin + EXTENDED_AT_A_TIME, batch.size))
             sides = [side for join in self.joins if (side := Side.of(join, part, context)) is not None]
-            limits.visit(part.size * sum(side.block_count for side in sides))  # a search of each block
+            limits.visit(part.size * sum(len(side.index[2]) for side in sides))  # a search of each block
             if len(sides) < len(self.joins):
                 yield from self._by_steps(part, context)
             elif self.counted:
@@ -109,10 +109,6 @@ class Side:
         empty = BLOCKS - len(words)
         index = (*words, *[NO_WORDS] * empty), (*gone, *[NO_POSITIONS] * empty), begins, ends, _field(blocks, join)
         return cls(index, (ends - begins).sum(axis=0))
-
-    @property
-    def block_count(self) -> int:
-        return len(self.index[2])
 
     @property
     def first_lows(self) -> np.ndarray:

@@ -79,8 +79,7 @@ def _is_present(words, gone, position, high, target, shift):
 
 @njit(types.boolean(words_of, gone_of, i64_rows, i64_rows, u64, types.int64, types.int64, types.int64, types.int64), **JIT)
 def _repeated(words, gone, lows, highs, field, row, block, position, value):
-    """True if an index (its arrays: see the module) has the value for binding `row` before a position of a block, or in an
-    earlier block."""
+    """True if an index (see the module) has a value for binding `row` before a position of a block, or in an earlier one."""
     for earlier in range(block + 1):
         low, high = lows[earlier, row], position if earlier == block else highs[earlier, row]
         if low < high:
@@ -92,8 +91,7 @@ def _repeated(words, gone, lows, highs, field, row, block, position, value):
 
 @njit(types.void(words_of, gone_of, i64_rows, i64_rows, u64, types.int64, types.int64, u8, types.uint8), **JIT)
 def _mark(words, gone, lows, highs, field, row, least, marks, stamp):
-    """Set marks[value - least] to `stamp` for the values that an index (its arrays: see the module) has for binding `row`.
-    least: the least of these values."""
+    """Set marks[value - least] to `stamp` for the values, from `least` on, that an index (see the module) has for a binding."""
     shift, mask, base = field[0], field[1], field[2] - np.uint64(least)
     for block in range(lows.shape[0]):
         low, high = lows[block, row], highs[block, row]
@@ -110,8 +108,7 @@ def _mark(words, gone, lows, highs, field, row, least, marks, stamp):
 
 @njit(types.UniTuple(types.int64, 3)(words_of, i64_rows, i64_rows, u64, types.int64), inline="always", **JIT)
 def _spanned(words, lows, highs, field, row):
-    """Return (number of values that an index has for binding `row`, duplicates included; the least; the greatest). The values
-    are fields of words[b][lows[b, row] : highs[b, row]], for each block b."""
+    """Return (number of values that an index (see the module) has for a binding, with duplicates; least; greatest)."""
     count, least, greatest = np.int64(0), np.int64((1 << 63) - 1), np.int64(-1 << 63)
     for block in range(lows.shape[0]):
         low, high = lows[block, row], highs[block, row]

@@ -30,8 +30,7 @@ EVERY = np.uint64((1 << 64) - 1)
 
 @njit(types.int64(u64, u64, types.int64, types.int64, types.uint64, types.uint64), inline="always", **JIT)
 def _put_chunk(keys, masks, begin, end, key, mask):
-    """Insert the chunk (key, mask) into the ascending chunks begin to end - 1 of (keys, masks), or unite it with the one of the
-    same key. Return the new end."""
+    """Insert (key, mask) into ascending chunks, begin to end - 1, or unite it with that of the same key. Return the new end."""
     place = end
     while place > begin and keys[place - 1] > key:
         place -= 1

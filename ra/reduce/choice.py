@@ -117,8 +117,7 @@ class Choice(Reduction):
 
 class Candidates:
     """The heads of a rule in one iteration, which are collected here, and not in the relation's table, until all are made.
-    collected: the candidates; home: their column order; most: the number above which those that cannot be chosen are
-    dropped."""
+    collected: the candidates; home: their column order; most: the number above which unchoosable ones are dropped."""
 
     def __init__(self, table: Table, choice: Choice):
         self.table, self.choice, self.collected, self.most = table, choice, Table(table.arity), MAX_CANDIDATES

@@ -111,10 +111,7 @@ class Folding:
         for begin in range(0, nonempty.size, MAX_BATCH_BINDINGS):
             numbers = nonempty[begin : begin + MAX_BATCH_BINDINGS]
             columns = dict(zip(self.keys, self.groups.columns(numbers), strict=True))
-            columns |= {
-                each.result.name: results_of_literal[numbers]
-                for each, results_of_literal in zip(self.literals, results, strict=True)
-            }
+            columns |= {each.result.name: values[numbers] for each, values in zip(self.literals, results, strict=True)}
             yield Batch(numbers.size, columns)
 
 
@@ -197,11 +194,9 @@ class Streamed:
 
     def __call__(self, batch: Batch, context: Context):
         first, *rest = self.steps
-        for bindings in run_steps([replace(first, batch_size=context.batch_size), *rest], batch, context):
+        for made in run_steps([replace(first, batch_size=context.batch_size), *rest], batch, context):
             terms = [(name, self.derivation.head[place]) for place, name in self.binds]
-            yield Batch(
-                bindings.size, {name: evaluate(term, bindings.columns, bindings.size, context.values) for name, term in terms}
-            )
+            yield Batch(made.size, {name: evaluate(term, made.columns, made.size, context.values) for name, term in terms})
 
 
 def merged_into(batches: Iterator[Batch], size: int) -> Iterator[Batch]:

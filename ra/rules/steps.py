@@ -193,8 +193,7 @@ class Join:
         return None if block is None else (*names, block)
 
     def unites(self, batch: Batch, block: Block) -> bool:
-        """True if `ra.joins.unions` can join a batch with a block: both are pairs of ids below MAX_DENSE_IDS, and the block is
-        read as a whole, not searched for a few keys."""
+        """True if `ra.joins.unions` can join a batch with a block: pairs of dense ids of which many are searched."""
         if self.composed is None or is_searched(block, batch.size) or not has_half_words(block.packing):
             return False
         _, cells = block.rows  # makes the directory as well, which threads then share

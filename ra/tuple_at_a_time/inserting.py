@@ -180,8 +180,7 @@ def _unite_classes(code, values, relations, relation_at, indexes, regs, state):
 
 @njit(**COMPILED)
 def _compare_with_rows(code, pc, relations, indexes, regs):
-    """Compare the head of the HEAD instruction at `pc` with the rows. Return KNOWN, or in a lattice the row that it improves
-    on, else NEW."""
+    """Compare the head of a HEAD instruction with the rows. Return KNOWN; in a lattice, the row that it improves; else NEW."""
     relation_at, values = value_at(code, pc + at.HEAD_RELATION), pc + at.HEAD_VALUES
     arity, sort = value_at(relations, relation_at + at.ARITY), value_at(relations, relation_at + at.SORT)
     if sort == at.CLASSES:
@@ -217,8 +216,7 @@ def _compare_with_blocks(code, pc, relations, blocks, regs):
 
 @njit(**COMPILED)
 def _compare(code, pc, relations, indexes, blocks, regs):
-    """Compare the head of the HEAD instruction at `pc` with all tuples. Return KNOWN, or in a lattice the row that it improves
-    on or BETTER, else NEW."""
+    """Compare the head of a HEAD instruction with all tuples. Return KNOWN; in a lattice, a worse row, or BETTER; else NEW."""
     comparison = _compare_with_rows(code, pc, relations, indexes, regs)
     return _compare_with_blocks(code, pc, relations, blocks, regs) if comparison == NEW else comparison
 

@@ -8,8 +8,7 @@ class NotInstalled(ImportError):
 
 
 def import_optional(package: str, by: str, requirement: str | None = None):
-    """Import an optional package, and return its module. by: the name of the function that needs it, for the message of
-    `NotInstalled`; requirement: the argument for pip, if it is not the package's name."""
+    """Import an optional package, and return it. by: the function that needs it, for errors; requirement: its name for pip."""
     try:
         return import_module(package)
     except ImportError:

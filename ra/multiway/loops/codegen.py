@@ -206,8 +206,7 @@ class Generator:
             yield
 
     def _only_counted(self, values: Values) -> bool:
-        """True if an intersection need not be stored: one variable alone uses it, its values are only counted, and all of its
-        ranges are known directly before the loop of that variable."""
+        """True if an intersection need not be stored: one variable alone uses it, and only counts it where it becomes known."""
         if len(self.depths_using[values]) > 1 or values in self.names.marked:
             return False
         (user,) = self.depths_using[values]
@@ -247,8 +246,7 @@ class Generator:
             self._write_product(deeper, total)
 
     def _write_row(self, deeper: list[int]) -> None:
-        """Write the code that outputs a row: the listed variables and, if others are counted, their count; no row if that is
-        0."""
+        """Write the code that outputs a row: the listed variables and, if others are counted, their count unless that is 0."""
         counted = f"n{deeper[0]}" if deeper else None
         if counted:
             self.write(f"{counted} = 0")

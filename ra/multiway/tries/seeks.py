@@ -41,8 +41,7 @@ def seek(values, low, high, target):
 
 @njit(integer(i32, integer, integer, integer), **JIT)
 def bisect(values, low, high, target):
-    """Return the first position in [low, high) whose value is not below `target`, by bisection without a branch, which would be
-    mispredicted half the time."""
+    """Return the first position in [low, high) whose value is not below `target`: by bisection without mispredictions."""
     count = high - low
     while count > 0:
         half = (count + 1) >> 1

@@ -76,8 +76,7 @@ def _ends_in_quotes(line: Raw, delimiter: bytes, begins_in_quotes: bool) -> bool
 
 
 class _LineReader:
-    """Parses lines, and collects a list of values for each attribute in `columns`. attribute_of_field: the attribute by the
-    number of its field."""
+    """Parses lines, and collects a list of values for each attribute in `columns`. attribute_of_field: by its number."""
 
     def __init__(self, form: Format, relation: Relation, types: dict, values: Values, path: str):
         self.form, self.relation, self.types, self.values, self.path = form, relation, types, values, path
