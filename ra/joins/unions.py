@@ -207,7 +207,7 @@ def cells_of(keys: np.ndarray) -> int:
 
 
 def _scratch(cells: int) -> list[np.ndarray]:
-    """Return (out, bits, seen, cells) for the kernels, given the words of a row's bitmap."""
+    """Return the arrays (out, out_masks, seen, cells) for the kernels. cells: the number of words of a row's bitmap."""
     out = [np.empty(HANDED_OVER_CHUNKS + cells + MAX_INSERTION_SORTED_WORDS + 1, np.uint64) for _ in range(2)]
     return [*out, np.zeros(cells, np.uint64), np.zeros(cells // 64 + 1, np.uint64)]
 

@@ -223,6 +223,7 @@ def bind_value(code, pc, again, cursors, regs):
 def is_repeated(code, pc, cursors, run, regs):
     """Return 1 if the set of the DISTINCT instruction at `pc` has the binding in its registers already. Else add it and return
     0; -1 if the set is full. run: the number of this run of the rule version; earlier runs' bindings do not count."""
+    # The address of the set. It is not used any more if less than an eighth of the first bindings were repeated.
     binding_set, count, keys = cursors + 8 * value_at(code, pc + at.SEEN), value_at(code, pc + at.SEEN_KEYS), pc + at.SEEN_LIST
     tested = value_at(binding_set, at.TESTED)
     if tested >= REPETITION_SAMPLE_BINDINGS and value_at(binding_set, at.REPEATED) < tested >> 3:
