@@ -115,8 +115,9 @@ def _add(keys, masks, begin, end, row, out, out_masks, first, filled, seen, cell
     scratch="out out_masks seen cells", **JOIN,
 )  # fmt: skip
 def _unite_rows(outer, outer_masks, cursor, inner, inner_masks, base, coarse, starts, out, out_masks, seen, cells):
-    """Make whole rows of heads from outer[cursor:] until they might not fit. Return (number of chunks, cursor). base, coarse,
-    starts: the directory of inner's rows. `seen` and `cells` are all zero on entry and on return."""
+    """Make whole rows of heads (x, z) from the chunks outer[cursor:] of (x, y), and those of (y, z) in inner, until they might
+    not fit. Return (number of chunks, cursor). Each name is that of the chunks' keys, with `_masks` that of their masks. base,
+    coarse, starts: the directory of inner's rows. `seen` and `cells` are all zero on entry and on return."""
     filled = 0
     room, groups, step = out.size - seen.size - MAX_INSERTION_SORTED_WORDS, np.uint64(starts.size - 1), np.uint64(coarse)
     while cursor < outer.size and filled < room:

@@ -36,7 +36,8 @@ NO_VARIABLES = SetVariables(frozenset(), {})
 
 
 def set_variables(shape: Shape, group: list[int], bounded: frozenset[int]) -> SetVariables | None:
-    """Return a group over one set if one of its variables is refined twice and no other condition reads it; else None."""
+    """Return a group as variables over one set of values, if all of them are; else None. Also None if a comparison or a box
+    restricts one of them, or if none is restricted by two earlier ones: then bits are not worth while."""
     values = shape.values(group[0])
     compared = set().union(*(comparison.depths for comparison in shape.comparisons))
     if not values or (bounded | compared) & set(group):
