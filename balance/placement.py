@@ -182,13 +182,14 @@ class _Spreading:
         self.by_partition = np.bincount(self.home, np.repeat(self.loads, subbuckets), placement.partitions)
 
     def _cost(self, bucket, parts):
-        """Return the cost of a bucket of so many parts, on each: the work, a message to each partition that its heads may
-        reach, and the delta, sent to all parts."""
+        """Return the cost of a bucket of so many parts, on each of them: the work, a message to each partition that its heads
+        may reach, and the delta, sent to all parts."""
         sent = np.where(parts > 1, (self.delta[bucket] + self.message_tuples) * parts, 0)
         return TUPLES_PER_WORK * self.work[bucket] / parts + self.message_tuples * self.reached[bucket] / parts + sent
 
     def counts(self, least: int, fixed: Collection[int], remaining: float) -> dict[int, int]:
-        """Return {bucket: number of subbuckets}: as many of the most expensive buckets as pays best, or {}."""
+        """Return {bucket: number of subbuckets} for the buckets to split: the most expensive ones, as many as pays best in the
+        `remaining` iterations; none if that saves less than `least` tuples, and none in `fixed`."""
         partitions, subbuckets = self.placement.partitions, self.placement.subbuckets
         has_heavy_tuple = self.work > self.work.sum() / partitions * np.maximum(self.delta, 1)
         pays = has_heavy_tuple | (self.loads > 2 * TUPLES_PER_WORK * self.work)  # most of it are messages

@@ -233,14 +233,14 @@ def _ship_heads(words, destinations, size, batches, counters, arrived, sums):
 
 
 @njit(**JIT)
-def _mark(z, heads, base, subs, scattered, home, shift, born, marked, inner, fresh):
-    """Mark the heads of one z that are among the sorted words `born` and not marked yet with the number of the inner iteration.
-    fresh[r] grows by those that arrive on rank r."""
+def _mark(z, heads, base, subs, scattered, home, shift, born, marked, iteration, fresh):
+    """Mark the heads of one z that are among the sorted words `born`, and not marked yet, with an inner iteration's number.
+    fresh[r] grows by those that arrive on rank r. base, subs, scattered, home: see `_buffer`."""
     for i in range(heads.size):
         word = z << np.uint64(shift) | heads[i]
         place = _seek(born, 0, born.size, word)
         if place < born.size and born[place] == word and not marked[place]:
-            marked[place] = inner
+            marked[place] = iteration
             fresh[home[base + (np.int64(scattered[heads[i]] % subs) if subs > 1 else 0)]] += 1
 
 

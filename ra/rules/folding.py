@@ -116,7 +116,7 @@ class Folding:
 
 
 def folded(steps: list, keys: tuple[str, ...], literals: tuple[Aggregate, ...], context: Context) -> Folding:
-    """Fold all bindings that steps make, on as many threads as the context has cores."""
+    """Return the aggregates `literals` of all bindings that steps make, by the variables `keys`, computed on all cores."""
     cores, total, context = getattr(context, "cores", 1), Folding(keys, literals), copy(context)
     context.batch_size = min(context.batch_size, MAX_FOLDED_BINDINGS)
     depends_on_order = any(reduction.exact for reduction in total.reductions)

@@ -323,7 +323,7 @@ class Generator:
         return TrieNode(self.smallest(member.slot for member in self.shape.roots(depth)), ())
 
     def _write_bounds(self, depth: int, array: str, low: str, high: str) -> tuple[str, str]:
-        """Write the searches for a variable's bounds in its set, and return (low, high) of the part within them, as source."""
+        """Write the searches for a variable's bounds in its set, array[low:high]. Return the source (low, high) of its part."""
         lows, highs = self.names.bounds(depth)
         if lows:
             self.write(f"low{depth} = seek({array}, {low}, {high}, {_fold_call('max', lows)})")

@@ -165,7 +165,7 @@ class Unpacked:
             self._store(type_, tag, ids[tags == tag], raw, values, pending)
 
     def _store(self, type_: Type, tag: int | None, ids: np.ndarray, raw: np.ndarray, values: Lookups, pending: dict) -> None:
-        """Store the fields of records of one type or branch as Python values."""
+        """Store the fields, `raw`, of records of one type or branch as Python values. pending: see `_load`."""
         columns = []
         for column, (_, name) in zip(raw, fields_of_tag(type_, tag), strict=True):
             kind = self.types[name].kind
