@@ -199,6 +199,7 @@ def directory(words, rest, base, coarse, size):
 
 
 def _ranges_uncompiled(words, rest, base, coarse, starts, keys, within):
+    """The numpy version of `ranges`, for few keys."""
     lows, highs = np.zeros(keys.size, np.int64), np.zeros(keys.size, np.int64)
     groups = (keys - base) >> np.uint64(coarse)
     known = within & (keys >= base) & (groups < np.uint64(starts.size - 1))
@@ -309,6 +310,7 @@ def ranges_rows(words, keys, masks, within):
 
 
 def _expand_some_uncompiled(lows, highs, row, skip, most):
+    """The numpy version of `expand_some`, for few rows."""
     begins, sizes = lows[row:].copy(), highs[row:] - lows[row:]
     if row < lows.size:
         begins[0], sizes[0] = begins[0] + skip, sizes[0] - skip
