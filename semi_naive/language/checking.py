@@ -190,8 +190,7 @@ def _warnings(
     nodes: list[list[syntax.Node]],
     inferred: Collection[str],
 ) -> list[Problem]:
-    """Return the warnings about relations and clauses. nodes: of each clause; inferred: relations without a written
-    declaration."""
+    """Return the warnings about relations and clauses. nodes: of each clause; inferred: relations without a declaration."""
     declared = {name: declaration for name, declaration in relations.items() if name not in inferred}
     warnings = list(checks.empty_warnings(source, declared, singles))
     warnings += subsumption_warnings(source, relations)

@@ -156,8 +156,7 @@ class Instances:
 
 
 def after_rounds(rule: Rule, loops: tuple[Loop, ...]) -> Rule:
-    """Return a rule of a loop in the form that holds after the last round: it reads final relations, and no atoms of the
-    current round."""
+    """Return a rule of a loop as it holds after the last round: it reads final relations, and no atoms of the current round."""
     final_names = {known: name for loop in loops for known, name in loop.pairs}
     current_round = {name for loop in loops for name in loop.now}
 

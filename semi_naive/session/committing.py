@@ -38,8 +38,7 @@ class Commits:
         self.directory: Directory | None = None
 
     def start_at(self, number: int, epoch_time: float) -> None:
-        """Make the current relations, at their fixed point, the only epoch, with this number and time. Also remove unread
-        files."""
+        """Make the current relations the only epoch, with this number and time. Also remove unread files."""
         self.epochs = (self._current_epoch(number, epoch_time),)
         self._session.upkeep.relations.sweep()
 
@@ -121,8 +120,7 @@ class Commits:
             self.make_snapshot(self.directory)
 
     def time_of(self, requested: float | None) -> float:
-        """Return the time of the next epoch: the given one, else the clock's. Raises ValueError if it is before the last
-        one."""
+        """Return the time of the next epoch: the given one, else the clock's. Raises ValueError if that is earlier."""
         last = self.epochs[0]
         if requested is not None and requested < last.time:
             message = f"the transaction's time is {requested!r}, but that of epoch {last.number} is {last.time!r}"
@@ -142,8 +140,7 @@ class Commits:
         return EpochStatistics(number, epoch_time, seconds, fact_count, tuple_count, counts, work)
 
     def _reported_names(self, changes: AllChanges) -> list[str]:
-        """Return the changed relations for `Transaction.changes`: outputs and relations with subscribers, no system
-        relations."""
+        """Return the changed relations for `Transaction.changes`: outputs, and those with subscribers, but no system ones."""
         registry = self._session.registry
         subscribed = registry.subscribers.subscribed_relations()
         names = dict.fromkeys([*self._session.outputs, *(name for name in changes if name in subscribed)])

@@ -66,10 +66,9 @@ def choose_core(
     indexed: bool = False,
 ) -> CoreChoice:  # fmt: skip
     """Choose the atoms of a rule's body, or of a delta version, to be joined variable by variable.
-
-    `chooser`: of the order of binary joins; `version`, `placing`: see `order.plan_body`; `mode`: Config.multiway, for rules
-    without .join; `binary`: compiles the body as binary joins for a trial, or None; `indexed`: a core that starts from a delta
-    searches existing indexes."""
+     `chooser`: of the order of binary joins; `version`, `placing`: see `order.plan_body`; `mode`: Config.multiway, for rules
+    without .join; `binary`: compiles the body as binary joins for a trial, or None; `indexed`: a core of a delta searches
+    existing indexes."""
     sizes, delta = chooser.sizes, chooser.first
     atoms = {n: literal for n, literal in enumerate(rule.body) if isinstance(literal, Atom)}
     mode, requested_by = HINTS.get(rule.join, (mode, "Config.multiway"))
@@ -181,7 +180,7 @@ def _choose_acyclic(atoms: Atoms, sizes: Sizes, binary: Callable[[], list] | Non
 
 def largest_result(atoms: Atoms, sizes: Sizes, parts: Parts) -> float:
     """Return the AGM bound: the most bindings that some atoms can have together (Atserias, Grohe, Marx 2008). atoms, parts: by
-    place."""
+    place in the body."""
     from semi_naive.ra.multiway import query as joins
     from semi_naive.ra.multiway.agm import agm_bound
 
@@ -247,8 +246,8 @@ def _is_bound(term: Term, bound: Container[str]) -> bool:
 
 def is_tested_in_loops(literal: Literal, atoms: Collection[Atom], sizes: Sizes) -> bool:
     """True if the loops of a multiway join over some atoms can test a literal: a comparison of signed numbers, or a negated
-    atom, of constants and variables that the loops bind. The trie of a negated atom must not exceed those of the other
-    relations."""
+    atom, of constants and variables that the loops bind. The trie of a negated atom must not be larger than those of the other
+    relations together."""
     bound = frozenset().union(*map(atom_variables, atoms))
     if isinstance(literal, Not):
         read = sum(sizes.size(name) for name in {atom.relation for atom in atoms})

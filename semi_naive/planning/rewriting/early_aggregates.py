@@ -188,8 +188,7 @@ class _Body:
         return True
 
     def _column(self, columns: dict[str, Aggregate], op: str, target: Term | None, kind: Kind) -> Var:
-        """Return the result of an aggregate of a part, and add the aggregate to `columns` if it is new: several aggregates of
-        the rule may need it."""
+        """Return the result of an aggregate of a part, and add the aggregate to `columns` if it is new."""
         text = f"{op} {target}"
         if text not in columns:
             columns[text] = Aggregate(Var(rewrite.fresh(op, self.taken), kind), op, target, ())
@@ -265,8 +264,7 @@ class _Body:
         self.literals.append(self.partial.atom(fold.literals(), variables, self.rule))
 
     def _guards(self, shared: tuple[Var, ...]) -> tuple[Literal, ...]:
-        """Return the remaining literals that restrict the values of the shared variables, with `_` for variables that occur
-        once."""
+        """Return the remaining literals that restrict the shared variables, with wildcards for variables that occur once."""
         atoms = [*(literal for literal in self.literals if isinstance(literal, Atom)), *self.around]
         guards = rewrite.connected_with(shared, atoms)
         if guards:

@@ -67,8 +67,8 @@ class FoldedBody:
 
 
 def fold_of(rule: Rule) -> FoldedBody | None:
-    """Return the parts of a rule whose head aggregates its whole body; None for other rules. Only partial aggregates may have
-    guards."""
+    """Return the parts of a rule whose head aggregates its whole body; None for other rules. Only a rule for partial aggregates
+    may have guards."""
     folding = [literal for literal in rule.body if isinstance(literal, Aggregate)]
     results = {aggregate.result.name for aggregate in folding}
     if not folding or len(results) < len(folding) or any(one.init is not None for one in folding) or has_autoinc(rule):

@@ -276,8 +276,8 @@ class Partitioned:
         return {path for relation in self.relations.values() for path in relation.paths(partition)}
 
     def _first_joins(self) -> FirstJoins:
-        """Return the first joins of the tuples born in this iteration, which weigh them if the balance is checked after it;
-        else {}."""
+        """Return the first joins of the tuples born in this iteration, by which they are weighed, if the balance is checked
+        after it; else {}."""
         if (self.iteration + 1) % self.config.check_interval:
             return {}
         relations = self.relations | self.statics.partitioned
@@ -288,8 +288,7 @@ class Partitioned:
         return [self.compiled(number, *version) for number, version in enumerate(self.local.delta_versions)]
 
     def _record_costs(self, compiled: list[Version], results: list) -> None:
-        """Record the cost of each rule, and the values that tasks have made, from a job's results. Raises a task's first
-        error."""
+        """Record the cost of each rule, and the values that tasks have made, from a job's results. Raises the first error."""
         self.learn_values(compiled, results)
         for report in evaluations(results):
             runs = int(report.partition == 0 and report.facts["begun"])  # all partitions run a rule: that counts once

@@ -108,8 +108,7 @@ def _has_older_tuples(table: Table, others: list[int]) -> bool:
 
 
 def computed_places(rule: Rule, own: set[str]) -> set[int]:
-    """Return the columns of a rule's head with computed values; empty if it is not recursive. own: the relations of its
-    stratum.
+    """Return the columns of a rule's head with computed values; empty if it is not recursive. own: its stratum's relations.
 
     >>> from semi_naive.ra.ir import Const, Kind
     >>> x, n = Var("x", Kind.NUMBER), Var("n", Kind.NUMBER)

@@ -309,8 +309,8 @@ class _SampleWalk:
         return np.array(ranges)[chosen, :, np.arange(chosen.size)].T
 
     def _extend(self, searches, chosen: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
-        """Extend bindings by their tuples, or make an evenly spaced sample of all extensions. low, high: the range of each
-        one's tuples."""
+        """Extend each binding by its tuples, or make an evenly spaced sample of all extensions. low, high: where the tuples of
+        each begin and end."""
         rows, positions, pairs = sample_pairs(low, high, MAX_SAMPLED)
         columns, self.made_in = dict(self.batch.columns.picked(rows).items()), np.zeros(rows.size, np.int64)
         for number, search in enumerate(searches):

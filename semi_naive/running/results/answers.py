@@ -89,8 +89,7 @@ class Answer(Tuples):
         return self._result.database.count(self.name)
 
     def encoded(self) -> np.ndarray:
-        """Return the tuples as int64 columns (arity, n), collected to this process: numbers as they are, others as 64 bits or
-        ids."""
+        """Return the tuples as int64 columns (arity, n), collected here: numbers as they are, other kinds as 64 bits or ids."""
         self._result.check_open()
         return self._result.database.columns(self.name)
 
@@ -139,8 +138,8 @@ class Answer(Tuples):
         return rows.view(DTYPES[kind])
 
     def first(self, count: int) -> list[tuple]:
-        """Return up to `count` tuples as `to_list` does, if this process reads them without a job; otherwise none. It reads
-        about a million."""
+        """Return up to `count` tuples in the form of `to_list`, if this process reads them without a job; otherwise none. About
+        a million are read."""
         if not self.relation.arity:
             return super().first(count)
         self._result.check_open()

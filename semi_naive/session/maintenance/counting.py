@@ -66,8 +66,7 @@ class Counts:
         return [aggregate for aggregate in self.counted if aggregate.relation not in self.local.database.tables]
 
     def count_missing(self, changes: Mapping[str, Change]) -> None:
-        """Count the bindings of aggregates without counts before the change. This takes as long as a recomputation. changes: of
-        relations."""
+        """Count the bindings of aggregates without counts before the changes. This takes as long as a recomputation."""
         tables = self.local.database.tables
         read = set().union(*(aggregate.reads for aggregate in self.missing))
         with before_changes(tables, {name: change for name, change in changes.items() if name in read}):
@@ -75,8 +74,7 @@ class Counts:
                 tables[aggregate.relation] = self.whole(aggregate)
 
     def update(self, changes: Mapping[str, Change]) -> dict[str, Change]:
-        """Update the counts of aggregates, and return their changes. Their tables have the new counts as their delta. changes:
-        of relations."""
+        """Update the counts of aggregates by changes of relations. Return theirs: their tables have the new counts as delta."""
         tables, changes_of_counts = self.local.database.tables, {}
         for aggregate in self.counted:
             if below := {name: changes[name] for name in aggregate.reads & changes.keys()}:

@@ -184,8 +184,7 @@ class DeleteRederive:
         return [each for each in versions if each.delta_relation in self.relations.tables]
 
     def searched(self) -> set[tuple[str, Order]]:
-        """Return the (relation, column order) of the indexes searched to maintain the stratum. Call it within
-        `_with_changes`."""
+        """Return the (relation, column order) of indexes searched to maintain the stratum. Call it in `_with_changes`."""
         inserting = [*self._applicable(self.insertions), *self.inserting.delta_versions]
         return self.inserting.searched(inserting) | self.overdeleting.searched(self._applicable(self.overdeletions))
 

@@ -67,8 +67,7 @@ def rules_of_body(name: str, text: str, readable: ReadableByName, program: ir.Pr
 
 
 def _types_of_variables(variables: list[str], body, readable: ReadableByName, program: ir.Program) -> Mapping[str, str]:
-    """Infer the type of each variable of a body; number, which the check of the rule accepts or reports, if it is
-    undetermined."""
+    """Infer the type of each variable of a body; number if it is undetermined, which the rule's check accepts or reports."""
     declarations = declarations_read(walk(body), readable, NAME)
     inferred = inferred_types(variables, [*program.typed, *declarations, syntax.Clause((syntax.Atom(NAME, ()),), body)])
     return {name: inferred.get(name, "number") for name in variables}

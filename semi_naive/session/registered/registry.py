@@ -335,8 +335,7 @@ class Registry:
             self._show(rules)
 
     def _savepoint(self, rules: Registered) -> None:
-        """Add steps to the open turn that restore the state of rules, and evaluated rules, if it fails. Call it before a
-        change."""
+        """Add steps to the open turn that restore the state of rules, and evaluated rules, if it fails. Call it first."""
         self._session.commits.add_savepoint()
         self._session.turns.add_undo(
             partial(vars(rules).update, users=rules.users, strata=rules.strata, synthesis=rules.synthesis)
@@ -353,7 +352,7 @@ class Registry:
         return restore
 
     def first_facts(self, rules: Registered, key: tuple[int, ...]) -> dict[str, Table]:
-        """Return the facts with which rules begin to be evaluated: first values of their parameters, or those of a system
+        """Return the facts with which rules begin to be evaluated: the first values of their parameters, or those of a system
         relation."""
         if not rules.parameters:
             return {name: self._session.system.table(name) for name in rules.inputs}
@@ -377,8 +376,7 @@ class Registry:
 
     @contextlib.contextmanager
     def registered_body(self, text: str, check: Callable[[Registered], None] = lambda _: None) -> Iterator[str]:
-        """Register a rule for the answers to a query's body until the block ends. Yield its relation's name. check: see
-        `register`."""
+        """Register a rule for the answers to a query's body until the block ends. Yield its name. check: see `register`."""
         name = NAME
         while name in self.readable or name in self.rules:
             name += "_"

@@ -142,8 +142,7 @@ def is_inlined(relation: Readable) -> bool:
 
 
 def defining_statements(relation: Readable, reader: str) -> list:
-    """Return the statements that define a relation for rules of another one, `reader`: its declaration, and clauses if
-    inlined."""
+    """Return the statements that define a relation for rules of another, `reader`: its declaration, and clauses if inlined."""
     if isinstance(relation, Inlined):
         return relation.statements
     if isinstance(relation, Registered) and relation.inline_statements is not None:
