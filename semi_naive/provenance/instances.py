@@ -4,8 +4,7 @@ For `path(x, z) :- path(x, y), edge(y, z).` the following rule derives the insta
 
     path:0(x, z, x, y, z) :- path:(x, z), path(x, y), edge(y, z).
 
-The head's terms come first, then all variables of the rule. So nothing is recorded while a program runs, and provenance costs a
-run nothing.
+The head's terms come first, then all variables of the rule. So nothing is recorded while a program runs.
 """
 
 from collections.abc import Iterable, Iterator

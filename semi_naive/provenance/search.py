@@ -1,11 +1,9 @@
-"""Search for a proof of least height, backwards from the tuple: its instances, those of their premises, and so on, until facts
-prove it.
+"""Search for a proof of least height, backwards from a tuple: its instances, those of their premises, and so on to facts.
 
 A fact has height 0, any other tuple one more than the highest premise of its instance. All proofs of height at most k consist
 of tuples within k steps backwards. So the search proceeds step by step, and ends when it has a proof whose height is at most
 the number of steps. It visits only tuples that could be in such a proof. (Zhao, Subotić, Scholz 2020, "Debugging large-scale
-Datalog: a scalable provenance evaluation strategy", also find proofs of least height, by heights that are recorded during a
-run.)
+Datalog: a scalable provenance evaluation strategy", also find proofs of least height, by heights recorded in a run.)
 """
 
 from array import array

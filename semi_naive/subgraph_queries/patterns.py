@@ -31,7 +31,7 @@ class BadPattern(ValueError):
 
 @dataclass(frozen=True)
 class Pattern:
-    """A pattern with numbered vertices. names: the user's names for them. Edges (u, v) go from u to v, or are undirected with u < v."""
+    """A pattern with numbered vertices. names: the user's. An edge (u, v) goes from u to v, or is undirected with u < v."""
 
     names: tuple[Hashable, ...]
     edges: tuple[tuple[int, int], ...]

@@ -1,5 +1,4 @@
-"""The tables of the parser. Lark makes them from grammar.lark once; later processes read them from a file without loading
-lark."""
+"""The tables of the parser. Lark makes them from grammar.lark once; later processes read a file without lark."""
 
 import logging
 import pickle

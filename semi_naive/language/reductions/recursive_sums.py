@@ -9,8 +9,7 @@ other. Rules without values derive the keys and their dependencies:
     cost@key(part) :- uses(part, other, n), cost@key(other).
     cost@needs1(part, other) :- uses(part, other, n), cost@key(other).
 
-and then each round (`running.loops`) evaluates the rules for the keys whose dependencies are complete, on the values known so
-far:
+and then each round (`running.loops`) evaluates the rules for the keys whose dependencies are complete, on the known values:
 
     cost(part, sum(n * c)) :- cost@now(part), uses(part, other, n), cost@known(other, c).
 

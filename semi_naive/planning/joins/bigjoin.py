@@ -78,8 +78,7 @@ class BigJoinCompiler:
         return max(given or sorted(unbound), key=self._rank, default="")
 
     def _rank(self, name: str) -> tuple[int, int]:
-        """Return (number of atoms with a bound column that may propose a variable, of all that may): the greatest is bound
-        next."""
+        """Return (number of atoms with a bound column that may propose a variable, of all that may): the greatest is next."""
         proposing = self._proposing(name)
         return sum(bool(self._bound_columns(self.left[n])) for n in proposing), len(proposing)
 

@@ -1,5 +1,4 @@
-"""Choose the cyclic core of a body: the atoms to join variable by variable, because binary joins would make many more
-bindings.
+"""Choose the cyclic core of a body: the atoms to join variable by variable, if binary joins make many more bindings.
 
     far(x, t) :- edge(x, y), edge(y, z), edge(x, z), edge(z, t).
 
@@ -27,8 +26,7 @@ MIN_ACYCLIC_TUPLES = 2_000  # tuples that an acyclic body reads from which a mul
 # For each hint on a rule: the mode, and the qualifier that requests it.
 HINTS = {"multiway": ("always", ".join"), "binary": ("never", ".join")}
 CYCLIC = "the body is cyclic; binary joins"
-# Costs in nanoseconds: of a binding that a binary join makes, or a fused join; of a tuple that the multiway plan reads, and of
-# an answer that it finds.
+# Costs in nanoseconds: of a binding that a binary or a fused join makes; of a tuple that the multiway plan reads; of an answer.
 BINARY_NS, FUSED_NS, READ_NS, ANSWER_NS = 25, 2, 150, 100
 MIN_BIGJOIN_BINDINGS = 1_000_000  # bindings of binary joins from which BiGJoin is worth its stages
 MIN_BIGJOIN_FANOUT = 4  # bindings that binary joins make of one binding, from which it is

@@ -3,8 +3,7 @@
 *Load-balancing Parallel Relational Algebra* (Kumar, Gilray 2020), sections 2 and 3, for rules of any number of atoms. The
 stratum's own relations are divided into buckets and subbuckets. Indexes of other relations are copied to every host if they fit
 (`Placing`). One iteration is one job: scan the delta and join copied indexes; before a join with a partitioned index, send
-bindings to its bucket; send the heads to their home partitions (the all-to-all), and new tuples to the relation's other
-indexes.
+bindings to its bucket; send the heads to their home partitions (the all-to-all), and new tuples to other indexes.
 """
 
 import time

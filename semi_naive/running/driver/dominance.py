@@ -2,15 +2,13 @@
 
     path(x, y, c1) <= path(x, y, c2) :- c2 < c1, open(x).
 
-`worse` is the first atom, `better` the second, and `open(x)` a condition. In semi-naive terms the rule has a version for each
-atom that may be new:
+`worse` is the first atom, `better` the second, and `open(x)` a condition. The rule has a version for each atom that may be new:
 
 1. new worse, all better: a dominated tuple is never born.
 2. known worse, new better: a dominated tuple is removed. What has followed from it stays.
 3. all worse, all better, new condition: a dominated tuple is removed. Only conditions of the same stratum can be new.
 
-A tuple is removed even if the tuple that dominates it is removed as well, as in Soufflé. If domination is transitive, no
-remaining tuple is dominated.
+A tuple is removed even if its dominating tuple is, as in Soufflé. If domination is transitive, none remains dominated.
 """
 
 from __future__ import annotations

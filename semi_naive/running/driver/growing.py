@@ -1,5 +1,4 @@
-"""Detect a recursion that continues only because rules create new values, and warn once, after some seconds, as it may never
-end.
+"""Detect a recursion that continues only because rules create new values, and warn once, as it may never end.
 
     c(n + 1) :- c(n).    walk(x, z, d + 1) :- walk(x, y, d), edge(y, z).    late(y, max(d + w)) :- late(x, d), edge(x, y, w).
 

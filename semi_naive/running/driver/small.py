@@ -1,5 +1,4 @@
-"""Iterations with small deltas: the stratum moves to the tuple-at-a-time machine (`ra.tuple_at_a_time`), which runs many
-iterations without Python, and back.
+"""Iterations with small deltas: the stratum moves to the tuple-at-a-time machine (`ra.tuple_at_a_time`) for them, and back.
 
 It moves back at the fixpoint, when a delta has become large, or if the machine cannot run an iteration. The tables then have
 the contents of the beginning of that iteration, which is evaluated a block at a time, with the same errors.
