@@ -14,7 +14,8 @@ from semi_naive.language.parsing.parse import parse
 from semi_naive.language.trees import rebuilt, walk
 from semi_naive.ra import ir
 from semi_naive.sandbox import NoFiles
-from semi_naive.session.registered.rules import ReadableByName, declarations_read, inferred_types
+from semi_naive.session.registered.checking import inferred_types
+from semi_naive.session.registered.rules import ReadableByName, declarations_read
 
 NAME = "query"  # the name of the relation of the answers, and of the text in errors
 EXPECTS = 'a query is an atom or a body, as in path(1, y), name(x, "Ann") or path(1, y), !blocked(y), y > 3'

@@ -20,7 +20,8 @@ from semi_naive.planning import rewrite
 from semi_naive.planning.rewriting.passes import Compiled
 from semi_naive.planning.strata import strata
 from semi_naive.ra.ir import Atom, Const, Program, Relation, Rule, Var
-from semi_naive.session.registered.rules import MAGIC, Registered, Synthesis
+from semi_naive.session.registered.checking import MAGIC
+from semi_naive.session.registered.rules import Registered, Synthesis
 
 MAX_RULES = 200  # rules that are compiled for one part of a relation at most, in some 0.2 s
 # A part is replaced by the whole relation if it is computed for more values than MIN_WIDE_VALUES and than this share of those

@@ -27,8 +27,9 @@ from semi_naive.ra.ir import Const, Program, Relation
 from semi_naive.session.durability.registrations import Registrations
 from semi_naive.session.facts import settled_table
 from semi_naive.session.registered.bodies import NAME, rules_of_body
+from semi_naive.session.registered.checking import registered
 from semi_naive.session.registered.demand import Demand
-from semi_naive.session.registered.rules import Inlined, Registered, registered, system_rules
+from semi_naive.session.registered.rules import Inlined, Registered, system_rules
 from semi_naive.session.registered.shapes import Shapes
 from semi_naive.session.registered.subscribers import Subscribers
 from semi_naive.session.registered.subscriptions import rest_of_table, without_parameters
