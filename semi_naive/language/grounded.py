@@ -57,8 +57,9 @@ def _collect(node, negated, ground, rules, enters, needs):
 
 def grounded_problems(single: Single, inline: set[str], injected: dict[int, set[str]], excused: set[str]) -> list[Problem]:
     """Report ungrounded variables and records, at their first occurrence.
-     inline: inlined relations; injected: by the id of an aggregate, the names that it takes from outside; excused: reported
-    names."""
+
+    inline: inlined relations; injected: by the id of an aggregate, the names that it takes from outside; excused: names that
+    were reported already."""
     if single.fact:
         return []
     # After inlining, the arguments of an inlined relation get their values from the clause that uses it.

@@ -64,7 +64,8 @@ def choose_core(
     indexed: bool = False,
 ) -> CoreChoice:  # fmt: skip
     """Choose the atoms of a rule's body, or of a delta version, to be joined variable by variable.
-     `chooser`: of the order of binary joins; `version`, `placing`: see `order.plan_body`; `mode`: Config.multiway, for rules
+
+    `chooser`: of the order of binary joins; `version`, `placing`: see `order.plan_body`; `mode`: Config.multiway, for rules
     without .join; `binary`: compiles the body as binary joins for a trial, or None; `indexed`: a core of a delta searches
     existing indexes."""
     sizes, delta = chooser.sizes, chooser.first

@@ -114,7 +114,7 @@ class _Body:
 
     def __post_init__(self):
         self.literals = [self._without_wildcards(literal) for literal in self.body]
-        self.factors = [_factors(one) if one.op in ("count", "sum") else None for one in self.aggregates]
+        self.factors = [_factors(added) if added.op in ("count", "sum") else None for added in self.aggregates]
         self.targets = [aggregate.target for aggregate in self.aggregates]
 
     def _without_wildcards(self, literal: Literal) -> Literal:

@@ -257,7 +257,8 @@ class Partitioned:
         shown = self.relations[self.stratum.relations[0]]
         relations = [*self.relations.values(), *self.statics.partitioned.values()]
         copies = sum(stored.size for index in self.statics.replicated.values() for stored in index)
-        held = [copies + sum(one.stored_tuples(partition) for one in relations) for partition in range(self.partitions)]
+        stored = [sum(relation.stored_tuples(number) for relation in relations) for number in range(self.partitions)]
+        held = [copies + tuples for tuples in stored]
         self.trace.iteration(
             self.iteration, delta=delta, born=sum(births), births=births, steps=len(births), phases=phases,
             seconds=seconds, full=sum(relation.count for relation in self.relations.values()), driver=max(0.0, seconds - busy),

@@ -273,7 +273,7 @@ class Result(Evaluated, Relations):
         from semi_naive.io.files import atomic_files
 
         self.check_open()
-        directives = [one for one in self.directives if one.kind in ("output", "printsize") and one.relation in self.relations]
+        directives = [out for out in self.directives if out.kind in ("output", "printsize") and out.relation in self.relations]
         if format != "souffle":
             with self._charged_to("write"):
                 return self._print(folder, directives, format)
@@ -288,10 +288,10 @@ class Result(Evaluated, Relations):
         if format not in FORMATS or str(folder) != STDOUT:
             expected = f"expected one of {', '.join(FORMATS)}, and all but the first for standard output, '-'"
             raise ValueError(f"format {format!r} for {str(folder)!r}: {expected}")
-        names = list(dict.fromkeys(one.relation for one in directives if one.kind == "output"))
+        names = list(dict.fromkeys(out.relation for out in directives if out.kind == "output"))
         relations = [RelationRows(self.relations[name], self.types, self.database.source(name), self.values) for name in names]
         print_relations(relations, format, SimpleNamespace(write=Options().printed))
-        for name in dict.fromkeys(one.relation for one in directives if one.kind == "printsize"):
+        for name in dict.fromkeys(out.relation for out in directives if out.kind == "printsize"):
             print(f"{name}\t{self.database.count(name)}", file=sys.stderr)
         return []
 

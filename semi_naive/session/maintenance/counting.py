@@ -173,7 +173,7 @@ class Counts:
 
     def _evaluate(self, aggregate: CountedAggregate, body_versions: list[BodyVersion]) -> list[Part]:
         """Evaluate versions of an aggregate's body. Versions, and slices of a large one, share the cores."""
-        local, context, names = self.local, self.local.database, [each.name for each in aggregate.outer]
+        local, context, names = self.local, self.local.database, [variable.name for variable in aggregate.outer]
         for version in body_versions:
             self._plan(aggregate, version)
         planned = [self._plan(aggregate, version) for version in body_versions]  # again, with the indexes that all share
@@ -183,10 +183,10 @@ class Counts:
         def evaluate_slice(steps_and_batch: tuple[list, Batch]) -> Part:
             steps, batch = steps_and_batch
             bindings = run_steps(steps[1:], batch, context)  # the first step has read the batch
-            return self._sum(aggregate, [self._with_weights(aggregate, each, names) for each in bindings])
+            return self._sum(aggregate, [self._with_weights(aggregate, batch, names) for batch in bindings])
 
         derivations = (Derivation(steps, aggregate.relation, ()) for steps in planned)
-        slices = ((each.steps, batch) for each in derivations for batch in derivation_slices(each, context, local.cores))
+        slices = ((plan.steps, batch) for plan in derivations for batch in derivation_slices(plan, context, local.cores))
         first = list(islice(slices, 2))
         in_one_thread = len(first) < 2 or sum(batch.size for _, batch in first) < MIN_TUPLES_TO_SHARE
         try:

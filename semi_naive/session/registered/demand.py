@@ -125,7 +125,7 @@ class Demand:
         uses = {(name, ()) for name in whole} | {(part.name, tuple(asked.values())) for part, asked in used.values()}
         parts = {part.name: part.relation for part, _ in used.values()}
         program = rules.checked
-        relations = {name: each for name, each in program.relations.items() if name in whole or name not in rules.reads} | parts
+        relations = {name: kept for name, kept in program.relations.items() if name in whole or name not in rules.reads} | parts
         program = replace(program, relations=relations, rules=[rewrite.transform(rule, read_part) for rule in program.rules])
         changed = replace(rules, reads=whole | parts.keys(), check=lambda: program) if parts else rules
         return Synthesis(changed.compiled(), tuple(sorted(uses, key=repr)))
@@ -268,7 +268,7 @@ def _without_copy(compiled: Compiled, part: str) -> Compiled:
     def renamed(node):
         return replace(node, relation=part) if isinstance(node, Atom) and node.relation == copied[0] else node
 
-    relations = {name: each for name, each in program.relations.items() if name != part}
+    relations = {name: relation for name, relation in program.relations.items() if name != part}
     relations[part] = replace(relations.pop(copied[0]), name=part)
     rules = [rewrite.transform(rule, renamed) for rule in program.rules if rule is not own[0]]
     program = replace(program, relations=relations, rules=rules)

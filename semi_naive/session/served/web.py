@@ -248,7 +248,7 @@ class Web:
         """Return the part of a transaction's change that a client may see: that of an output, or of a relation to which it has
         subscribed, with the parameter values of its subscriptions. None if the part is empty."""
         name, registry = change.name, self.session.registry
-        subscriptions = [each for each in registry.subscribers.active if each.owner == client.name]
+        subscriptions = [active for active in registry.subscribers.active if active.owner == client.name]
         keys = {subscription.key for subscription in subscriptions if subscription.relation == name}
         if not client.may_read_part(name, registry) or not keys and name not in self.session.program.outputs:
             return None
