@@ -60,8 +60,8 @@ class TextFile(Source):
         """Estimate the number of rows from the file's first SAMPLE_BYTES."""
         with io_errors(self.path), open_binary(self.path) as stream:
             stream.seek(self.layout.offset)
-            some = stream.read(SAMPLE_BYTES)
-        return (some.count(b"\n") or 1) * self.size() // max(1, len(some))
+            sample = stream.read(SAMPLE_BYTES)
+        return (sample.count(b"\n") or 1) * self.size() // max(1, len(sample))
 
     @cached_property
     def layout(self) -> Format:

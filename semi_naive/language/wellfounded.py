@@ -26,6 +26,7 @@ from semi_naive.language.trees import walk_all
 from semi_naive.planning import rewrite
 from semi_naive.planning.strata import Edge, edges_of, rule_edges, strong_components
 from semi_naive.ra import ir
+from semi_naive.ra.loops import Loop
 
 COMPANIONS = ("certain", "undefined")  # win.certain and win.undefined are relations of their own, for later strata
 
@@ -104,7 +105,7 @@ def three_valued(program: ir.Program) -> ir.Program:
         rules.append(_copy_rule(f"{name}@possible", f"{name}@known" if name in group_of else name, relations))
     for name in companion_names:
         rules += _companion_rule(name, _base(name) in unknown, relations)
-    loops = tuple(ir.Loop(tuple((f"{name}@known", name) for name in sorted(group))) for group in cyclic)
+    loops = tuple(Loop(tuple((f"{name}@known", name) for name in sorted(group))) for group in cyclic)
     return replace(program, relations=relations, rules=rules, loops=(*program.loops, *loops))
 
 

@@ -30,7 +30,6 @@ from semi_naive.ra.ir import (
     Compare,
     Const,
     Kind,
-    Loop,
     Program,
     Relation,
     Rule,
@@ -39,6 +38,7 @@ from semi_naive.ra.ir import (
     Var,
     Wild,
 )
+from semi_naive.ra.loops import Loop
 from semi_naive.ra.values.values import Values
 from semi_naive.running.driver.local import Local
 from semi_naive.running.progress.profile import Profile

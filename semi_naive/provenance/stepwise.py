@@ -10,6 +10,7 @@ from dataclasses import replace
 from semi_naive.language.stepping.rules import STEP
 from semi_naive.planning import rewrite
 from semi_naive.ra import ir
+from semi_naive.ra.loops import Steps
 
 NUMBER = "step@n"  # the step of the head
 
@@ -30,7 +31,7 @@ class _WholeSteps:
     of_facts: relations of given facts, with their declared relation.
     """
 
-    def __init__(self, program: ir.Program, steps: ir.Steps):
+    def __init__(self, program: ir.Program, steps: Steps):
         self.program, self.steps, self.columns = program, steps, dict(steps.columns)
         self.kind = program.relations[steps.step].kinds[0]
         ages = {"@this": 0, "@last": 1} | {f"@older{age}": age for age in range(2, steps.lookback + 1)}

@@ -23,6 +23,7 @@ from semi_naive.ra import ir
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Const, Kind, Relation, Rule, Term
+from semi_naive.ra.loops import Steps
 from semi_naive.ra.spark.failures import translate_failures
 from semi_naive.ra.spark.lost import RunsLost
 from semi_naive.ra.storage.missing import RunMissing
@@ -209,9 +210,9 @@ class ProgramRun(RunState):
         if due and spread and all(map(self.database.partitioned, spread)):  # relations without indexes do not list their files
             self.cluster.sweep(frozenset(path for relation in spread.values() for path in cast(Any, relation).paths))
 
-    def _report_step(self, loop: StratumLoop, steps: ir.Steps, clock: StepClock) -> None:
+    def _report_step(self, loop: StratumLoop, steps: Steps, clock: StepClock) -> None:
         """Report progress after a step of a loop: the number of steps done is reported as the iteration."""
-        made = sum(map(self.database.count, steps.made))
+        made = sum(map(self.database.count, steps.current))
         tuples = sum(self.database.count(name) for name in steps.collected & self.database.tables.keys())
         self.current_record = (self.current_record or {}) | {"step": clock.step, "iteration": clock.done + 1, "tuples": tuples}
         if self.progress:

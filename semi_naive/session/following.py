@@ -284,7 +284,7 @@ class _Socket(_Reader):
         self.unparsed, self.line = b"", 1  # the received bytes that are not committed, and the number of their first line
 
     def new(self, batches: dict[str, int], name: str) -> Iterator[tuple[None, Parse]]:
-        """Yield (None, parser) for whole lines that have arrived. The last line of a closed connection needs no line end."""
+        """Yield (None, parser) for the whole lines that have arrived. A closed connection may leave out the last line end."""
         while len(self.unparsed) < MAX_BATCH_BYTES:
             try:
                 received = self.connection.recv(1 << 20)

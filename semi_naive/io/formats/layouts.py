@@ -59,7 +59,7 @@ class Format:
     offset: int = 0
     line: int = 1
 
-    def wanted(self, arity: int) -> dict:
+    def attribute_of_field(self, arity: int) -> dict:
         """Return {number of a field of a row: attribute} for the fields that are read."""
         return self.columns or {number: number for number in range(arity)}
 
@@ -77,7 +77,7 @@ class Format:
         return "by white space" if self.spaced else "by a tab" if self.delimiter == "\t" else f"by {self.delimiter!r}"
 
 
-def extension_of(path: str, known=(*DELIMITERS, *BY_NAME)) -> str:
+def extension_of(path: str, allowed=(*DELIMITERS, *BY_NAME)) -> str:
     """Return the extension of a file's name, without .gz. Raises BadInput for an unknown one.
 
     >>> extension_of("edges.csv.gz")
@@ -87,8 +87,8 @@ def extension_of(path: str, known=(*DELIMITERS, *BY_NAME)) -> str:
         hint = f"a pattern names the files in it: {os.path.join(path, '*.tsv')}"
         raise BadInput("is a directory, a file was expected", path, hint=hint)
     stem, extension = os.path.splitext(path.rstrip("/").lower())
-    packed = extension == ".gz"
-    extension = os.path.splitext(stem)[1] if packed else extension
-    if extension not in known or (packed and extension not in DELIMITERS):
-        raise BadInput(f"unknown extension '{extension}{'.gz' * packed}'", path, hint=KNOWN)
+    compressed = extension == ".gz"
+    extension = os.path.splitext(stem)[1] if compressed else extension
+    if extension not in allowed or (compressed and extension not in DELIMITERS):
+        raise BadInput(f"unknown extension '{extension}{'.gz' * compressed}'", path, hint=KNOWN)
     return extension

@@ -23,6 +23,7 @@ from semi_naive.language.reductions.heads import Head, Ops
 from semi_naive.language.single import Single
 from semi_naive.planning import rewrite
 from semi_naive.ra import ir
+from semi_naive.ra.loops import Loop, Needs
 
 
 def group_problems(singles: list[Single], summed: dict[str, Ops], group: Callable[[str], frozenset[str]]) -> Iterator[Problem]:
@@ -52,7 +53,7 @@ class RecursiveSums:
     heads: dict[str, list[Head]]
     relations: dict[str, ir.Relation] = field(default_factory=dict)
     rules: list[ir.Rule] = field(default_factory=list)
-    needs: list[ir.Needs] = field(default_factory=list)
+    needs: list[Needs] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
     def __post_init__(self):
@@ -67,9 +68,9 @@ class RecursiveSums:
             name: [self._head(name, number, head) for number, head in enumerate(self.heads[name], 1)] for name in self.group
         }
 
-    def loop(self) -> ir.Loop:
+    def loop(self) -> Loop:
         pairs = tuple((f"{name}@known", name) for name in self.group)
-        return ir.Loop(pairs, tuple(f"{name}@now" for name in self.group), tuple(self.needs))
+        return Loop(pairs, tuple(f"{name}@now" for name in self.group), tuple(self.needs))
 
     def _head(self, name: str, number: int, head: Head) -> Head:
         """Return a head restricted to the keys of the round, and add the rules of its keys. number: of the head among those of
@@ -107,7 +108,7 @@ class RecursiveSums:
             self.relations[needs] = ir.Relation(needs, attributes)
             head = ir.Atom(needs, (*key, *atom.args))
             self.rules.append(ir.Rule(head, tuple(body), span=rule.span, text=f"what is needed by: {rule.text or rule}"))
-            self.needs.append(ir.Needs(needs, name, atom.relation.removesuffix("@key"), rule.span, rule.text))
+            self.needs.append(Needs(needs, name, atom.relation.removesuffix("@key"), rule.span, rule.text))
 
     def _without_values(self, body: tuple, number: int) -> tuple[list, list[ir.Atom], set[str]]:
         """Return (the body with atoms of keys in place of those of the component's relations, these atoms, the variables of the

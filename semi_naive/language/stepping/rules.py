@@ -4,7 +4,7 @@
     rank@this(v, 0.15 / n + 0.85 * s) :- share@this(v, s), size(n).
 
 `rank@this` is the step that is being evaluated, `rank@last` the one before, `rank@older2` the one before that. The step is not
-in their tuples: `rank@step` holds it, for rules that need it. These rules are stratified. A loop (`ir.Loop`) evaluates their
+in their tuples: `rank@step` holds it, for rules that need it. These rules are stratified. A `ra.loops.Loop` evaluates their
 strata once for each step, from the first of `rank@begin` on: the steps at which rules without an atom of the component may make
 tuples. The relation as it was declared collects the steps:
 
@@ -21,6 +21,7 @@ from semi_naive.language.stepping.components import StepComponent, StepRule
 from semi_naive.language.stepping.violations import outside
 from semi_naive.language.trees import rebuilt, variable_names
 from semi_naive.ra import ir
+from semi_naive.ra.loops import Loop, Steps
 
 STEP = "step."  # the name of a variable that a program cannot have
 
@@ -223,12 +224,12 @@ def with_loops(program: ir.Program, components: list[StepComponent]) -> ir.Progr
     return replace(program, relations=relations, rules=rules, loops=(*program.loops, *loops))
 
 
-def _loop(component: StepComponent) -> ir.Loop:
+def _loop(component: StepComponent) -> Loop:
     """Return the loop of a component: after a step, each relation of one step becomes that of a step earlier, oldest first."""
     pairs = [
         (one_step_of(name, before), one_step_of(name, before - 1))
         for before in range(component.oldest, 0, -1)
         for name in component.columns
     ]
-    steps = ir.Steps(step_of(component), begin_of(component), tuple(component.columns.items()), component.oldest)
-    return ir.Loop(tuple(pairs), steps=steps)
+    steps = Steps(step_of(component), begin_of(component), tuple(component.columns.items()), component.oldest)
+    return Loop(tuple(pairs), steps=steps)

@@ -12,7 +12,8 @@ from semi_naive.planning.rewrite import is_extracted, rules_by_head
 from semi_naive.planning.rewriting.classes import CLASS
 from semi_naive.planning.spoken import spoken, spoken_name
 from semi_naive.planning.strata import Stratum, is_fact
-from semi_naive.ra.ir import Const, Order, Program, Rule, Steps
+from semi_naive.ra.ir import Const, Order, Program, Rule
+from semi_naive.ra.loops import Steps
 
 
 class Explanation:

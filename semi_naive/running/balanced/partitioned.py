@@ -307,7 +307,7 @@ class Partitioned:
         """Number the symbols and records that tasks have made. Raises the first error of a task."""
         for report in (result for result in results if isinstance(result, Report)):
             if report.phase == "values":
-                self.database.values.learn(report.facts["made"])
+                self.database.values.learn(report.facts["added"])
             if "error" in report.facts:
                 raise located(EvaluationError(report.facts["error"]), compiled[report.facts["version"]].rule)
 

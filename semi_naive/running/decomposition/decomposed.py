@@ -141,8 +141,8 @@ class Decomposed:
             if report.error:
                 rule, message = report.error
                 raise located(EvaluationError(message), self.local.recursive_rules[rule])
-            if report.made:
-                self.database.values.learn(report.made)
+            if report.added:
+                self.database.values.learn(report.added)
             for rule, (seconds, made, born) in report.costs.items():
                 entry = self.local.profile.rule(self.local.recursive_rules[rule], self.local.number, True)
                 entry["seconds"] += float(seconds) / self.cluster.cores

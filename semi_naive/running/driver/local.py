@@ -322,7 +322,7 @@ class Local:
         batches = chain(first_two, batches)
         sliced = len(first_two) == 2 and is_sliceable(derivation)  # the first step may make several batches of its own
         sinks = in_threads(insert, batches, self.cores, stop.set) if sliced else map(insert, batches)
-        counts = [(sink.made, sink.born) for sink in sinks]
+        counts = [(sink.taken, sink.born) for sink in sinks]
         return sum(made for made, _ in counts), sum(born for _, born in counts)
 
     def fill(self, sink: Sink, derivation: Derivation, batch: Batch, stop: Event) -> Sink:

@@ -36,7 +36,7 @@ class MachineIterations:
         self.unrecorded_costs: list[tuple] = []  # (rule, heads made, tuples born, runs, seconds) of the current iteration
         self.machine = Interpreter(
             versions, local.tables, local.limits, local.database, local.slow, local.outer_tables,
-            cores=local.cores, in_threads=in_threads, kept=local.assembled,
+            cores=local.cores, in_threads=in_threads, program_cache=local.assembled,
         )  # fmt: skip
         self.tuples = self.machine.tuples  # tuples at the beginning
         self.tuples_planned_for = max(64, self.tuples)  # growth from fewer tuples is no reason to plan again
@@ -85,13 +85,13 @@ class MachineIterations:
         self._check_limits()
         self._report_progress()
         if self.machine.tuples > REPLAN_GROWTH * self.tuples_planned_for:
-            self.machine.leave()
+            self.machine.stop_after_iteration()
         iteration, work_before = self.work_before
         if iteration != self.machine.iterations:
             work_before = self.machine.versions[:, at.WORK].copy()
             self.work_before = self.machine.iterations, work_before
         work = self.machine.versions[:, at.WORK] - work_before
-        slow = [self.machine.known[number] for number in self.machine.binary if work[number] > MAX_BINARY_JOIN_INSTRUCTIONS]
+        slow = [self.machine.runnable[number] for number in self.machine.binary if work[number] > MAX_BINARY_JOIN_INSTRUCTIONS]
         self.local.slow.update(slow)
         stale = (
             self.machine.tuples_before > REPLAN_GROWTH * self.tuples_planned_for and work.max() > MAX_STALE_PLAN_INSTRUCTIONS
@@ -109,12 +109,12 @@ class MachineIterations:
         limits.check_limits()
         limits.check_bytes(lambda: self.local.nbytes() + self.machine.nbytes)
         if self.local.growing.due():
-            self.machine.leave()  # `Growing` examines the next delta in the tables
+            self.machine.stop_after_iteration()  # `Growing` examines the next delta in the tables
         if memory.check_is_due():
             memory.check_memory()
             scarce = self.local.budget is not None and memory.scarce()
             if scarce or self._exceeds_memory():
-                self.machine.leave()
+                self.machine.stop_after_iteration()
             if scarce:
                 self.local.small = 0  # the next iteration is run a block at a time, and may hand the stratum over
 
@@ -166,14 +166,14 @@ class MachineIterations:
 
     def _location(self) -> str:
         """Return text for an error: the iteration, and the rule that has taken most of the time."""
-        busiest = self.machine.known[int(self.machine.versions[:, at.WORK].argmax())]
+        busiest = self.machine.runnable[int(self.machine.versions[:, at.WORK].argmax())]
         return f"iteration {self.local.iteration + self.machine.iterations + 1}, in {self.bodies[busiest][0].description}"
 
     def _share_time(self, seconds: float) -> None:
         """Record the heads and tuples of each rule, and its share of the seconds, by the instructions of its versions."""
         versions = self.machine.versions
         seconds_per_instruction = seconds / max(1, int(versions[:, at.WORK].sum()))
-        for place, version in zip(self.machine.known, versions.tolist(), strict=True):
+        for place, version in zip(self.machine.runnable, versions.tolist(), strict=True):
             if version[at.RUNS]:
                 counts = version[at.MADE], version[at.BORN], version[at.RUNS]
                 self.unrecorded_costs.append((self.bodies[place][0], *counts, seconds_per_instruction * version[at.WORK]))

@@ -61,8 +61,8 @@ class ParallelVersions:
         entries = [local.profile.rule(rule, local.number, True) for rule, _, _ in self.versions]
         for number, sink, seconds in in_threads(self._run_task, self._tasks(), local.cores, self.stop.set):
             table, entry = self.versions[number][1], entries[number]
-            local.made += sink.made
-            entry["made"] += sink.made
+            local.made += sink.taken
+            entry["made"] += sink.taken
             entry["seconds"] += seconds / local.cores
             entry["tuples"] += sum(table.add(block, self.table_locks[id(table)]) for block in sink.fresh or ())
         for entry in entries:

@@ -77,7 +77,7 @@ class TaskLoader:
         relation.settle()
         self._check(source, results)
         for report in (result for result in results if isinstance(result, Report) and result.phase == "values"):
-            self.run.values.learn(report.facts["made"])
+            self.run.values.learn(report.facts["added"])
         self.run.database.place(name, relation, self.run.cluster)
 
     def _number_strings(self, source: Source, records, read) -> None:

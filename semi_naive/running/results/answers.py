@@ -290,7 +290,7 @@ class Result(Evaluated, Relations):
             raise ValueError(f"format {format!r} for {str(folder)!r}: {expected}")
         names = list(dict.fromkeys(out.relation for out in directives if out.kind == "output"))
         relations = [RelationRows(self.relations[name], self.types, self.database.source(name), self.values) for name in names]
-        print_relations(relations, format, SimpleNamespace(write=Options().printed))
+        print_relations(relations, format, SimpleNamespace(write=Options().print_bytes))
         for name in dict.fromkeys(out.relation for out in directives if out.kind == "printsize"):
             print(f"{name}\t{self.database.count(name)}", file=sys.stderr)
         return []

@@ -121,7 +121,7 @@ class Recomputation:
 
     def compute_loop(self, loop: StratumLoop) -> None:
         """Compute the strata of a loop from explicit facts."""
-        for name in (loop.of.made | loop.of.collected) & self.database.tables.keys():
+        for name in (loop.of.computed | loop.of.collected) & self.database.tables.keys():
             self.relations.restart(name)
         for _ in rounds(loop.of, self.database, self.run.config.max_iterations):
             for number in loop.numbers:
