@@ -195,7 +195,7 @@ class Demand:
         return "\n".join([f"{rules.name} reads", *lines, "", ""]) if lines else ""
 
     def with_definitions(self, rules: Registered) -> Registered:
-        """Return rules together with those of the relations of which they read parts."""
+        """Return rules together with the rules of each relation of which they read a part."""
         synthesis = self._current(rules)
         parts = [self.parts[name] for name, _ in synthesis.uses if name in self.parts]
         whole = {name for part in parts for name, _ in part.form.uses}

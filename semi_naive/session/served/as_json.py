@@ -75,7 +75,7 @@ def row_of(text: str) -> tuple[Any, ...]:
 
 
 def _operation(number: int, operation: Any) -> Operation:
-    """Check one operation. number: its place, for messages."""
+    """Return an operation of a request, checked. number: its place, for messages."""
     names = [name for name in OPERATIONS if isinstance(operation, dict) and name in operation]
     if len(names) != 1 or not isinstance(operation[names[0]], str):
         raise BadRequest(f"operation {number} names neither insert, delete, upsert nor clear, or several of them; {EXAMPLE}")
