@@ -204,8 +204,8 @@ def _first_alias(body: tuple, fixed: set[str]) -> tuple[int, dict[str, ir.Term]]
     fixed = fixed | rewrite.results_of(body) if equations else fixed
     for index, literal in equations:
         sides = (literal.left, literal.right)
-        ways = (sides[::-1], sides) if _is_generated(literal.right) else (sides, sides[::-1])
-        for var, term in ways:
+        both_ways = (sides[::-1], sides) if _is_generated(literal.right) else (sides, sides[::-1])
+        for var, term in both_ways:
             if isinstance(var, ir.Var) and var.name not in fixed and _is_alias(var, term, literal.kind):
                 return index, {var.name: term}
     return None

@@ -104,9 +104,9 @@ class Counts:
         return settled_table([_block(groups, sums, sums != 0)])
 
     def max_bindings(self, aggregate: CountedAggregate, below: dict[str, Change]) -> float:
-        """Return the number of bindings that an update of an aggregate's counts may visit before counting all is faster; 0 if
-        it is at once. If a fraction of an atom's relation has changed, the
-        same fraction of the bindings is expected to be gained or lost. below: the changes."""
+        """Return the most bindings that an update of an aggregate's counts may visit, beyond which counting all is faster; 0 if
+        that is faster at once. If a fraction of an atom's relation has changed, the same fraction of the bindings is expected
+        to be gained or lost. below: the changes."""
         sizes = {name: self.local.database.count(name) + change.lost_count for name, change in below.items()}
         read = (atom.relation for atom in map(atom_of, aggregate.body) if atom is not None and atom.relation in below)
         fraction = sum(below[name].size / sizes[name] for name in read)
