@@ -128,13 +128,9 @@ class Commits:
         return max(time.time(), last.time) if requested is None else requested
 
     def _statistics(self, number: int, epoch_time: float, net: dict, changes: AllChanges, began: float) -> EpochStatistics:
-        """Return the statistics of an epoch. net, changes: the changes of explicit facts, and of all relations, by name.
-        began: when
-        the commit began, by `time.perf_counter`.
-        """
-        fact_count, tuple_count = (
-            sum(change.size for change in changed_by_name.values()) for changed_by_name in (net, changes)
-        )
+        """Return the statistics of an epoch. net, changes: the changes of explicit facts, and of all relations, by name. began:
+        when the commit began, by `time.perf_counter`."""
+        fact_count, tuple_count = (sum(change.size for change in by_name.values()) for by_name in (net, changes))
         counts = {name: (changes[name].born_count, changes[name].lost_count) for name in self._reported_names(changes)}
         seconds, work = time.perf_counter() - began, self._session.system.cost_of_rules(number)
         return EpochStatistics(number, epoch_time, seconds, fact_count, tuple_count, counts, work)

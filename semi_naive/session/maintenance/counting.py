@@ -51,9 +51,9 @@ class BodyVersion(NamedTuple):
 
 @dataclass
 class Counts:
-    """The counts of the aggregates of one stratum, and the plans that maintain them.
-    local: the evaluation of the stratum, an `Incremental`. bodies: the planned bodies, by the key of the
-    version. visited: the bindings that it took to count all of an aggregate, by its relation."""
+    """The counts of the aggregates of one stratum, and the plans that maintain them. local: the evaluation of the stratum, an
+    `Incremental`. bodies: the planned bodies, by the key of the version. visited: the bindings that it took to count all of an
+    aggregate, by its relation."""
 
     local: Any
     counted: list[CountedAggregate]
