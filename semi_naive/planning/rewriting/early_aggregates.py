@@ -80,7 +80,8 @@ class _PartialAggregates(rewrite.Extracted):
         return rewrite.with_body(rule, (self._reduced(rule, literal, taken) for literal in rule.body))
 
     def _reduced(self, rule: Rule, literal: Literal, taken: set[str]) -> Literal:
-        """Return a literal of a rule; an aggregate, with partial aggregates in its body."""
+        """Return a literal of a rule: an aggregate over partial aggregates, if that pays; others unchanged. taken: names of
+        variables."""
         if not isinstance(literal, Aggregate) or literal.init is not None:
             return literal
         others = [other for other in rule.body if other is not literal]
