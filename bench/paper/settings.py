@@ -21,8 +21,8 @@ from semi_naive.plots.style import DARK, GREY, SAND, new_figure
 TITLE = "Settings: orders, checks, thresholds, fusion, memory"
 SIZES = {  # height of a tree; RMAT's scale, edges drawn; a bow tie's width; thresholds; numbers of ranks
     "toy": (6, (7, 300), 40, (50, 500), (4, 8, 16)),
-    "quick": (15, (14, 20_000), 2000, (1_000, 10_000, 100_000), (32, 512, 4096)),
-    "full": (18, (15, 40_000), 5000, (1_000, 10_000, 100_000, 1_000_000), (32, 512, 8192)),
+    "quick": (18, (14, 20_000), 2000, (1_000, 10_000, 100_000), (32, 512, 4096)),
+    "full": (20, (15, 40_000), 5000, (1_000, 10_000, 100_000, 1_000_000), (32, 512, 8192)),
 }
 ORDERS = {"T ⋈ G": "path-edge", "G ⋈ T": "edge-path"}
 CHECKS = (2, 10)  # iterations between two looks at imbalance
@@ -154,9 +154,9 @@ def notes(data: dict) -> list[str]:
         f"Temporal imbalance: the largest iteration of a bow tie of width {burst['width']:,} makes"
         f" {burst['most'] / burst['median']:,.0f} times the tuples of the median one. The paper (section 4.2): about"
         f" {claims.TEMPORAL_IMBALANCE:,} at width {claims.BOWTIE_WIDTH:,}.",
-        f"Memory: above what the process has after its start, a bow tie of width {width:,} on one partition. {ends}. The paper"
-        f" (section 4.2): without rolling over, memory is used up after iteration {claims.WITHOUT_ROLLOVER} of"
-        f" {claims.OUTER_ITERATIONS}.",
+        f"Memory: resident, with mapped files, above what the process has after its start; a bow tie of width"
+        f" {width:,} on one partition. {ends}. The paper (section 4.2): without rolling over, memory is used up after iteration"
+        f" {claims.WITHOUT_ROLLOVER} of {claims.OUTER_ITERATIONS}.",
     ]  # fmt: skip
 
 
@@ -186,7 +186,9 @@ def draw(data: dict):
     ways = [_rolling(run) for run in data["memory"]]
     grouped(memory, ways, {"MB": [run["free"]["bytes"] / 1e6 for run in data["memory"]]}, {"MB": (DARK, "")})
     memory.set_title("Peak memory above the start, MB", loc="left")
-    for axes in (orders, checks, thresholds):
+    thresholds.set_xlabel("threshold, tuples")
+    small_legend(orders, title="balancing", title_fontsize=8)
+    for axes in (checks, thresholds):
         small_legend(axes)
     return figure
 

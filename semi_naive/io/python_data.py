@@ -36,11 +36,12 @@ def as_columns(data, relation: Relation, types: dict, values: Values) -> np.ndar
 def source_of(data, relation: Relation, types: dict) -> Source:
     """Return the source of the facts of `relation` in `data`, which a Python program passes. No row is read yet.
 
-    data: a path (.facts .tsv .txt .csv .mtx .json .jsonl .sqlite .parquet .arrow .feather, text also .gz) or a pattern of paths
-    (edges/*.parquet), an iterable of tuples (ints, floats, strings, nested tuples or None for records, `Branch`es; single
-    values for a relation of one attribute) or of dictionaries, a dictionary of columns, an (n, k) numpy array, a pandas, polars
-    or Spark DataFrame, an Arrow table or any object with Arrow's interface, such as a result of another run, with columns by
-    the attributes' names or in their order, a networkx DiGraph, or a `Source` (for example from `semi_naive.io.edge_source`).
+    data: a path (.facts .tsv .txt .csv .mtx .json .jsonl .sqlite .parquet .arrow .feather, text also compressed) or a pattern
+    of paths (edges/*.parquet), an iterable of tuples (ints, floats, strings, nested tuples or None for records, `Branch`es;
+    single values for a relation of one attribute) or of dictionaries, a dictionary of columns, an (n, k) numpy array, a
+    pandas, polars or Spark DataFrame, an Arrow table or any object with Arrow's interface, such as a result of another run,
+    with columns by the attributes' names or in their order, a networkx DiGraph, or a `Source` (for example from
+    `semi_naive.io.edge_source`).
 
     Raises BadInput with the relation, the row and the column of an invalid value. True and NULL are invalid for all types, and
     None for all but records.
