@@ -18,7 +18,6 @@ from semi_naive.planning.maintaining import Begun, Maintained
 from semi_naive.planning.maintaining.flips import AGGREGATED
 from semi_naive.planning.maintaining.names import after, before, explicit, gained, lost, origin, remaining, renamed, suspects
 from semi_naive.planning.strata import Stratum, names_read
-from semi_naive.ra.blocks.changes import Change
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import Rule
 from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, only_full
@@ -26,7 +25,6 @@ from semi_naive.ra.partitions.subtracting import RemoveTuples
 from semi_naive.running.balanced.fixpoint import MAX_RETURNS_TO_DRIVER, Fixpoint
 from semi_naive.running.balanced.partitioned import Partitioned
 from semi_naive.running.driver.local import Local
-from semi_naive.running.relations.dealing import deal_block
 from semi_naive.running.relations.on_partitions import OnPartitions
 from semi_naive.session.maintenance.closures import differing
 from semi_naive.session.maintenance.materialized import MaterializedRelations
@@ -37,11 +35,14 @@ from semi_naive.session.maintenance.spread import (
     Contents,
     FactChanges,
     both_sides,
+    changed_relations,
     collected_change,
     fill,
     index_of,
     laid_out,
     side,
+    update_index,
+    with_full,
 )  # fmt: skip
 
 
@@ -131,21 +132,11 @@ class AcrossPartitions:
         if change_of_pairs is None:
             return None
         if change_of_pairs.size:
-            contents = OnPartitions(self._apply_change(spread.relation, change_of_pairs), self.run.cluster)
-            self.relations.set_contents(closure.relation, contents)
+            name = closure.relation
+            changed = changed_relations(self.run.cluster, {name: spread.relation}, {name: change_of_pairs})
+            self.relations.set_contents(name, OnPartitions(changed[name], self.run.cluster))
             self.relations.collect_small(self.number, self.stratum)
         return {closure.relation: change_of_pairs}
-
-    def _apply_change(self, old: PartitionedRelation, change: Change) -> PartitionedRelation:
-        """Return a settled relation without the lost tuples of a change, and with the new ones. `old` is not changed, as the
-        session's earlier epochs have it."""
-        name, cluster = old.name, self.run.cluster
-        remaining, _ = self._without(old, side(cluster, name, change, born=False) if change.lost_count else None)
-        # `remaining` may be `old` itself, so the tuples are added to a copy of its lists of runs
-        updated = PartitionedRelation(name, old.arity, [only_full(index) for index in remaining.indexes])
-        if change.born_count:
-            deal_block(cluster, name, updated, change.born)
-        return updated
 
     def can_maintain(self, own: FactChanges, changes: AllChanges, is_bounded: bool) -> bool:
         """True if delta rules maintain the stratum exactly, and few of its tuples have changed. own: changes of its explicit
@@ -322,11 +313,8 @@ class AcrossPartitions:
         cluster = self.run.cluster
         contents = OnPartitions(gone, cluster) if isinstance(gone, PartitionedRelation) else gone
         removed = laid_out(cluster, whole.name, contents, *whole.indexes)
-        rest = [only_full(index) for index in whole.indexes]
-        for remaining_tuples in cluster.jobs.job(RemoveTuples(whole, removed, cluster.root, cluster.label("rest"))):
-            index = rest[remaining_tuples.index]
-            index.full[remaining_tuples.partition] = remaining_tuples.full
-            index.sizes = index.sizes - remaining_tuples.sizes
-        runs = [of_rest + of_removed for of_rest, of_removed in zip(rest[0].full, removed.home.full, strict=True)]
-        divided = PartitionedRelation(whole.name, whole.arity, [replace(whole.home, full=runs)])
-        return PartitionedRelation(whole.name, whole.arity, rest), divided
+        rest = with_full(whole, map(only_full, whole.indexes))
+        for changed in cluster.jobs.job(RemoveTuples(whole, removed, cluster.root, cluster.label("rest"))):
+            update_index(rest, changed)
+        runs = [of_rest + of_removed for of_rest, of_removed in zip(rest.home.full, removed.home.full, strict=True)]
+        return rest, with_full(whole, [replace(whole.home, full=runs)])

@@ -4,7 +4,8 @@ Contents are a `Table` of this process, or immutable runs on the partitions (`On
 the partitions. A small difference is collected to this process; a large one stays on the partitions.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,8 +17,8 @@ from semi_naive.ra.ir import Order
 from semi_naive.ra.packing import Bounds
 from semi_naive.ra.partitions.loading import SendToIndexes, StoreIndexes
 from semi_naive.ra.partitions.local_insert import Born
-from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, Parts
-from semi_naive.ra.partitions.subtracting import SIDES, PartitionDifference, Signed, Subtract
+from semi_naive.ra.partitions.partitioned import PartitionedIndex, PartitionedRelation, Parts, only_full
+from semi_naive.ra.partitions.subtracting import SIDES, ChangedIndex, ChangeIndexes, PartitionDifference, Signed, Subtract
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.on_partitions import OnPartitions, SignedInRuns
 from semi_naive.session.facts import settled_table
@@ -169,6 +170,33 @@ def laid_out(cluster: Cluster, name: str, contents: Contents, *like: Partitioned
     source = contents.relation if isinstance(contents, OnPartitions) else _copied_to_hosts(cluster, name, contents)
     fill(cluster, {name: indexes}, {name: source}, "laid-out")
     return PartitionedRelation(name, len(like[0].order), indexes)
+
+
+def changed_relations(
+    cluster: Cluster, relations: dict[str, PartitionedRelation], changes: Mapping[str, Change]
+) -> dict[str, PartitionedRelation]:
+    """Return settled relations after their changes, which one job applies; on one host it runs in this process. `relations` are
+    not changed, as earlier epochs have them."""
+    names = [name for name in relations if changes[name].size]
+    shared = {name: (cluster.share(name, changes[name].born), cluster.share(name, changes[name].lost)) for name in names}
+    changed = {name: with_full(each, map(only_full, each.indexes)) for name, each in relations.items()}
+    with cluster.in_this_process() if cluster.local else nullcontext():
+        task = ChangeIndexes({name: relations[name] for name in names}, shared, cluster.root, cluster.label("changed"))
+        for each in cluster.jobs.job(task) if names else ():
+            update_index(changed[each.relation], each)
+    return changed
+
+
+def with_full(relation: PartitionedRelation, indexes: Iterable[PartitionedIndex]) -> PartitionedRelation:
+    """Return a settled relation with other indexes."""
+    return PartitionedRelation(relation.name, relation.arity, list(indexes))
+
+
+def update_index(relation: PartitionedRelation, changed: ChangedIndex) -> None:
+    """Update an index of a relation by the result of a task on one partition."""
+    index = relation.indexes[changed.index]
+    index.full[changed.partition] = changed.full
+    index.sizes = index.sizes + changed.sizes
 
 
 def fill(cluster: Cluster, indexes: dict[str, list[PartitionedIndex]], sources: dict, label: str) -> None:
