@@ -195,17 +195,17 @@ class MaterializedRelations:
 
     def collect_small(self, number: int, stratum: Stratum) -> None:
         """Collect the relations of a stratum that was evaluated on the partitions to this process, except for large ones."""
-        max_tuples = (CLOSURE_FACTOR if number in self.closures else 1) * (self.run.config.local_tuples or 0)
-        large = {name for name in stratum.relations if self._is_large(name, max_tuples)}
+        spread = {name: self.spread[name] for name in stratum.relations if name in self.spread}
+        large = {name for name, each in spread.items() if self.is_large(number, each.relation.arity, each.count)}
         self.readers.update(cast(InRuns, self.spread[name]) for name in large)
         self.database.collect([name for name in stratum.relations if name not in large])
         for name in stratum.relations:
             self.tables[name] = settled_copy(self.tables[name])
 
-    def _is_large(self, name: str, max_tuples: int) -> bool:
-        """True if a relation is on the partitions, has more than max_tuples tuples, and is not nullary."""
-        contents = self.spread.get(name)
-        return isinstance(contents, OnPartitions) and bool(contents.relation.arity) and contents.count > max_tuples
+    def is_large(self, number: int, arity: int, count: int) -> bool:
+        """True if a relation of a stratum stays on the partitions: it has too many tuples for this process."""
+        max_tuples = (CLOSURE_FACTOR if number in self.closures else 1) * (self.run.config.local_tuples or 0)
+        return bool(arity) and count > max_tuples
 
     # -- states
 

@@ -3,7 +3,7 @@ are skipped (`dependents`).
 
 1. Facts of a relation without rules are inserted into its table, or removed from it.
 2. A stratum in this process that reads a changed relation is maintained by delta rules (`delete_rederive`).
-3. A stratum on the partitions is maintained there by delta rules (`across_partitions`).
+3. A stratum on the partitions is maintained by the same rules and `copies` in this process, or there (`across_partitions`).
 4. Any other stratum is recomputed, and compared with its last contents. So is a stratum if a large part of its inputs has
    changed, or if its maintenance exceeds its budget (`recomputation`).
 
@@ -119,9 +119,13 @@ class Propagation:
         for method in () if stale else self._methods(number, stratum, own, closure):
             if (changes := method()) is not None:
                 return changes
+        self._forget_counts(number)
+        return self.recomputation.recompute(number, before)
+
+    def _forget_counts(self, number: int) -> None:
+        """Drop the stored counts of a stratum's aggregates, as the stratum changes by other means."""
         if (rules := self.rules.here.get(number)) and not rules.forget_counts():
             del self.rules.here[number]
-        return self.recomputation.recompute(number, before)
 
     def _is_affected(self, closure: Closure) -> bool:
         """True if the changes of a closure's edges may change its pairs."""
@@ -141,7 +145,10 @@ class Propagation:
                 self.rules.across[number] = None if stays else AcrossPartitions(relations, number)
             if across := self.rules.across[number]:
                 yield partial(across.changes_of_closure, own, self.changes)
-                yield partial(self._by_rules, across, number, stratum, own)
+            if self.recomputation.copies.suit(stratum, own, self.changes) and (here := self._rules_here(number)):
+                yield partial(self._by_copies, here, number, stratum, own)
+            elif across:
+                yield partial(self._by_jobs, across, number, stratum, own)
             return
         if own and relations.facts.base.issuperset(own):
             yield partial(self._change_facts, own)
@@ -149,12 +156,16 @@ class Propagation:
         dense = closure and is_dense(relations.tables[closure.edges], relations.tables[closure.relation])
         if components and dense:
             yield components
-        if number not in self.rules.here:
-            self.rules.here[number] = in_driver(relations, number)
-        if here := self.rules.here[number]:
+        if here := self._rules_here(number):
             yield partial(self._by_rules, here, number, stratum, own)
         if components and not dense:
             yield components
+
+    def _rules_here(self, number: int) -> DeleteRederive | None:
+        """Return the rules that maintain a stratum in this process, if any."""
+        if number not in self.rules.here:
+            self.rules.here[number] = in_driver(self.relations, number)
+        return self.rules.here[number]
 
     def _is_spread(self, stratum: Stratum) -> bool:
         """True if a relation of a stratum, or one that it reads, is on the partitions, or was there before this transaction;
@@ -198,6 +209,24 @@ class Propagation:
             if budget.exceeded(loses, ticks) and rules.guards and recomputation.may_have_ticks(number):
                 recomputation.wants_ticks.setdefault(number, True)
             return None
+
+    def _by_copies(self, rules: DeleteRederive, number: int, stratum: Stratum, own: FactChanges) -> AllChanges | None:
+        """Maintain a stratum on the partitions as `_by_rules` does, by copies in this process."""
+        with self.recomputation.copies.in_place(number, stratum, self.changes) as made:
+            before = {name: self.relations.tables[name] for name in stratum.relations}
+            changes = self._by_rules(rules, number, stratum, own)
+            if changes is None:
+                changes = self.recomputation.recompute_here(number, before)
+            made.update(changes or {})
+        return changes
+
+    def _by_jobs(self, rules: AcrossPartitions, number: int, stratum: Stratum, own: FactChanges) -> AllChanges | None:
+        """Maintain a stratum as `_by_rules` does, by jobs on the partitions, which follow neither counts nor ticks."""
+        changes = self._by_rules(rules, number, stratum, own)
+        if changes is not None:
+            self._forget_counts(number)
+            self.relations.ticks.pop(number, None)
+        return changes
 
     def _by_components(self, number: int, closure: Closure) -> dict[str, Change] | None:
         """Maintain a closure by the components of its graph (`closures`), and return its change. Return None if delta rules or

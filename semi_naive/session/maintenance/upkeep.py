@@ -174,6 +174,7 @@ class Upkeep:
         for name in changes:  # a table in few blocks, if there is one, is searched faster
             relations.tables[name] = relations.merged.pop(name, relations.tables[name])
             relations.tables[name].settle()
+        self.recomputation.copies.settle()
         facts = relations.facts
         facts.given.update({name: relations.tables[name] for name in net if facts.is_shared(name)})
         relations.merged.clear()
