@@ -27,6 +27,7 @@ from semi_naive.running.balanced.partitioned import Partitioned
 from semi_naive.running.driver.local import Local
 from semi_naive.running.relations.on_partitions import OnPartitions
 from semi_naive.session.maintenance.closures import differing
+from semi_naive.session.maintenance.copies import Copies
 from semi_naive.session.maintenance.materialized import MaterializedRelations
 from semi_naive.session.maintenance.spread import (
     MAX_COLLECTED_TUPLES,
@@ -35,7 +36,6 @@ from semi_naive.session.maintenance.spread import (
     Contents,
     FactChanges,
     both_sides,
-    changed_relations,
     collected_change,
     fill,
     index_of,
@@ -116,10 +116,10 @@ class AcrossPartitions:
         self.below, self.flips, self.single = self.deltas.below, self.deltas.flips, self.deltas.single
         self.flipped = {flip.relation for flip in self.flips}
 
-    def changes_of_closure(self, own: FactChanges, changes: AllChanges) -> AllChanges | None:
+    def changes_of_closure(self, own: FactChanges, changes: AllChanges, copies: Copies) -> AllChanges | None:
         """Maintain a closure whose pairs are on the partitions, and whose edges are in this process, without reading the pairs.
         Return its change; None if the stratum is no such closure, if to read all pairs is faster, or if more than
-        MAX_CHANGED_PAIRS pairs change. own: changes of explicit facts; changes: those of relations."""
+        MAX_CHANGED_PAIRS pairs change. own: changes of explicit facts; changes: those of relations; copies: change runs."""
         closure = self.relations.closure(self.number, own, changes)
         spread = self.relations.spread.get(closure.relation) if closure else None
         if closure is None or spread is None:
@@ -132,9 +132,8 @@ class AcrossPartitions:
         if change_of_pairs is None:
             return None
         if change_of_pairs.size:
-            name = closure.relation
-            changed = changed_relations(self.run.cluster, {name: spread.relation}, {name: change_of_pairs})
-            self.relations.set_contents(name, OnPartitions(changed[name], self.run.cluster))
+            copies.change_runs(closure.relation, spread.relation, change_of_pairs)
+            copies.flush()
             self.relations.collect_small(self.number, self.stratum)
         return {closure.relation: change_of_pairs}
 

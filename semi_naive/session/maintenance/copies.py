@@ -2,7 +2,7 @@
 
 A job of Spark takes 0.1 s whatever it does, and maintenance takes one for each iteration. So if few tuples have changed of a
 stratum of moderate size, its relations and those that it reads are copied to this process, when that first happens. The rules
-of `delete_rederive` maintain the copies. Then one job applies the changes to the runs of all relations of the stratum.
+of `delete_rederive` maintain the copies. At the end one job applies the changes of all strata to the runs.
 
 A copy belongs to one state of a relation, and follows its changes. It takes 8 bytes or so a tuple and column order.
 """
@@ -16,18 +16,20 @@ from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.partitions.partitioned import PartitionedRelation
 from semi_naive.running.relations.on_partitions import OnPartitions
 from semi_naive.session.maintenance.materialized import MaterializedRelations
-from semi_naive.session.maintenance.spread import AllChanges, FactChanges, changed_relations, index_of
+from semi_naive.session.maintenance.spread import AllChanges, ChangedRuns, FactChanges, change_runs, index_of
 
 MAX_CHANGED_TUPLES = 10_000  # changed tuples up to which copies are maintained
 MAX_COPIED_TUPLES = 1 << 24  # tuples of a stratum and its inputs up to which they are: 130 MB, and 2 s to copy them
 
 
 class Copies:
-    """The copies of a session. known: for each copied relation the runs that were copied, and the table of their tuples."""
+    """The copies of a session. known: for each copied relation the runs that were copied, and the table of their tuples.
+    pending: changes of this transaction that are not yet applied to runs."""
 
     def __init__(self, relations: MaterializedRelations):
         self.relations, self.run = relations, relations.run
         self.known: dict[str, tuple[OnPartitions, Table]] = {}
+        self.pending: dict[str, ChangedRuns] = {}
 
     def suit(self, stratum: Stratum, own: FactChanges, changes: AllChanges) -> bool:
         """True if a stratum is maintained by copies. own: the changes of its explicit facts; changes: those of relations."""
@@ -57,6 +59,19 @@ class Copies:
             self.known[name] = spread[name], results[name]
         self._apply(number, stratum, made, results)
 
+    def change_runs(self, name: str, old: PartitionedRelation, change: Change) -> None:
+        """Replace the runs of a relation on the partitions by changed ones, which exist after the next `flush`."""
+        self.pending[name] = changed = ChangedRuns.of(old, change)
+        contents = OnPartitions(changed.new, self.run.cluster)
+        self.relations.set_contents(name, contents)
+        self.relations.readers.add(contents)
+
+    def flush(self) -> None:
+        """Change the runs of all relations that have changed since the last time: by one job."""
+        if self.pending:
+            change_runs(self.run.cluster, self.pending)
+            self.pending = {}
+
     def settle(self) -> None:
         """End a transaction: forget the copies of relations that have changed otherwise."""
         self.known = {name: each for name, each in self.known.items() if self.relations.spread.get(name) is each[0]}
@@ -79,26 +94,23 @@ class Copies:
         """Apply the changes of a stratum's relations to their runs. results: the tables of this process after the changes, of
         which those with few tuples stay here."""
         relations, cluster = self.relations, self.run.cluster
-        runs, changed = {}, {}
-        for name in stratum.relations:
-            table, change = results[name], changes.get(name)
-            if change is None or not change.size:
+        for name, change in changes.items():
+            if not change.size:
                 continue
+            table = results[name]
             if name in relations.merged:
                 table = _with_delta(relations.merged.pop(name), change)
             old = relations.spread.get(name)
             if not relations.is_large(number, table.arity, table.count):
                 relations.set_contents(name, table)
                 continue
-            keys = table.arity - 1 if self.run.program.relations[name].lattice else 1  # see `AcrossPartitions._partitioned`
-            runs[name] = old.relation if old else PartitionedRelation(name, table.arity, [index_of(cluster, table.arity, keys)])
-            changed[name] = change if old else difference(Table(table.arity), table)
-            results[name] = table
-        for name, relation in changed_relations(cluster, runs, changed).items() if runs else ():
-            contents = OnPartitions(relation, cluster)
-            relations.set_contents(name, contents)
-            relations.readers.add(contents)
-            self.known[name] = contents, results[name]
+            if old:
+                self.change_runs(name, old.relation, change)
+            else:
+                keys = table.arity - 1 if self.run.program.relations[name].lattice else 1  # see `AcrossPartitions._partitioned`
+                empty = PartitionedRelation(name, table.arity, [index_of(cluster, table.arity, keys)])
+                self.change_runs(name, empty, difference(Table(table.arity), table))
+            self.known[name] = relations.spread[name], table
 
 
 def _with_delta(table: Table, change: Change | None) -> Table:

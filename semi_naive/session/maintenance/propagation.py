@@ -51,7 +51,7 @@ class Propagation:
 
     def __init__(self, recomputation: Recomputation, rules: MaintenanceRules, net: dict[str, Change]):
         self.recomputation, self.rules, self.net = recomputation, rules, net
-        self.relations, self.run = recomputation.relations, recomputation.run
+        self.relations, self.run, self.copies = recomputation.relations, recomputation.run, recomputation.copies
         self.changes: dict[str, AnyChange] = {}
 
     def propagate(self, stale: Set[int], collected: Collection[str]) -> dict[str, AnyChange]:
@@ -62,6 +62,7 @@ class Propagation:
             if not facts.is_shared(name):
                 facts.change(name, change)
         self.relations.merged.clear()
+        self.copies.pending.clear()
         dependents, last = self.relations.dependents, -1
         due = [*stale, *self.run.looping, *(dependents.homes[name] for name in self.net)]  # a heap
         heapify(due)
@@ -75,6 +76,7 @@ class Propagation:
                     self.changes[name] = collected_change(each) if name in collected else each
                     for reader in dependents.concerned(name, self.changes[name]):
                         heappush(due, reader)
+        self.copies.flush()
         return self.changes
 
     def _maintain(self, number: int, stale: Set[int]) -> AllChanges:
@@ -97,6 +99,7 @@ class Propagation:
         if loop is None or not (involved & (self.changes.keys() | self.net.keys()) or stale & set(loop.numbers)):
             return {}
         before = {name: relations.contents(name) for member in strata for name in member.relations}
+        self.copies.flush()
         self.recomputation.compute_loop(loop)
         changes = {name: relations.store_better(name, contents) for name, contents in before.items()}
         # At the fixpoint, the relation of the tuples of earlier rounds (`known`) has all tuples; not so if a round is a step.
@@ -120,6 +123,7 @@ class Propagation:
             if (changes := method()) is not None:
                 return changes
         self._forget_counts(number)
+        self.copies.flush()
         return self.recomputation.recompute(number, before)
 
     def _forget_counts(self, number: int) -> None:
@@ -144,8 +148,8 @@ class Propagation:
                 stays = why_in_one_place(stratum, self.run.program.relations)
                 self.rules.across[number] = None if stays else AcrossPartitions(relations, number)
             if across := self.rules.across[number]:
-                yield partial(across.changes_of_closure, own, self.changes)
-            if self.recomputation.copies.suit(stratum, own, self.changes) and (here := self._rules_here(number)):
+                yield partial(across.changes_of_closure, own, self.changes, self.copies)
+            if self.copies.suit(stratum, own, self.changes) and (here := self._rules_here(number)):
                 yield partial(self._by_copies, here, number, stratum, own)
             elif across:
                 yield partial(self._by_jobs, across, number, stratum, own)
@@ -212,7 +216,7 @@ class Propagation:
 
     def _by_copies(self, rules: DeleteRederive, number: int, stratum: Stratum, own: FactChanges) -> AllChanges | None:
         """Maintain a stratum on the partitions as `_by_rules` does, by copies in this process."""
-        with self.recomputation.copies.in_place(number, stratum, self.changes) as made:
+        with self.copies.in_place(number, stratum, self.changes) as made:
             before = {name: self.relations.tables[name] for name in stratum.relations}
             changes = self._by_rules(rules, number, stratum, own)
             if changes is None:
@@ -222,6 +226,7 @@ class Propagation:
 
     def _by_jobs(self, rules: AcrossPartitions, number: int, stratum: Stratum, own: FactChanges) -> AllChanges | None:
         """Maintain a stratum as `_by_rules` does, by jobs on the partitions, which follow neither counts nor ticks."""
+        self.copies.flush()
         changes = self._by_rules(rules, number, stratum, own)
         if changes is not None:
             self._forget_counts(number)

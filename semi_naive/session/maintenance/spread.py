@@ -172,19 +172,29 @@ def laid_out(cluster: Cluster, name: str, contents: Contents, *like: Partitioned
     return PartitionedRelation(name, len(like[0].order), indexes)
 
 
-def changed_relations(
-    cluster: Cluster, relations: dict[str, PartitionedRelation], changes: Mapping[str, Change]
-) -> dict[str, PartitionedRelation]:
-    """Return settled relations after their changes, which one job applies; on one host it runs in this process. `relations` are
-    not changed, as earlier epochs have them."""
-    names = [name for name in relations if changes[name].size]
-    shared = {name: (cluster.share(name, changes[name].born), cluster.share(name, changes[name].lost)) for name in names}
-    changed = {name: with_full(each, map(only_full, each.indexes)) for name, each in relations.items()}
+@dataclass(frozen=True)
+class ChangedRuns:
+    """A relation on the partitions that a change of its tuples turns into another one, which has the same runs until then."""
+
+    old: PartitionedRelation
+    new: PartitionedRelation
+    change: Change
+
+    @classmethod
+    def of(cls, old: PartitionedRelation, change: Change) -> "ChangedRuns":
+        return cls(old, with_full(old, map(only_full, old.indexes)), change)
+
+
+def change_runs(cluster: Cluster, changes: Mapping[str, ChangedRuns]) -> None:
+    """Apply the changes of some relations to their runs by one job, on one host in this process. Old runs stay, as earlier
+    epochs have them."""
+    shared = {
+        name: (cluster.share(name, each.change.born), cluster.share(name, each.change.lost)) for name, each in changes.items()
+    }
+    old = {name: each.old for name, each in changes.items()}
     with cluster.in_this_process() if cluster.local else nullcontext():
-        task = ChangeIndexes({name: relations[name] for name in names}, shared, cluster.root, cluster.label("changed"))
-        for each in cluster.jobs.job(task) if names else ():
-            update_index(changed[each.relation], each)
-    return changed
+        for changed in cluster.jobs.job(ChangeIndexes(old, shared, cluster.root, cluster.label("changed"))):
+            update_index(changes[changed.relation].new, changed)
 
 
 def with_full(relation: PartitionedRelation, indexes: Iterable[PartitionedIndex]) -> PartitionedRelation:
