@@ -297,7 +297,8 @@ class Session(Relations):
             if name is not None:
                 self.check_known(name)
             facts = {each: table for each, table in self._now.tables.items() if each in self.changeable}
-            return self.program.explain(facts, config)
+            places = [f"  {each}: {contents.count:,} tuples\n" for each, contents in self._now.spread.items()]
+            return self.program.explain(facts, config) + "".join(["\nOn the partitions now\n", *places] if places else [])
         rules = self.registry.rules[name]
         with nullcontext() if self.turns.is_mine else self.in_turn():  # forms of rules may be compiled
             told, explained = self.registry.demand.explain(rules), self.registry.demand.with_definitions(rules)

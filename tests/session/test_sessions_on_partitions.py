@@ -438,6 +438,11 @@ def test_a_small_change_of_any_strata_takes_one_job(here, anew, monkeypatch, cop
             with program.run({"edge": edges}) as result:
                 assert {name: session[name].to_set() for name in result} == {name: result[name].to_set() for name in result}
         assert all(session[name].on_partitions for name in program.outputs) and (not anew or not copied)
+        reach = session["reach"].count()
+        assert f"On the partitions now\n  path: {session['path'].count():,} tuples\n" in session.explain()
+        told = session.explain("alone", changes=True)
+        assert told.startswith(f"alone\n  on the partitions: alone, {session['alone'].count()} tuples, reach, {reach} tuples\n")
+        assert "by copies in this process, more by jobs\n  suspected\n" in told
 
 
 def kill_workers() -> int:

@@ -19,7 +19,7 @@ from semi_naive.session.maintenance.materialized import MaterializedRelations
 from semi_naive.session.maintenance.spread import AllChanges, ChangedRuns, FactChanges, change_runs, index_of
 
 MAX_CHANGED_TUPLES = 10_000  # changed tuples up to which copies are maintained
-MAX_COPIED_TUPLES = 1 << 24  # tuples of a stratum and its inputs up to which they are: 130 MB, and 2 s to copy them
+MAX_COPIED_TUPLES = 1 << 24  # tuples on the partitions, of a stratum and its inputs, up to which they are copied: 130 MB
 
 
 class Copies:
@@ -39,8 +39,21 @@ class Copies:
         return (
             is_small
             and sum(change.size for change in changed) <= MAX_CHANGED_TUPLES
-            and sum(map(self.run.database.count, names)) <= MAX_COPIED_TUPLES
+            and sum(map(self.run.database.count, names & self.relations.spread.keys())) <= MAX_COPIED_TUPLES
         )
+
+    def described(self, stratum: Stratum) -> list[str]:
+        """Return lines for `explain` about the relations of a stratum, or that it reads, on the partitions; [] if there are
+        none."""
+        spread = self.relations.spread
+        counts = {name: spread[name].count for name in (*stratum.relations, *sorted(stratum.reads)) if name in spread}
+        if not counts:
+            return []
+        how = f"up to {MAX_CHANGED_TUPLES:,} changed tuples by copies in this process, more by jobs"
+        return [
+            "  on the partitions: " + ", ".join(f"{name}, {count:,} tuples" for name, count in counts.items()),
+            "  maintained " + (how if sum(counts.values()) <= MAX_COPIED_TUPLES else "by jobs"),
+        ]
 
     @contextmanager
     def in_place(self, number: int, stratum: Stratum, changes: AllChanges) -> Iterator[dict[str, Change]]:

@@ -272,7 +272,7 @@ class Upkeep:
         explicit = {*self.relations.facts.given, *self.relations.facts.written} & relations.keys()
         best = {name for name, each in relations.items() if each.lattice is not None}
         steps = maintaining(stratum, explicit, best, {name: each.kinds for name, each in relations.items()})
-        lines = [", ".join(stratum.relations)]
+        lines = [", ".join(stratum.relations), *self.recomputation.copies.described(stratum)]
         for step, rules in steps.items():
             lines += [f"  {step}", *(f"    {rule}" for rule in rules)]
         return "\n".join(lines) + "\n"
