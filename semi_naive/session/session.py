@@ -25,6 +25,7 @@ from semi_naive.host.similar import UnknownName, unknown
 from semi_naive.io.errors import BadInput
 from semi_naive.io.values.bits import to_value
 from semi_naive.planning.rewrite import has_autoinc
+from semi_naive.planning.spoken import spoken_name
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.ir import FileDirective, Kind, Relation
 from semi_naive.ra.text.symbols import SymbolTable
@@ -297,7 +298,7 @@ class Session(Relations):
             if name is not None:
                 self.check_known(name)
             facts = {each: table for each, table in self._now.tables.items() if each in self.changeable}
-            places = [f"  {each}: {contents.count:,} tuples\n" for each, contents in self._now.spread.items()]
+            places = [f"  {spoken_name(each)}: {runs.count:,} tuples\n" for each, runs in sorted(self._now.spread.items())]
             return self.program.explain(facts, config) + "".join(["\nOn the partitions now\n", *places] if places else [])
         rules = self.registry.rules[name]
         with nullcontext() if self.turns.is_mine else self.in_turn():  # forms of rules may be compiled

@@ -412,6 +412,9 @@ class(y, min(c)) :- class(x, c), edge(x, y).
 class(x, min(c)) :- class(y, c), edge(x, y).
 many(x, count(z)) :- edge(x, y), edge(y, z).
 cyclic(x) :- class(x, c), many(x, n), n > c.
+.decl same(x: number, y: number) eqrel
+.output same
+same(x, y) :- path(x, y), y < 20.
 """
 
 
@@ -437,9 +440,10 @@ def test_a_small_change_of_any_strata_takes_one_job(here, anew, monkeypatch, cop
                 assert kinds == [{"ChangeIndexes"}, {"Sweep"}]
             with program.run({"edge": edges}) as result:
                 assert {name: session[name].to_set() for name in result} == {name: result[name].to_set() for name in result}
-        assert all(session[name].on_partitions for name in program.outputs) and (not anew or not copied)
+        assert all(session[name].on_partitions == (name != "same") for name in program.outputs) and (not anew or not copied)
         reach = session["reach"].count()
-        assert f"On the partitions now\n  path: {session['path'].count():,} tuples\n" in session.explain()
+        assert f"On the partitions now\n  alone: {session['alone'].count()} tuples\n" in session.explain()
+        assert f"\n  path: {session['path'].count():,} tuples\n" in session.explain()
         told = session.explain("alone", changes=True)
         assert told.startswith(f"alone\n  on the partitions: alone, {session['alone'].count()} tuples, reach, {reach} tuples\n")
         assert "by copies in this process, more by jobs\n  suspected\n" in told

@@ -7,13 +7,15 @@ of `delete_rederive` maintain the copies. At the end one job applies the changes
 A copy belongs to one state of a relation, and follows its changes. It takes 8 bytes or so a tuple and column order.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from semi_naive.planning.spoken import spoken_name
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.changes import Change, difference, grown, table_without
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.partitions.partitioned import PartitionedRelation
+from semi_naive.running.choose_plan import why_in_one_place
 from semi_naive.running.relations.on_partitions import OnPartitions
 from semi_naive.session.maintenance.materialized import MaterializedRelations
 from semi_naive.session.maintenance.spread import AllChanges, ChangedRuns, FactChanges, change_runs, index_of
@@ -51,12 +53,12 @@ class Copies:
             return []
         how = f"up to {MAX_CHANGED_TUPLES:,} changed tuples by copies in this process, more by jobs"
         return [
-            "  on the partitions: " + ", ".join(f"{name}, {count:,} tuples" for name, count in counts.items()),
+            "  on the partitions: " + ", ".join(f"{spoken_name(name)}, {count:,} tuples" for name, count in counts.items()),
             "  maintained " + (how if sum(counts.values()) <= MAX_COPIED_TUPLES else "by jobs"),
         ]
 
     @contextmanager
-    def in_place(self, number: int, stratum: Stratum, changes: AllChanges) -> Iterator[dict[str, Change]]:
+    def in_place(self, number: int, stratum: Stratum, changes: Mapping[str, Change]) -> Iterator[dict[str, Change]]:
         """Replace the relations that a stratum has and reads by copies while the block runs. The block stores the changes of
         the stratum's relations in the yielded dictionary, if it has maintained the copies; they are then applied to the runs.
         changes: those of relations below."""
@@ -107,6 +109,7 @@ class Copies:
         """Apply the changes of a stratum's relations to their runs. results: the tables of this process after the changes, of
         which those with few tuples stay here."""
         relations, cluster = self.relations, self.run.cluster
+        stays = why_in_one_place(stratum, self.run.program.relations)
         for name, change in changes.items():
             if not change.size:
                 continue
@@ -114,7 +117,7 @@ class Copies:
             if name in relations.merged:
                 table = _with_delta(relations.merged.pop(name), change)
             old = relations.spread.get(name)
-            if not relations.is_large(number, table.arity, table.count):
+            if stays or not relations.is_large(number, table.arity, table.count):
                 relations.set_contents(name, table)
                 continue
             if old:

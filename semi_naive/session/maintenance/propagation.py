@@ -216,12 +216,13 @@ class Propagation:
 
     def _by_copies(self, rules: DeleteRederive, number: int, stratum: Stratum, own: FactChanges) -> AllChanges | None:
         """Maintain a stratum on the partitions as `_by_rules` does, by copies in this process."""
-        with self.copies.in_place(number, stratum, self.changes) as made:
+        below = {name: cast(Change, self.changes[name]) for name in stratum.reads & self.changes.keys()}  # see `Copies.suit`
+        with self.copies.in_place(number, stratum, below) as made:
             before = {name: self.relations.tables[name] for name in stratum.relations}
             changes = self._by_rules(rules, number, stratum, own)
             if changes is None:
                 changes = self.recomputation.recompute_here(number, before)
-            made.update(changes or {})
+            made.update(cast("dict[str, Change]", changes or {}))
         return changes
 
     def _by_jobs(self, rules: AcrossPartitions, number: int, stratum: Stratum, own: FactChanges) -> AllChanges | None:
