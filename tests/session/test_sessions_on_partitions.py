@@ -77,7 +77,6 @@ def by_rules(monkeypatch):
 def by_jobs(monkeypatch):
     """However little has changed, no copy of a relation is made in this process, and jobs of Spark follow."""
     monkeypatch.setattr(copies, "MAX_CHANGED_TUPLES", -1)
-    monkeypatch.setattr(across_partitions, "MAX_CHANGED_HERE", 0)
 
 
 @pytest.fixture
@@ -402,7 +401,8 @@ STRATA = f"""
 {PATHS}
 .decl reach, alone, cyclic(x: number)
 .decl class, many(x: number, n: number)
-.output reach, alone, cyclic, class, many
+.decl middle(x: number, m: float)
+.output reach, alone, cyclic, class, many, middle
 reach(0).
 reach(y) :- reach(x), edge(x, y).
 alone(x) :- edge(x, _), !reach(x).
@@ -412,6 +412,7 @@ class(y, min(c)) :- class(x, c), edge(x, y).
 class(x, min(c)) :- class(y, c), edge(x, y).
 many(x, count(z)) :- edge(x, y), edge(y, z).
 cyclic(x) :- class(x, c), many(x, n), n > c.
+middle(x, mean(to_float(z))) :- edge(x, y), edge(y, z).
 .decl same(x: number, y: number) eqrel
 .output same
 same(x, y) :- path(x, y), y < 20.

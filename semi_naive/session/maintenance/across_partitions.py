@@ -10,7 +10,7 @@ raised.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from semi_naive.host import limits
@@ -95,8 +95,6 @@ Put = Callable[[str, str, Contents], None]  # put(name, like, contents) adds a t
 MAX_CHANGED_PAIRS = 1 << 22  # changed pairs of a closure that are computed in this process
 MAX_CHANGED_PART = 0.2  # the changed fraction of a stratum and its inputs above which the stratum is recomputed
 MAX_CHANGED_TUPLES = 10_000  # changed tuples up to which a stratum is maintained, even if they are a larger fraction
-MAX_CHANGED_HERE = 10_000  # changed tuples up to which jobs run on threads of this process instead of Spark's workers
-MAX_STRATUM_HERE = 1 << 24  # tuples of the stratum and its inputs up to which they do: reading these takes 0.1 s of one core
 
 
 class AcrossPartitions:
@@ -150,18 +148,10 @@ class AcrossPartitions:
     def maintain(self, own: FactChanges, changes: AllChanges, max_bindings: float) -> AllChanges:
         """Maintain the stratum by its delta rules: see `DeleteRederive.maintain`."""
         old = {name: self.relations.contents(name) for name in self.stratum.relations}
-        with self._place_of_jobs(own, changes):
-            with limits.budget(max_bindings):
-                divided = self._maintain(own, changes)
-            self.relations.collect_small(self.number, self.stratum)
-            return {name: self._change_from(name, each, divided.get(name, each)) for name, each in old.items()}
-
-    def _place_of_jobs(self, own: FactChanges, changes: AllChanges) -> AbstractContextManager:
-        """Return a context in which jobs run in this process, if they take less time than Spark needs to start them."""
-        names = self.stratum.reads | set(self.stratum.relations)
-        changed = sum(change.size for name, change in (*own.items(), *changes.items()) if name in names)
-        small = changed <= MAX_CHANGED_HERE and sum(map(self.run.database.count, names)) <= MAX_STRATUM_HERE
-        return self.run.cluster.in_this_process() if small and self.run.cluster.local else nullcontext()
+        with limits.budget(max_bindings):
+            divided = self._maintain(own, changes)
+        self.relations.collect_small(self.number, self.stratum)
+        return {name: self._change_from(name, each, divided.get(name, each)) for name, each in old.items()}
 
     def _change_from(self, name: str, old: Contents, divided: Contents) -> AnyChange:
         """Return the change of a relation; if it is empty, restore the old contents. divided: the old contents in runs of

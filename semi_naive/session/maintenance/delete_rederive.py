@@ -73,6 +73,7 @@ class DeleteRederive:
     bind the groups of aggregates.
     insertions, overdeletions: rule versions that derive new tuples, and suspects.
     single: relations whose tuples have at most one derivation.
+    is_exact: False if results may depend on the order of evaluation, as sums of floats do.
     is_straight: True if no rule reads a relation of the stratum, so that each step derives all heads at once."""
 
     guards = True  # tuples may have ticks, by which a guard drops suspects
@@ -84,6 +85,7 @@ class DeleteRederive:
         self.database, self.indexes, config = run.database, run.indexes, run.config
         whole, declared = run.strata[number], run.program.relations
         self.known, self.reads = {*facts.given, *facts.written}, whole.reads
+        self.is_exact = all(map(is_exact, whole.rules))
         self.stratum, counted = counting(whole, partial(group_size, self.database))
         evaluation = partial(
             Incremental, number=number, database=run.database, indexes=run.indexes, profile=run.profile,
@@ -350,11 +352,10 @@ class DeleteRederive:
 
 
 def in_driver(relations: MaterializedRelations, number: int) -> DeleteRederive | None:
-    """Return the rules that maintain a stratum in this process. None if results may depend on the order of evaluation."""
+    """Return the rules that maintain a stratum in this process. None if its tuples depend on the iterations."""
     stratum, declared = relations.run.strata[number], relations.run.program.relations
     reason_to_stay = why_in_one_place(stratum, declared)
-    exact = all(map(is_exact, stratum.rules)) and not is_stepwise(stratum, declared)
-    return DeleteRederive(relations, number, reason_to_stay) if exact else None
+    return None if is_stepwise(stratum, declared) else DeleteRederive(relations, number, reason_to_stay)
 
 
 def group_size(database: Database, atoms: dict[int, Atom], shared: set[str]) -> float:

@@ -160,7 +160,7 @@ class Propagation:
         dense = closure and is_dense(relations.tables[closure.edges], relations.tables[closure.relation])
         if components and dense:
             yield components
-        if here := self._rules_here(number):
+        if (here := self._rules_here(number)) and here.is_exact:
             yield partial(self._by_rules, here, number, stratum, own)
         if components and not dense:
             yield components
