@@ -73,6 +73,8 @@ class Copies:
         for name in copied:
             self.known[name] = spread[name], results[name]
         self._apply(number, stratum, made, results)
+        for name in copied:
+            relations.merged.pop(name, None)  # of a recomputation: these are tables of this process
 
     def change_runs(self, name: str, old: PartitionedRelation, change: Change) -> None:
         """Replace the runs of a relation on the partitions by changed ones, which exist after the next `flush`."""

@@ -16,7 +16,6 @@ from typing import Any, TypeVar, cast
 from semi_naive.io import Options
 from semi_naive.io.errors import BadInput
 from semi_naive.io.files import is_uri
-from semi_naive.io.relations import columns_table
 from semi_naive.planning.detect_closure import ReachabilityShape as Closure
 from semi_naive.planning.detect_closure import following
 from semi_naive.planning.strata import Stratum
@@ -31,7 +30,7 @@ from semi_naive.running.progress.recovery import MAX_RESTARTS
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.relations.on_partitions import InRuns, OnPartitions
 from semi_naive.running.run import ProgramRun
-from semi_naive.session.facts import ExplicitFacts
+from semi_naive.session.facts import ExplicitFacts, block_of, settled_table
 from semi_naive.session.maintenance.dependents import Dependents
 from semi_naive.session.maintenance.implied import Implied
 from semi_naive.session.maintenance.spread import AllChanges, AnyChange, Contents, FactChanges, SpreadChange, between
@@ -91,9 +90,10 @@ class MaterializedRelations:
         return self.spread.get(name) or self.tables[name]
 
     def table(self, name: str) -> Table:
-        """Return the current contents of a relation as a table of this process; runs on the partitions are collected."""
+        """Return the current contents of a relation as a table of this process; runs on the partitions are collected, packed by
+        their tasks."""
         contents = self.contents(name)
-        return columns_table(contents.columns()) if isinstance(contents, OnPartitions) else contents
+        return settled_table(list(contents.map_columns(block_of))) if isinstance(contents, OnPartitions) else contents
 
     def set_contents(self, name: str, contents: Contents) -> None:
         """Replace the contents of a relation."""
