@@ -33,10 +33,10 @@ class Copies:
         self.known: dict[str, tuple[OnPartitions, Table]] = {}
         self.pending: dict[str, ChangedRuns] = {}
 
-    def suit(self, stratum: Stratum, own: FactChanges, changes: AllChanges) -> bool:
-        """True if a stratum is maintained by copies. own: the changes of its explicit facts; changes: those of relations."""
+    def suit(self, stratum: Stratum, fact_changes: FactChanges, changes: AllChanges) -> bool:
+        """True if copies maintain a stratum. fact_changes: changes of its explicit facts; changes: those of relations."""
         names = stratum.reads | set(stratum.relations)
-        changed = [change for name, change in (*own.items(), *changes.items()) if name in names]
+        changed = [change for name, change in (*fact_changes.items(), *changes.items()) if name in names]
         is_small = all(isinstance(change, Change) for change in changed)
         return (
             is_small
@@ -91,7 +91,7 @@ class Copies:
 
     def settle(self) -> None:
         """End a transaction: forget the copies of relations that have changed otherwise."""
-        self.known = {name: each for name, each in self.known.items() if self.relations.spread.get(name) is each[0]}
+        self.known = {name: copy for name, copy in self.known.items() if self.relations.spread.get(name) is copy[0]}
         for _, table in self.known.values():
             table.settle()
 
