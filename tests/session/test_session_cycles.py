@@ -62,8 +62,8 @@ def test_what_tells_its_own_derivation_is_not_derived_again(monkeypatch):
     again, rederivable = [], DeleteRederive._rederivable
 
     def told(self, suspected, changed_facts):
-        chosen = {name: block for name, block in suspected.items() if name in changed_facts or name not in self.single}
-        again.append({name: block.size for name, block in chosen.items()})
+        chosen = {name for name in suspected if name in changed_facts or name not in self.single_derivation}
+        again.append({name: block.size for name, block in suspected.items() if name in chosen})
         return rederivable(self, suspected, changed_facts)
 
     monkeypatch.setattr(DeleteRederive, "_rederivable", told)

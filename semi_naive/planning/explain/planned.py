@@ -43,6 +43,7 @@ class _PlannedExplanation(Explanation):
     """The explanation of a run whose facts are loaded. known: True if there will be no further facts."""
 
     def __init__(self, run: ProgramRun, known: bool):
+        """known: the facts are loaded, so that their sizes need not be assumed."""
         super().__init__(run)
         self.known, self.sizes = known, Cardinality(run.database)
         for name in self.carried:

@@ -56,10 +56,10 @@ def _chosen(program: Program, keep: set[str] | None, given: Iterable[str]) -> se
     if keep is None or program.loops:
         return set()
     limited = {directive.relation for directive in program.directives if directive.kind == "limitsize"}
-    found = {name for name, relation in program.relations.items() if relation.eqrel and not relation.stepwise}
-    found &= {rule.head.relation for rule in program.rules}
+    candidates = {name for name, relation in program.relations.items() if relation.eqrel and not relation.stepwise}
+    candidates &= {rule.head.relation for rule in program.rules}
     read = {atom.relation for rule in program.rules for atom in _atoms_of_classes(rule.body)}
-    return (found & read) - limited - {*given}
+    return (candidates & read) - limited - {*given}
 
 
 def _atoms_of_classes(body: tuple[Literal, ...]) -> Iterator[Atom]:

@@ -177,7 +177,8 @@ def substitute_aliases(rule: ir.Rule) -> ir.Rule:
 
 
 def _without_aliases(reader: Reader, body: tuple, fixed: set[str]) -> tuple[Reader, tuple]:
-    """Return (reader, body) after the substitutions. fixed: variables of a surrounding body, which stay."""
+    """Return (reader, body) without the equations that substitution can remove. reader: the body's head, or the target of an
+    aggregate; fixed: variables of a surrounding body, which stay."""
     while (alias := _first_alias(body, fixed)) is not None:
         index, terms = alias
         reader = rewrite.substitute(reader, terms)
