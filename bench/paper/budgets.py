@@ -40,7 +40,7 @@ def searched(evaluation, pattern: str, edges, budgets: list[int]) -> dict:
     from semi_naive.subgraph_queries.vertices import Vertices
 
     query, vertices = embedding_query(Pattern.of(pattern), symmetry=True), Vertices.of(edges)
-    tries = vertices.tries_with({atom.relation for atom in query.atoms})
+    tries = vertices.want({atom.relation for atom in query.atoms})
     join = leapfrog.Leapfrog.of(query, tries)
     matches, whole = join.count(), boxing.run_boxed(query, tries, 1 << 62, count=True).trace["input_bytes"]
     works, runs, others = {"unboxed": partial(clocked, join.count)}, [], []
@@ -101,7 +101,7 @@ def competitor(vertices, budget: int) -> tuple | None:
         return None
     from semi_naive.host.threads import cpus
 
-    trie = vertices.tries_with(["up"]).trie("up", (0, 1))
+    trie = vertices.want(["up"]).trie("up", (0, 1))
     targets = trie.values[-1]
     work = partial(mgt.count, trie.directory.astype("int64"), targets, cpus(), budget)
     chunks = -(-len(targets) // max(1, budget // mgt.EDGE))

@@ -99,10 +99,8 @@ class Core:
         rows_end_with_count = loops.nest.width > depth or not depth
         self._forget_bound()
         first, skipped = position.part, position.solutions
-        # solution_count: the number of solutions in the range; rows: the values of the listed variables
-        for number, (solution_count, rows) in enumerate(
-            loops.pieces(self.threads, share=share, first=first, parts=parts), first
-        ):
+        pieces = loops.pieces(self.threads, share=share, first=first, parts=parts)
+        for number, (solution_count, rows) in enumerate(pieces, first):  # rows: the values of the listed variables
             limits.check_limits()
             after = Position(number + 1, 0, 0, plan)
             if not depth:  # there are no rows, only the number of solutions

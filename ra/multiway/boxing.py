@@ -201,7 +201,8 @@ class Shelf:
         return Leapfrog(self.query, Shape(self.query, self.order), Tries(self.domain, {})).decoded(ids)
 
     def run_by_tasks(self, sc, boxes: list[Box], keep: int) -> list[FinishedBox]:
-        """Divide the boxes among the tasks of one job in ranges of about equal bytes, as neighbours share slices."""
+        """Evaluate boxes by one job of the context `sc`. Each task has a range of them, of about equal bytes, as neighbours
+        share slices. keep: the number of variables that are listed."""
         weights = np.cumsum([box.bytes for box in boxes])
         tasks = min(TASKS_PER_CORE * cores(sc), len(boxes))
         if not tasks:

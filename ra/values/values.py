@@ -190,8 +190,7 @@ class Values(Lookups):
         return snapshot
 
     def learn(self, added: "AddedValues") -> None:
-        """Add the content that a worker has added, unless it is known. Raises RuntimeError if two contents have the same
-        hash."""
+        """Add the content that a worker added, unless it is known. Raises RuntimeError if two contents have the same hash."""
         self._freeze()
         if added.symbols is not None:
             self._symbols.intern(added.symbols)
@@ -344,7 +343,7 @@ class SharedValues(Lookups):
         return self._open(arity, self.records.get(arity, Snapshot(FIRST_RECORD)))
 
     def _open(self, key: object, snapshot: Snapshot) -> Dictionary:
-        """Return a dictionary of the snapshot. Files that this host lacks are written first, each completely or not at all."""
+        """Return the dictionary of symbols (key: Strings) or of records of `key` fields. Writes files that the host lacks."""
         if key not in self._opened:
             for path, broadcast in self.files.items():
                 if not os.path.exists(path):

@@ -109,7 +109,7 @@ class ProgramRun(RunState):
             if isinstance(data, Spread) and name in wanted:
                 self.database.on_partitions[name] = cast(Any, data)
         types = self.program.types
-        self.given_from_outside = {*given, *(one.relation for one in self.program.directives if one.kind == "input")}
+        self.given_from_outside = {*given, *(read.relation for read in self.program.directives if read.kind == "input")}
         passed = {name: data for name, data in given.items() if name in wanted and not isinstance(data, Table | Spread)}
         if passed:
             from semi_naive.io.python_data import source_of

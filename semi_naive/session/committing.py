@@ -38,8 +38,7 @@ class Commits:
         self.directory: Directory | None = None
 
     def start_at(self, number: int, epoch_time: float) -> None:
-        """Make the current relations, at their fixed point, the only epoch, with this number and time. Also remove unread
-        files."""
+        """Make the current relations the only epoch, with this number and time. Also remove unread files."""
         self.epochs = (self._current_epoch(number, epoch_time),)
         self._session.upkeep.relations.sweep()
 
@@ -121,8 +120,7 @@ class Commits:
             self.make_snapshot(self.directory)
 
     def time_of(self, requested: float | None) -> float:
-        """Return the time of the next epoch: the given one, else the clock's. Raises ValueError if it is before the last
-        one."""
+        """Return the time of the next epoch: the given one, else the clock's. Raises ValueError if that is earlier."""
         last = self.epochs[0]
         if requested is not None and requested < last.time:
             message = f"the transaction's time is {requested!r}, but that of epoch {last.number} is {last.time!r}"
@@ -130,20 +128,15 @@ class Commits:
         return max(time.time(), last.time) if requested is None else requested
 
     def _statistics(self, number: int, epoch_time: float, net: dict, changes: AllChanges, began: float) -> EpochStatistics:
-        """Return the statistics of an epoch. net, changes: the changes of explicit facts, and of all relations, by name.
-        began: when
-        the commit began, by `time.perf_counter`.
-        """
-        fact_count, tuple_count = (
-            sum(change.size for change in changed_by_name.values()) for changed_by_name in (net, changes)
-        )
+        """Return the statistics of an epoch. net, changes: the changes of explicit facts, and of all relations, by name. began:
+        when the commit began, by `time.perf_counter`."""
+        fact_count, tuple_count = (sum(change.size for change in by_name.values()) for by_name in (net, changes))
         counts = {name: (changes[name].born_count, changes[name].lost_count) for name in self._reported_names(changes)}
         seconds, work = time.perf_counter() - began, self._session.system.cost_of_rules(number)
         return EpochStatistics(number, epoch_time, seconds, fact_count, tuple_count, counts, work)
 
     def _reported_names(self, changes: AllChanges) -> list[str]:
-        """Return the changed relations for `Transaction.changes`: outputs and relations with subscribers, no system
-        relations."""
+        """Return the changed relations for `Transaction.changes`: outputs, and those with subscribers, but no system ones."""
         registry = self._session.registry
         subscribed = registry.subscribers.subscribed_relations()
         names = dict.fromkeys([*self._session.outputs, *(name for name in changes if name in subscribed)])

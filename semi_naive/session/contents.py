@@ -148,10 +148,8 @@ class Epoch(Relations):
             return proofs.why_not(relation, row)
 
     def _proofs(self, relation: str, parameters: dict[str, Any]) -> AbstractContextManager["Why"]:
-        """Return a context with the search for proofs in a relation. parameters: the values of a registered rule's
-        parameters, by
-        name. With parameters, or if a needed relation is not stored, the relations are evaluated for the search.
-        """
+        """Return a context with the search for proofs in a relation. parameters: of registered rules, by name. With parameters,
+        or if a needed relation is not stored, the relations are evaluated for the search."""
         self.session.check_open()
         if parameters or self.session.registry.lacks_for_proofs(relation, self.tables):
             from semi_naive.session.registered.reasons import reasons

@@ -1,5 +1,4 @@
-"""System relations: the state of a session as relations, which can be queried and subscribed to. They are computed when they
-are read, and are not in the log.
+"""System relations: the state of a session as relations, to be queried and subscribed to. They are computed when they are read.
 
     sys.epoch(epoch, at, seconds, facts, tuples)          the last epochs: their time in seconds since 1970, their duration, and
                                                           the numbers of changed facts and of changed tuples of all relations
@@ -13,8 +12,7 @@ are read, and are not in the log.
 
 Göbel 2019, "Optimising Distributed Dataflows in Interactive Environments", has the log of a dataflow as a source of data like
 others. Here a reader gets the current tuples. For registered rules and subscriptions a system relation is a relation whose
-facts the session changes itself, at the end of each transaction and in the same epoch. System relations do not describe each
-other.
+facts the session changes itself, at the end of each transaction and in the same epoch. They do not describe each other.
 """
 
 from collections import deque

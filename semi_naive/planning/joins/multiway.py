@@ -1,5 +1,4 @@
-"""Choose the cyclic core of a body: the atoms to join variable by variable, because binary joins would make many more
-bindings.
+"""Choose the cyclic core of a body: the atoms to join variable by variable, if binary joins make many more bindings.
 
     far(x, t) :- edge(x, y), edge(y, z), edge(x, z), edge(z, t).
 
@@ -27,8 +26,7 @@ MIN_ACYCLIC_TUPLES = 2_000  # tuples that an acyclic body reads from which a mul
 # For each hint on a rule: the mode, and the qualifier that requests it.
 HINTS = {"multiway": ("always", ".join"), "binary": ("never", ".join")}
 CYCLIC = "the body is cyclic; binary joins"
-# Costs in nanoseconds: of a binding that a binary join makes, or a fused join; of a tuple that the multiway plan reads, and of
-# an answer that it finds.
+# Costs in nanoseconds: of a binding that a binary or a fused join makes; of a tuple that the multiway plan reads; of an answer.
 BINARY_NS, FUSED_NS, READ_NS, ANSWER_NS = 25, 2, 150, 100
 MIN_BIGJOIN_BINDINGS = 1_000_000  # bindings of binary joins from which BiGJoin is worth its stages
 MIN_BIGJOIN_FANOUT = 4  # bindings that binary joins make of one binding, from which it is
@@ -68,8 +66,8 @@ def choose_core(
     """Choose the atoms of a rule's body, or of a delta version, to be joined variable by variable.
 
     `chooser`: of the order of binary joins; `version`, `placing`: see `order.plan_body`; `mode`: Config.multiway, for rules
-    without .join; `binary`: compiles the body as binary joins for a trial, or None; `indexed`: a core that starts from a delta
-    searches existing indexes."""
+    without .join; `binary`: compiles the body as binary joins for a trial, or None; `indexed`: a core of a delta searches
+    existing indexes."""
     sizes, delta = chooser.sizes, chooser.first
     atoms = {n: literal for n, literal in enumerate(rule.body) if isinstance(literal, Atom)}
     mode, requested_by = HINTS.get(rule.join, (mode, "Config.multiway"))
@@ -181,7 +179,7 @@ def _choose_acyclic(atoms: Atoms, sizes: Sizes, binary: Callable[[], list] | Non
 
 def largest_result(atoms: Atoms, sizes: Sizes, parts: Parts) -> float:
     """Return the AGM bound: the most bindings that some atoms can have together (Atserias, Grohe, Marx 2008). atoms, parts: by
-    place."""
+    place in the body."""
     from semi_naive.ra.multiway import query as joins
     from semi_naive.ra.multiway.agm import agm_bound
 
@@ -247,8 +245,8 @@ def _is_bound(term: Term, bound: Container[str]) -> bool:
 
 def is_tested_in_loops(literal: Literal, atoms: Collection[Atom], sizes: Sizes) -> bool:
     """True if the loops of a multiway join over some atoms can test a literal: a comparison of signed numbers, or a negated
-    atom, of constants and variables that the loops bind. The trie of a negated atom must not exceed those of the other
-    relations."""
+    atom, of constants and variables that the loops bind. The trie of a negated atom must not be larger than those of the other
+    relations together."""
     bound = frozenset().union(*map(atom_variables, atoms))
     if isinstance(literal, Not):
         read = sum(sizes.size(name) for name in {atom.relation for atom in atoms})

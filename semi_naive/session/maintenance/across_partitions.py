@@ -5,8 +5,7 @@
 3. Rederive suspects from what remains, apply rules to the new tuples of the relations below, and continue the recursion.
 
 Steps 1 and 3 are evaluated by the balanced plan, with the rules of `planning.maintaining`. Temporary relations contain the
-changed tuples and the contents before the change. If the partitions produce more tuples than the budget allows, OverBudget is
-raised.
+changed tuples and the contents before the change. If the partitions produce more tuples than allowed, OverBudget is raised.
 """
 
 from collections.abc import Callable, Iterator

@@ -184,11 +184,10 @@ class DeleteRederive:
 
     def _applicable(self, versions: list[RuleVersion]) -> list[RuleVersion]:
         """Return the versions whose delta is in the database: that of a relation that has changed."""
-        return [each for each in versions if each.delta_relation in self.relations.tables]
+        return [version for version in versions if version.delta_relation in self.relations.tables]
 
     def searched(self) -> set[tuple[str, Order]]:
-        """Return the (relation, column order) of the indexes searched to maintain the stratum. Call it within
-        `_with_changes`."""
+        """Return the (relation, column order) of indexes searched to maintain the stratum. Call it in `_with_changes`."""
         inserting = [*self._applicable(self.insertions), *self.inserting.delta_versions]
         return self.inserting.searched(inserting) | self.overdeleting.searched(self._applicable(self.overdeletions))
 
@@ -256,7 +255,7 @@ class DeleteRederive:
         while fresh := {name: block for name, table in new.items() if (block := self._new_suspects(name, table)).size}:
             for name, block in fresh.items():
                 suspected[name].append(block)
-            versions = [each for each in self.inserting.delta_versions if each.delta_relation in fresh]
+            versions = [version for version in self.inserting.delta_versions if version.delta_relation in fresh]
             with tables_replaced(tables, {name: grown(old[name], block) for name, block in fresh.items()}):
                 self.inserting.derive(new, versions)
         return suspected

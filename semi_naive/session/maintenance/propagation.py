@@ -259,8 +259,7 @@ class Propagation:
         return {name: change}
 
     def _change_facts(self, fact_changes: FactChanges) -> dict[str, Change]:
-        """Change relations without rules, and return their changes. Facts in the program's text remain. fact_changes: by
-        users."""
+        """Change relations without rules by users' changes, and return theirs. Facts in the program's text remain."""
         changes = {}
         for name, change in fact_changes.items():
             table, written = self.relations.tables[name], self.relations.facts.written.get(name)

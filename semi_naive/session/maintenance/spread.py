@@ -211,8 +211,8 @@ def update_index(relation: PartitionedRelation, changed: ChangedIndex) -> None:
 
 
 def fill(cluster: Cluster, indexes: dict[str, list[PartitionedIndex]], sources: dict, label: str) -> None:
-    """Distribute the tuples of relations to empty indexes. sources: relations by name, or copies on all hosts with column
-    orders."""
+    """Distribute the tuples of relations to empty indexes. sources: the relations by name, or copies on all hosts with their
+    column orders."""
     send = SendToIndexes(sources, indexes, cluster.jobs.partitions)
     for born in cluster.jobs.job(send, StoreIndexes(indexes, cluster.label(label), cluster.root)):
         if isinstance(born, Born):

@@ -20,7 +20,8 @@ from semi_naive.planning import rewrite
 from semi_naive.planning.rewriting.passes import Compiled
 from semi_naive.planning.strata import strata
 from semi_naive.ra.ir import Atom, Const, Program, Relation, Rule, Var
-from semi_naive.session.registered.rules import MAGIC, Registered, Synthesis
+from semi_naive.session.registered.checking import MAGIC
+from semi_naive.session.registered.rules import Registered, Synthesis
 
 MAX_RULES = 200  # rules that are compiled for one part of a relation at most, in some 0.2 s
 # A part is replaced by the whole relation if it is computed for more values than MIN_WIDE_VALUES and than this share of those
@@ -124,7 +125,7 @@ class Demand:
         uses = {(name, ()) for name in whole} | {(part.name, tuple(asked.values())) for part, asked in used.values()}
         parts = {part.name: part.relation for part, _ in used.values()}
         program = rules.checked
-        relations = {name: each for name, each in program.relations.items() if name in whole or name not in rules.reads} | parts
+        relations = {name: kept for name, kept in program.relations.items() if name in whole or name not in rules.reads} | parts
         program = replace(program, relations=relations, rules=[rewrite.transform(rule, read_part) for rule in program.rules])
         changed = replace(rules, reads=whole | parts.keys(), check=lambda: program) if parts else rules
         return Synthesis(changed.compiled(), tuple(sorted(uses, key=repr)))
@@ -194,7 +195,7 @@ class Demand:
         return "\n".join([f"{rules.name} reads", *lines, "", ""]) if lines else ""
 
     def with_definitions(self, rules: Registered) -> Registered:
-        """Return rules together with those of the relations of which they read parts."""
+        """Return rules together with the rules of each relation of which they read a part."""
         synthesis = self._current(rules)
         parts = [self.parts[name] for name, _ in synthesis.uses if name in self.parts]
         whole = {name for part in parts for name, _ in part.form.uses}
@@ -267,7 +268,7 @@ def _without_copy(compiled: Compiled, part: str) -> Compiled:
     def renamed(node):
         return replace(node, relation=part) if isinstance(node, Atom) and node.relation == copied[0] else node
 
-    relations = {name: each for name, each in program.relations.items() if name != part}
+    relations = {name: relation for name, relation in program.relations.items() if name != part}
     relations[part] = replace(relations.pop(copied[0]), name=part)
     rules = [rewrite.transform(rule, renamed) for rule in program.rules if rule is not own[0]]
     program = replace(program, relations=relations, rules=rules)

@@ -27,8 +27,9 @@ from semi_naive.ra.ir import Const, Program, Relation
 from semi_naive.session.durability.registrations import Registrations
 from semi_naive.session.facts import settled_table
 from semi_naive.session.registered.bodies import NAME, rules_of_body
+from semi_naive.session.registered.checking import registered
 from semi_naive.session.registered.demand import Demand
-from semi_naive.session.registered.rules import Inlined, Registered, registered, system_rules
+from semi_naive.session.registered.rules import Inlined, Registered, system_rules
 from semi_naive.session.registered.shapes import Shapes
 from semi_naive.session.registered.subscribers import Subscribers
 from semi_naive.session.registered.subscriptions import rest_of_table, without_parameters
@@ -335,8 +336,7 @@ class Registry:
             self._show(rules)
 
     def _savepoint(self, rules: Registered) -> None:
-        """Add steps to the open turn that restore the state of rules, and evaluated rules, if it fails. Call it before a
-        change."""
+        """Add steps to the open turn that restore the state of rules, and evaluated rules, if it fails. Call it first."""
         self._session.commits.add_savepoint()
         self._session.turns.add_undo(
             partial(vars(rules).update, users=rules.users, strata=rules.strata, synthesis=rules.synthesis)
@@ -353,7 +353,7 @@ class Registry:
         return restore
 
     def first_facts(self, rules: Registered, key: tuple[int, ...]) -> dict[str, Table]:
-        """Return the facts with which rules begin to be evaluated: first values of their parameters, or those of a system
+        """Return the facts with which rules begin to be evaluated: the first values of their parameters, or those of a system
         relation."""
         if not rules.parameters:
             return {name: self._session.system.table(name) for name in rules.inputs}
@@ -377,8 +377,7 @@ class Registry:
 
     @contextlib.contextmanager
     def registered_body(self, text: str, check: Callable[[Registered], None] = lambda _: None) -> Iterator[str]:
-        """Register a rule for the answers to a query's body until the block ends. Yield its relation's name. check: see
-        `register`."""
+        """Register a rule for the answers to a query's body until the block ends. Yield its name. check: see `register`."""
         name = NAME
         while name in self.readable or name in self.rules:
             name += "_"

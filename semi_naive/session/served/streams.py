@@ -31,8 +31,7 @@ class StreamSink:
         return f"<StreamSink of {self.relation}>"
 
     def __call__(self, frame, batch: int) -> None:
-        """Commit a data frame of Spark, unless a batch of this number or later has been committed. Deletes come before
-        inserts."""
+        """Commit a data frame of Spark, unless this batch or a later one has been committed. Deletes come before inserts."""
         query = self.query or frame.sparkSession.sparkContext.getLocalProperty(QUERY)
         if not query:
             raise ValueError("the query of this batch has no name that stays: session.sink(…, query=name)")
