@@ -318,8 +318,9 @@ class ProgramRun(RunState):
         """Evaluate the streamed relations that a stratum reads into tables, as the stratum is not evaluated in this process."""
         self.streamed -= stratum.reads
         for number, source in enumerate(self.strata):
-            if source.relations[0] in stratum.reads & self.database.streams.keys():
-                del self.database.streams[source.relations[0]]
+            name = next(iter(source.relations), "")  # a session's stratum that was dropped has no relation
+            if name in stratum.reads & self.database.streams.keys():
+                del self.database.streams[name]
                 self._evaluate_by_plan(number, source, choose_plan(source, self.database, self.config, self.plan))
 
     def _evaluate_by_partitions(self, local: Local, groups: Groups | None, reason: str) -> Evaluation:

@@ -22,6 +22,7 @@ from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.changes import Change, difference, grown, settled_copy, table_without
 from semi_naive.ra.blocks.durable import FindLostRuns
 from semi_naive.ra.blocks.table import Table, snapshot
+from semi_naive.ra.ir import Atom, Var
 from semi_naive.ra.reduce.choice import Choice
 from semi_naive.ra.rules.ages import Ticks
 from semi_naive.ra.spark.lost import RunsLost
@@ -110,6 +111,27 @@ class MaterializedRelations:
     def explicit(self, name: str) -> Table:
         """The explicit facts of a relation."""
         return self.facts.table(name, self.run.program.relations[name].arity)
+
+    def copied(self, number: int) -> str | None:
+        """Return the relation that a stratum is a copy of, if it has one rule that copies a relation, and no facts."""
+        stratum = self.run.strata[number]
+        if [len(rule.body) for rule in stratum.rules] != [1] or stratum.recursive or number in self.run.looping:
+            return None
+        [rule] = stratum.rules
+        [atom] = rule.body
+        if not isinstance(atom, Atom):
+            return None
+        name, args = rule.head.relation, atom.args
+        is_copy = rule.head.args == args and all(isinstance(arg, Var) for arg in args) and len(set(args)) == len(args)
+        has_facts = name in self.facts.given or name in self.facts.written
+        relation = self.run.program.relations[name]
+        return atom.relation if is_copy and not has_facts and relation.plain and not relation.choice else None
+
+    def copy(self, name: str, source: str) -> None:
+        """Let a relation be another one: they share their table with its indexes, or their runs."""
+        self.set_contents(name, self.contents(source))
+        if source in self.merged:
+            self.merged[name] = self.merged[source]
 
     def restart(self, name: str) -> None:
         """Reset a relation to its explicit facts, as new tuples. In a relation with a choice, facts that come first in the

@@ -115,6 +115,9 @@ class Propagation:
         """Maintain a stratum by the first method that succeeds, or else recompute it, and return the changes of its relations.
         fact_changes: the changes of its explicit facts; stale: it must be recomputed."""
         relations = self.relations
+        if not stale and (source := relations.copied(number)):
+            relations.copy(stratum.relations[0], source)
+            return {stratum.relations[0]: self.changes[source]} if source in self.changes else {}
         closure = None if stale else relations.closure(number, fact_changes, self.changes)
         if closure and not self._is_affected(closure):
             return {}

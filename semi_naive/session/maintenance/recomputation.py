@@ -206,6 +206,9 @@ class Recomputation:
         if all(map(relations.facts.is_shared, stratum.relations)):
             relations.tables.update({name: relations.facts.given[name] for name in stratum.relations})
             return
+        if source := relations.copied(number):
+            relations.copy(stratum.relations[0], source)
+            return
         if self.wants_ticks.get(number):
             del self.wants_ticks[number]
             if self._evaluate_here(number, stratum, with_ticks=True):
