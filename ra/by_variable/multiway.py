@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from semi_naive.host import limits
+from semi_naive.host import limits, memory
 from semi_naive.host.private import digest
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.by_variable.core import BINARY, BOUND, DONE, TRIES, Core, Position
+from semi_naive.ra.by_variable.tries_in_files import TriesInFiles
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Atom, Compare, Const, Kind, Order, Term, Var
 from semi_naive.ra.multiway import query as joins
@@ -29,6 +30,7 @@ from semi_naive.ra.rules.steps import MAX_BATCH_BINDINGS, MIN_TRIE_BINDINGS, STA
 Unit = tuple[Position, Iterable[Batch], Position | Callable[[object], Position]]  # see `resumed`
 BINDINGS_PER_CALL = 100_000  # bindings that binary joins make in the time of a call of loops over cached tries, 2 to 5 ms
 BINDINGS_PER_SEED = 2  # bindings that binary joins make in the time in which the loops index one input binding, 150 ns
+MIN_BOXED_BYTES = 1 << 21  # a box of fewer bytes takes longer to choose than to copy (`boxes.BOX_BYTES`)
 BINDINGS_PER_TUPLE = 2  # bindings that binary joins make in about the time in which tries are built of one tuple
 
 
@@ -45,6 +47,7 @@ class Multiway:
     each: the estimated number of bindings that these make for one binding.
     denied: negated atoms over complete relations and the same variables.
     counted: no variable is bound before, and each binding of `binds` gets a WEIGHT: the number of solutions it stands for.
+    boxed: the tries are in files, and joined box by box, also if they would fit into the memory that they may take.
 
     Each relation is sorted once for each column order (20 ns a tuple); a trie takes 4 to 16 bytes a value.
     """
@@ -59,6 +62,7 @@ class Multiway:
     each: float = 0.0
     denied: tuple[Atom, ...] = ()
     counted: bool = False
+    boxed: bool = False
 
     @property
     def searched(self) -> set[tuple[str, Order]]:
@@ -176,7 +180,7 @@ class Multiway:
     @property
     def _key(self) -> tuple:
         """The key of the tries in the context's cache."""
-        return self.atoms, self.parts, self.comparisons, self.denied
+        return self.atoms, self.parts, self.comparisons, self.denied, self.boxed
 
     @property
     def _read(self) -> list[tuple[Atom, str]]:
@@ -199,8 +203,16 @@ class Multiway:
         if core is None or not core.is_built_of(blocks):
             limits.visit(BINDINGS_PER_TUPLE * sum(block.size for each in blocks for block in each))
             threads = None if context.position[1] == 1 else 1  # where there are other partitions, they have the other cores
-            core = context.cache[self._key] = Core(blocks, self._query(), self._tries(blocks, context), threads)
+            in_files = self._in_files(context)
+            core = context.cache[self._key] = Core(blocks, self._query(), self._tries(blocks, context), threads, in_files)
         return None if core.empty else core
+
+    def _in_files(self, context: Context) -> TriesInFiles | None:
+        """Return the tries in files, for a join whose tries in memory have a bound; None without one."""
+        if context.memory is None and not self.boxed:
+            return None
+        allowed = int(memory.DRIVER_SHARE * memory.limit()) if context.memory is None else context.memory
+        return TriesInFiles(max(allowed, MIN_BOXED_BYTES), self.boxed, context.local_dir)
 
     def _query(self) -> ConjunctiveQuery:
         """Return the atoms, negated atoms and comparisons as a conjunctive query."""

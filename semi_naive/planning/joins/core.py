@@ -42,7 +42,19 @@ def _add_multiway(compiler: Any, atoms: dict[int, Atom], core: CyclicCore) -> No
     binds = tuple(sorted((names - before) & live))
     binary = _binary_steps(compiler, atoms, tested, live) if core.each else []
     compiler.steps.append(
-        Multiway(without_unused, parts, compared, binds, frozenset(live), compiler.deal, binary, core.each, denied, counted)
+        Multiway(
+            without_unused,
+            parts,
+            compared,
+            binds,
+            frozenset(live),
+            compiler.deal,
+            binary,
+            core.each,
+            denied,
+            counted,
+            core.boxed,
+        )
     )
     compiler.deal, compiler.first_joined = False, True
     compiler.bound |= names

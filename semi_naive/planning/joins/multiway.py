@@ -25,7 +25,7 @@ Atoms = dict[int, Atom]  # atoms of a body, by place
 Parts = dict[int, str]  # by place of an atom, the part of its relation that it reads, if not "all"
 MIN_ACYCLIC_TUPLES = 2_000  # tuples that an acyclic body reads from which a multiway join is considered
 # For each hint on a rule: the mode, and the qualifier that requests it.
-HINTS = {"multiway": ("always", ".join"), "binary": ("never", ".join")}
+HINTS = {"multiway": ("always", ".join"), "boxed": ("always", ".join"), "binary": ("never", ".join")}
 CYCLIC = "the body is cyclic; binary joins"
 # Costs in nanoseconds: of a binding that a binary join makes, or a fused join; of a tuple that the multiway plan reads, and of
 # an answer that it finds.
@@ -43,7 +43,8 @@ class CyclicCore:
     few bindings.
     apart: relations are partitioned, so BiGJoin joins them instead of loops over tries.
     indexed: BiGJoin searches the indexes that other joins use.
-    order: the order of variables for BiGJoin, if it is given."""
+    order: the order of variables for BiGJoin, if it is given.
+    boxed: tries are in files, and joined box by box."""
 
     places: frozenset[int]
     reason: str
@@ -51,6 +52,7 @@ class CyclicCore:
     apart: bool = False
     indexed: bool = False
     order: tuple[str, ...] = ()
+    boxed: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,8 @@ def choose_core(
         kind = "the cyclic core" if places else "all atoms"
         joined = places or group_of({n: atom_variables(atom) for n, atom in atoms.items() if eligible(atom)})
         apart, indexed = _is_partitioned(atoms, joined - {delta}, placing), indexed and delta is not None
-        return CoreChoice(CyclicCore(joined, f"{kind}, as {requested_by} asks", apart=apart, indexed=indexed))
+        reason, boxed = f"{kind}, as {requested_by} asks", rule.join == "boxed"
+        return CoreChoice(CyclicCore(joined, reason, apart=apart, indexed=indexed, boxed=boxed))
     if indexed and delta is not None and places:
         return CoreChoice(CyclicCore(places, "the cyclic core, from what has changed", indexed=True))
     if _is_partitioned(atoms, (places or atoms.keys()) - {delta}, placing):  # a delta need not be searched
