@@ -21,7 +21,7 @@ from types import ModuleType
 
 from semi_naive.host.private import digest
 from semi_naive.ra.multiway.loops.by_bits import BitLoops
-from semi_naive.ra.multiway.loops.conditions import Conditions
+from semi_naive.ra.multiway.loops.conditions import Conditions, fold_call
 from semi_naive.ra.multiway.tries.local import set_variables
 from semi_naive.ra.multiway.tries.shape import TOP, Member, Shape, TrieNode, Values, fixed
 
@@ -288,7 +288,7 @@ class Generator:
         depth, *rest = group
         if self.bits.variables.values:
             return self.bits.loop(depth, rest, total)
-        variables = set_variables(self.shape, group, self.bounded)
+        variables = set_variables(self.shape, group)
         if variables and fixed(variables.values) == self.parents[depth]:
             return self.bits.write_both_versions(variables, group, total)
         self.write_loop(depth, rest, total)
@@ -326,10 +326,10 @@ class Generator:
         """Write the searches for a variable's bounds in its set, and return (low, high) of the part within them, as source."""
         lows, highs = self.names.bounds(depth)
         if lows:
-            self.write(f"low{depth} = seek({array}, {low}, {high}, {_fold_call('max', lows)})")
+            self.write(f"low{depth} = seek({array}, {low}, {high}, {fold_call('max', lows)})")
             low = f"low{depth}"
         if highs:
-            self.write(f"high{depth} = bisect({array}, {low}, {high}, {_fold_call('min', highs)})")
+            self.write(f"high{depth} = bisect({array}, {low}, {high}, {fold_call('min', highs)})")
             high = f"high{depth}"
         return low, high
 
@@ -360,11 +360,6 @@ class Generator:
         low, high = self._write_bounds(depth, array, low, high)
         marked = ", ".join((self.names.mark(before), *self.names.place(before)))
         self.write(f"{total} += count_marked({marked}, {array}, {low}, {high})")
-
-
-def _fold_call(function: str, terms: list[str]) -> str:
-    """Return the source of a function call with some terms, or the only term."""
-    return terms[0] if len(terms) == 1 else f"{function}({', '.join(terms)})"
 
 
 @cache

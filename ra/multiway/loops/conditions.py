@@ -94,3 +94,8 @@ class Conditions:
         if frozenset([node]) in self.marked:
             return f"{self.mark(frozenset([node]))}[{last}] == 1"
         return f"contains({self.levels(node)}, {self.low(node)}, {self.high(node)}, {last})"
+
+
+def fold_call(function: str, terms: list[str]) -> str:
+    """Return the source of a function call with some terms, or the only term."""
+    return terms[0] if len(terms) == 1 else f"{function}({', '.join(terms)})"

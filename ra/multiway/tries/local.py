@@ -35,11 +35,11 @@ class SetVariables(NamedTuple):
 NO_VARIABLES = SetVariables(frozenset(), {})
 
 
-def set_variables(shape: Shape, group: list[int], bounded: frozenset[int]) -> SetVariables | None:
-    """Return a group over one set if one of its variables is refined twice and no other condition reads it; else None."""
+def set_variables(shape: Shape, group: list[int]) -> SetVariables | None:
+    """Return a group over one set if one of its variables is refined twice and no comparison reads it; else None."""
     values = shape.values(group[0])
     compared = set().union(*(comparison.depths for comparison in shape.comparisons))
-    if not values or (bounded | compared) & set(group):
+    if not values or compared & set(group):
         return None
     members = [member for member in shape.members if set(member.path) & set(group)]
     if not all(_is_within_group(member, values, group) for member in members):
@@ -65,14 +65,14 @@ def _restricting_slots(shape: Shape, depth: int, values: Values) -> dict[int, in
     return slots if values <= shape.values(depth) and len(slots) == len(further) else None
 
 
-@njit(types.void(i32, size, size, i32, size, i32, i32, size, u64), **JIT)
-def fill_adjacency(values, low, high, places, base, directory, children, words, bits):
-    """Set row i of `bits` to the values of values[low:high] that are among the children of the i-th. places: an array with an
-    entry for every id, -1 on entry and on return."""
+@njit(types.void(i32, size, size, size, size, i32, size, i32, i32, size, u64), **JIT)
+def fill_adjacency(values, low, high, first, last, places, base, directory, children, words, bits):
+    """Set row i of `bits`, from row `first` to before row `last`, to the values of values[low:high] that are among the children
+    of the i-th. places: an array with an entry for every id, -1 on entry and on return."""
     for i in range(low, high):
         places[values[i]] = i - low
-    bits[: (high - low) * words] = 0
-    for i in range(low, high):
+    bits[first * words : last * words] = 0
+    for i in range(low + first, low + last):
         begin, end = below(directory, values[i] - base)
         row = (i - low) * words
         for j in range(begin, end):
