@@ -19,9 +19,9 @@ from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.by_variable.core import BINARY, BOUND, DONE, TRIES, Core, Position
 from semi_naive.ra.by_variable.tries_in_files import TriesInFiles
 from semi_naive.ra.expressions.terms import evaluate
-from semi_naive.ra.ir import Atom, Compare, Const, Kind, Order, Term, Var
+from semi_naive.ra.ir import Atom, Call, Compare, Const, Kind, Order, Term, Var
 from semi_naive.ra.multiway import query as joins
-from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant
+from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant, Expression
 from semi_naive.ra.multiway.tries.shared import SharedTries
 from semi_naive.ra.multiway.tries.trie import Tries
 from semi_naive.ra.rules.batch import Batch, concatenate_batches
@@ -39,7 +39,7 @@ class Multiway:
     """A join step: extend each binding by all solutions of `atoms`, which have variables, constants and wildcards.
 
     parts: the part of its relation that each atom reads.
-    comparisons: between variables of the atoms, as signed numbers.
+    comparisons: between variables of the atoms and expressions (+ - *) of them, as signed numbers; = and != of any ids.
     binds: the new variables that are needed.
     keep: all variables needed afterwards.
     share: each partition joins its share of the first variable's values.
@@ -269,8 +269,11 @@ def _variable_names(atom: Atom) -> tuple[str, ...]:
     return tuple(term.name for term in atom.args if isinstance(term, Var))
 
 
-def _side(term: Term) -> str | Constant:
+def _side(term: Term) -> Expression:
     """Return an operand of a comparison as the query refers to it."""
+    if isinstance(term, Call):
+        left, right = map(_side, term.args)
+        return term.op, left, right
     if isinstance(term, Var):
         return term.name
     assert isinstance(term, Const) and isinstance(term.value, int)

@@ -95,8 +95,9 @@ class Generator:
 
         box: the bounds of the ids of each variable, then the numbers that the rows may have, and those that they have room for
         at first. ranks: for each literal of comparisons, the number of values of the domain below it, and not above it. size:
-        of the domain. rooms: the sizes of the buffers. For each slot: the parts of a `TrieArray`. count: -1 if the rows would
-        have too many numbers.
+        of the domain. rooms: the sizes of the buffers. If comparisons compute with values: the values of literals, and the
+        names and the least value of the domain. For each slot: the parts of a `TrieArray`. count: -1 if the rows would have too
+        many numbers.
         """
         self.write("count, made = 0, 0")
         width = self.width
@@ -125,6 +126,8 @@ class Generator:
     def _header(self) -> list[str]:
         """Return the lines before the kernel's body: the imports and the signature."""
         arguments, kinds = ["box", "ranks", "size", "rooms"], ["i64", "i64", "types.int64", "i64"]
+        if self.shape.computes:
+            arguments, kinds = [*arguments, "literals", "names", "base"], [*kinds, "i64", "i64", "types.int64"]
         for slot, key in enumerate(self.shape.tries):
             arguments += [f"base{slot}", f"dir{slot}"]
             kinds += ["types.int64", "i32"]
@@ -305,6 +308,8 @@ class Generator:
                 self.write(f"{self._cursor(node)} = {self.names.low(node.parent)}")
         with self.block(f"for j{depth} in range({low}, {high}):"):
             self.write(f"x{depth} = np.int64({array}[j{depth}])")
+            if self.names.needs_raw(depth):
+                self.write(f"r{depth} = names[x{depth}] if names.size else x{depth} + base")
             self._write_body(depth, deeper, total)
 
     def _domain(self, depth: int) -> tuple[str, str, str]:

@@ -263,8 +263,9 @@ class Boxes:
             if len(group.path) < len(group.trie.order):
                 for atom in self._positive_atoms(group):
                     _narrow_range(ranges, self.shape.members[atom].path[len(group.path)], *self._span(piece))
-        less = [comparison for comparison in self.shape.comparisons if comparison.op == "<" and len(comparison.depths) == 2]
-        for _, below, above in less * 2:  # again, as a comparison may narrow a range that an earlier one has read
+        less = [(c.left, c.right) for c in self.shape.comparisons if c.op == "<" and len(c.depths) == 2]
+        ordered = [(below, above) for below, above in less if isinstance(below, int) and isinstance(above, int)]
+        for below, above in ordered * 2:  # again, as a comparison may narrow a range that an earlier one has read
             least, end = ranges[below][0] + 1, ranges[above][1] - 1
             _narrow_range(ranges, below, 0, end)
             _narrow_range(ranges, above, least, self.size)

@@ -17,8 +17,8 @@ from typing import Any
 from semi_naive.host.numbers import quantity
 from semi_naive.planning.joins.fanout import Sizes
 from semi_naive.planning.joins.placing import Placing
-from semi_naive.planning.rewrite import components, connected, has_simple_arguments
-from semi_naive.ra.ir import Atom, Compare, Const, Kind, Literal, Not, Rule, Term, Var, Wild
+from semi_naive.planning.rewrite import components, connected, has_simple_arguments, variables_of
+from semi_naive.ra.ir import Atom, Call, Compare, Const, Kind, Literal, Not, Rule, Term, Var, Wild
 from semi_naive.ra.rules.steps import MIN_TRIE_BINDINGS
 
 Atoms = dict[int, Atom]  # atoms of a body, by place
@@ -26,6 +26,8 @@ Parts = dict[int, str]  # by place of an atom, the part of its relation that it 
 MIN_ACYCLIC_TUPLES = 2_000  # tuples that an acyclic body reads from which a multiway join is considered
 # For each hint on a rule: the mode, and the qualifier that requests it.
 HINTS = {"multiway": ("always", ".join"), "boxed": ("always", ".join"), "binary": ("never", ".join")}
+ARITHMETIC = "+", "-", "*"  # functors of signed numbers that loops compute
+SAME_BY_BITS = Kind.UNSIGNED, Kind.SYMBOL  # kinds other than signed numbers whose values are equal if their 64 bits are
 CYCLIC = "the body is cyclic; binary joins"
 # Costs in nanoseconds: of a binding that a binary join makes, or a fused join; of a tuple that the multiway plan reads, and of
 # an answer that it finds.
@@ -249,15 +251,24 @@ def _is_bound(term: Term, bound: Container[str]) -> bool:
 
 
 def pushed(literal: Literal, atoms: Collection[Atom], sizes: Sizes) -> bool:
-    """True if the loops of a multiway join over some atoms can test a literal: a comparison of signed numbers, or a negated
-    atom, of constants and variables that the loops bind. The trie of a negated atom must not be larger than those of the other
-    relations together."""
+    """True if the loops of a multiway join over some atoms can test a literal: a comparison of signed numbers (with sums,
+    differences and products), one of ids for equality, or a negated atom, of constants and variables that the loops bind. The
+    trie of a negated atom must not be larger than those of the other relations together."""
     bound = frozenset().union(*map(atom_variables, atoms))
     if isinstance(literal, Not):
         read = sum(sizes.size(name) for name in {atom.relation for atom in atoms})
         return eligible(literal.atom) and atom_variables(literal.atom) <= bound and sizes.size(literal.atom.relation) <= read
-    if not isinstance(literal, Compare) or literal.kind != Kind.NUMBER:
+    if not isinstance(literal, Compare):
         return False
     sides = (literal.left, literal.right)
-    is_known = all(isinstance(side, Const) or _is_bound(side, bound) for side in sides)
-    return is_known and any(isinstance(side, Var) for side in sides)
+    if literal.kind != Kind.NUMBER:
+        return literal.kind in SAME_BY_BITS and literal.op in ("=", "!=") and all(_is_bound(side, bound) for side in sides)
+    return all(_is_computable(side, bound) for side in sides) and bool(variables_of(sides))
+
+
+def _is_computable(term: Term, bound: Container[str]) -> bool:
+    """True if the loops of a multiway join can compute a signed number of constants and variables that they bind."""
+    if isinstance(term, Call):
+        is_known = term.kind == Kind.NUMBER and term.op in ARITHMETIC and len(term.args) == 2
+        return is_known and all(_is_computable(arg, bound) for arg in term.args)
+    return isinstance(term, Const) and isinstance(term.value, int) or _is_bound(term, bound)
