@@ -146,7 +146,7 @@ class PartitionedGraph:
 def rule_of(query: ConjunctiveQuery) -> Rule:
     """Return a query as a rule.
 
-    >>> from semi_naive.ra.multiway.query import Comparison, QueryAtom
+    >>> from semi_naive.ra.multiway.query import Comparison, Constant, QueryAtom
     >>> edges = QueryAtom("edge", ("a", "b")), QueryAtom("edge", ("b", "c"))
     >>> print(rule_of(ConjunctiveQuery(edges, (Comparison("!=", "a", "c"), Comparison("<", "b", Constant(5))))))
     match(a, b, c) :- edge(a, b), edge(b, c), a != c, b < 5.

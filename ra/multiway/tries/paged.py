@@ -100,6 +100,7 @@ class PagedTrie:
     ends: tuple[np.ndarray, ...]
     widths: tuple[int, ...]  # the size of the largest sibling range of each level
     bytes: int  # of the file
+    known: dict[tuple, tuple[int, ...]] = field(default_factory=dict)  # positions that probes have found (`slices`)
 
     def widest(self, level: int) -> int:
         return self.widths[level]
