@@ -1,5 +1,5 @@
-"""The bounds of Zinn's paper, counted: reads of boxes against rank and budget, a graph on which leapfrog without boxes thrashes,
-and work against arboricity.
+"""The bounds of Zinn's paper, counted: reads of boxes against rank and budget, a graph on which leapfrog without boxes
+thrashes, and work against arboricity.
 
 - Section 3.4: without spills, a query of rank r over an input I reads O(|I|^r / M^(r-1)) bytes with a memory of M.
 - Section 3: on `thrashing_edges`, leapfrog over pages that a least-recently-used cache keeps reads a page for each edge.
@@ -198,12 +198,12 @@ def table(data: dict) -> ResultTable:
         for run in data["thrashing"]
     ]  # fmt: skip
     rows += [
-        [f"{run['graph']}: {run['edges']:,} edges, {run['triangles']:,} triangles", "numbers read | |E| a log2 |E|", run["work"],
-         run["bound"]]
+        [f"{run['graph']}: {run['edges']:,} edges, {run['triangles']:,} triangles", "numbers read | |E| a log2 |E|",
+         run["work"], run["bound"]]
         for run in data["work"]
     ]  # fmt: skip
     return ResultTable(TITLE, ["input", "counted", "ours", "bound, or without boxes"], rows, [
-        "Memory in per cent of the input, which is one trie array, as in the paper. The bound of reads is r^(r-1) |I|^r / M^(r-1)"
+        "Memory in per cent of the input, which is one trie array, as in the paper. The bound is r^(r-1) |I|^r / M^(r-1)"
         " for rank r. Loops are counted by arrays that count what is read of them.",
     ])  # fmt: skip
 
