@@ -15,6 +15,7 @@ import numpy as np
 
 from bench.paper.drawing import logarithmic, small_legend
 from bench.paper.tables import ResultTable
+from semi_naive.host.numbers import quantity
 from semi_naive.plots.style import DARK, SAND, new_figure
 
 TITLE = "Bounds of boxed leapfrog joins, counted"
@@ -188,17 +189,17 @@ def worked(name: str, edges: np.ndarray, arboricity: int) -> dict:
 
 def table(data: dict) -> ResultTable:
     rows = [
-        [f"{run['pattern']}, rank {run['rank']}, memory {run['percent']} %: {run['boxes']:,} boxes,"
+        [f"{run['pattern']}, rank {run['rank']}, memory {run['percent']} %: {quantity(run['boxes'], 'box', 'boxes')},"
          f" {run['pages_of_a_box']:.1f} pages read to choose one", "copied ÷ input", run["copied"], run["bound"]]
         for run in data["reads"]
     ]  # fmt: skip
     rows += [
-        [f"{run['edges']:,} edges, cache of {run['pages']} pages", "pages read: boxed | leapfrog over a cache", run["boxed"],
+        [f"{run['edges']:,} edges, cache of {run['pages']} pages", "pages read; by leapfrog over a cache", run["boxed"],
          run["plain"]]
         for run in data["thrashing"]
     ]  # fmt: skip
     rows += [
-        [f"{run['graph']}: {run['edges']:,} edges, {run['triangles']:,} triangles", "numbers read | |E| a log2 |E|",
+        [f"{run['graph']}: {run['edges']:,} edges, {run['triangles']:,} triangles", "numbers read; edges × a × log2 of edges",
          run["work"], run["bound"]]
         for run in data["work"]
     ]  # fmt: skip

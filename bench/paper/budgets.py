@@ -109,7 +109,8 @@ def described(trace: dict) -> dict:
     boxes = trace["boxes"]
     return {
         "budget": trace["budget"], "boxes": len(boxes), "matches": trace["result"]["tuples"],
-        "copied": sum(box["copied"] for box in boxes), "probed": 4096 * trace["reads"]["pages"], "most": max(box["bytes"] for box in boxes),
+        "copied": sum(box["copied"] for box in boxes), "probed": 4096 * trace["reads"]["pages"],
+        "most": max(box["bytes"] for box in boxes),
     }  # fmt: skip
 
 
@@ -134,7 +135,8 @@ def competitor(vertices, budget: int) -> tuple | None:
 
 def table(data: dict) -> ResultTable:
     columns = ["pattern", "scale", "matches", "budget, % of the input", "seconds", "of probing", "of probing and copying",
-               "÷ unboxed", "boxes", "copied ÷ input", "probed ÷ input", "most in memory ÷ budget", "MGT, s", "MGT, chunks", "MGT, read ÷ input"]  # fmt: skip
+               "÷ unboxed", "boxes", "copied ÷ input", "probed ÷ input", "most in memory ÷ budget", "MGT, s", "MGT, chunks",
+               "MGT, read ÷ input"]  # fmt: skip
     rows = []
     for searched in data["patterns"]:
         others = {run["percent"]: run for run in searched["mgt"]}
@@ -151,17 +153,17 @@ def table(data: dict) -> ResultTable:
 
 def notes(data: dict) -> list[str]:
     graphs = "; ".join(
-        f"{searched['pattern']}: {searched['edges']:,} edges, {searched['input_bytes'] / 1e6:.1f} MB of a trie, variables in the"
-        f" order {', '.join(searched['order'])}, {searched['unboxed']:.3f} s unboxed"
+        f"{searched['pattern']}: {searched['edges']:,} edges, a trie of {searched['input_bytes'] / 1e6:.1f} MB, variables in"
+        f" the order {', '.join(searched['order'])}, {searched['unboxed']:.3f} s unboxed"
         for searched in data["patterns"]
     )
     return [
         f"{graphs}. Tries are in files and indexes in memory before the clock runs; seconds of choosing and running the boxes,"
         f" the best of {SAMPLES}. Boxed and MGT have the same bytes; MGT has the index of its vertices and a map of them"
         " besides, reads all edges again for each chunk, and knows of triangles alone. It reads its edges from a file.",
-        f"The paper (graphs of up to 1.28 billion edges, 4 cores, 64-bit ids): fewer than {AUTHORS['boxes']} boxes from 25 % on; at"
-        f" most {AUTHORS['copied']} × the input copied at 5 %; MGT about 3 times as fast as boxed leapfrog with one thread; leapfrog"
-        f" over mapped files {', '.join(map(str, AUTHORS['vanilla'].values()))} times as slow as boxed at"
+        f"The paper (graphs of up to 1.28 billion edges, 4 cores, 64-bit ids): fewer than {AUTHORS['boxes']} boxes from 25 %"
+        f" on; at most {AUTHORS['copied']} × the input copied at 5 %; MGT about 3 times as fast as boxed leapfrog with one thread;"
+        f" leapfrog over mapped files {', '.join(map(str, AUTHORS['vanilla'].values()))} times as slow as boxed at"
         f" {', '.join(map(str, AUTHORS['vanilla']))} % (`bench.out_of_core` has ours).",
     ]
 
