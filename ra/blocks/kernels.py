@@ -106,7 +106,7 @@ def _repack_uncompiled(words, source, target, lanes):
 
 @njit(u64_rows(u64_rows, i64_rows, i64_rows, types.int64), uncompiled=_repack_uncompiled, **JIT)
 def repack(words, source, target, lanes):
-    """Return words (lanes, n) under the layout `target` with the same values as words under the layout `source`, field by
+    """Return words (lanes, n) under the layout `target` with the same values as `words` under the layout `source`, field by
     field, without making columns."""
     out = np.zeros((lanes, words.shape[1]), np.uint64)
     for k in range(target.shape[0]):
@@ -219,7 +219,7 @@ def _ranges_uncompiled(words, rest, base, coarse, starts, keys, within):
 )
 def ranges(words, rest, base, coarse, starts, keys, within):
     """Return for each key (m,) the range [low, high) of positions in the sorted words (n,) that have it, as two arrays (m,).
-    The range is empty if the key is not `within` bounds. rest, base, coarse, starts: the directory of the words."""
+    within (m,): False for keys out of bounds, whose range is empty. rest, base, coarse, starts: see `directory`."""
     lows, highs = np.zeros(keys.size, np.int64), np.zeros(keys.size, np.int64)
     bits, step, groups = np.uint64(rest), np.uint64(coarse), starts.size - 1
     for i in range(keys.size):
@@ -230,7 +230,7 @@ def ranges(words, rest, base, coarse, starts, keys, within):
         if group >= np.uint64(groups):
             continue
         low, high = starts[np.int64(group)], starts[np.int64(group) + 1]
-        if coarse:
+        if coarse:  # the entry is for several keys: bisect for the first word with this one, gallop to the last
             end = high
             while low < high:
                 middle = (low + high) >> 1
@@ -339,27 +339,27 @@ def expand_some(lows, highs, row, skip, most):
 
     Returns (rows, positions, row, skip): the pairs as two arrays, and the row and skip at which the next call continues.
     """
-    total, last = -skip, row
+    total, last = -skip, row  # the pairs of the rows before `last`
     while last < lows.size and total < most:
         total += highs[last] - lows[last]
         last += 1
     total = max(0, min(total, most))
     rows, positions = np.empty(total, np.int64), np.empty(total, np.int64)
-    made = 0
-    while row < lows.size and made < total:
-        taken = min(highs[row] - lows[row] - skip, total - made)
-        for i in range(taken):
-            rows[made + i], positions[made + i] = row, lows[row] + skip + i
-        made += taken
-        skip += taken
+    written = 0
+    while row < lows.size and written < total:
+        count = min(highs[row] - lows[row] - skip, total - written)
+        for i in range(count):
+            rows[written + i], positions[written + i] = row, lows[row] + skip + i
+        written += count
+        skip += count
         if skip == highs[row] - lows[row]:
             row, skip = row + 1, 0
-    return rows, positions, last if made < most else row, skip
+    return rows, positions, last if written < most else row, skip
 
 
 def expanded(lows, highs, begin: tuple[int, int], most: int) -> Iterator[tuple[np.ndarray, np.ndarray, tuple[int, int]]]:
-    """Yield (rows, positions, end) until there are no more pairs: see `expand_some`. begin, end: (row, skip), where the pairs
-    begin and where the next ones do."""
+    """List all (row, position) pairs of `expand_some`, at most `most` at a time. Yield (rows, positions, end). begin, end:
+    (row, skip), where the pairs begin and where the next ones do."""
     while begin[0] < lows.size:
         rows, positions, row, skip = expand_some(lows, highs, *begin, most)
         begin = row, skip

@@ -178,7 +178,8 @@ class Shelf:
         return Boxed(total, np.concatenate(kept) if keep and not sink else None, trace)
 
     def bytes_beside(self, keep: int) -> tuple[int, int]:
-        """Return (bytes for all tries, bytes for each thread) that evaluation takes beside slices. keep: see `Generator`."""
+        """Return (bytes for all tries, bytes for each thread) that evaluation takes beside slices. keep: the number of
+        variables that are listed; the others are counted."""
         tries = self.open()
         compiled = nest(self.query, self.order, keep, None, tuple(range(len(tries))))
         rooms = compiled.rooms([tries[key] for key in compiled.shape.tries])

@@ -62,7 +62,7 @@ class Context(Protocol):
 
     @property
     def position(self) -> tuple[int, int]:
-        """(The number of this partition, the number of partitions); (0, 1) in the driver."""
+        """(Number of this partition, number of partitions); (0, 1) in the driver."""
 
     def host_cache_dir(self, read: set[tuple[str, tuple[int, ...]]]) -> str | None:
         """Return a directory for data that the processes of this host make from all tuples of the relations, sorted by these
@@ -87,16 +87,16 @@ def run_steps(steps: list, batch: Batch, context: Context):
         return
     running = [iter(steps[0](batch, context))]  # a recursion would be as deep as a body is long
     while running:
-        made = next(running[-1], None)
+        output = next(running[-1], None)
         limits.check_limits()
-        if made is None:
+        if output is None:
             running.pop()
             continue
-        limits.visit(limits.CALL + made.visited)
-        if made.size and len(running) < len(steps):
-            running.append(iter(steps[len(running)](made, context)))
-        elif made.size:
-            yield made
+        limits.visit(limits.CALL + output.visited)
+        if output.size and len(running) < len(steps):
+            running.append(iter(steps[len(running)](output, context)))
+        elif output.size:
+            yield output
 
 
 @dataclass
@@ -144,9 +144,9 @@ class Join:
         keys = None  # evaluated when they are needed: a join of pairs needs none
         if not self.binds and not self.every:
             if resume_at == START:
-                made = batch.where(match_counts(self, batch, context) > 0, self.keep)
-                made.resume_at, made.joined = (1, 0, 0), made.size  # any position but START: there is no other batch
-                yield made
+                matched = batch.where(match_counts(self, batch, context) > 0, self.keep)
+                matched.resume_at, matched.joined = (1, 0, 0), matched.size  # any position but START: there is no other batch
+                yield matched
         elif not self.keys and batch.size == 1:  # a scan: the columns of a block are passed on without gathering rows
             binding = batch.take(np.zeros(1, np.int64), self.keep)
             yield from scan_blocks(blocks, self.binds, binding, resume_at, context.batch_size, context.exact)
@@ -216,10 +216,10 @@ class Join:
         assert self.composed is not None and pairs is not None  # as `unites` has found
         (_, carried, new), outer = self.composed, pairs[2].chunks
         if self.by_row(batch):
-            made, names = unions.by_row(outer, block.chunks, *block.rows), (carried, new)
+            pieces, names = unions.by_row(outer, block.chunks, *block.rows), (carried, new)
         else:
-            made, names = unions.by_new(outer, block.chunks, block.size, batch.share), (new, carried)
-        for chunks in made:
+            pieces, names = unions.by_new(outer, block.chunks, block.size, batch.share), (new, carried)
+        for chunks in pieces:
             heads = Chunked(HALVES, chunks)
             yield Batch(heads.size, pair=(*names, heads))
 
@@ -283,10 +283,10 @@ def scan_blocks(blocks: list[Block], binds, binding, resume_at=START, batch_size
             yield Batch(block.size, pair=(first, second, block), resume_at=(number + 1, 0, 0))
             continue
         for start in range(row, block.size, batch_size):
-            some = block.picked(slice(start, start + batch_size))
-            columns = {name: some.column(place) for place, name in binds}
-            columns |= {name: np.repeat(column, some.size) for name, column in binding.items()}
-            yield Batch(some.size, columns, resume_at=(number, start + some.size, 0))
+            piece = block.picked(slice(start, start + batch_size))
+            columns = {name: piece.column(place) for place, name in binds}
+            columns |= {name: np.repeat(column, piece.size) for name, column in binding.items()}
+            yield Batch(piece.size, columns, resume_at=(number, start + piece.size, 0))
 
 
 @dataclass

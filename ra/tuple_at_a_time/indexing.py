@@ -50,7 +50,7 @@ def _hash_of_row(indexes, columns, count, rows, row, arity):
 
 
 @njit(**COMPILED)
-def newest(code, relations, relation, indexes, index, keys, regs):
+def newest_row(code, relations, relation, indexes, index, keys, regs):
     """Return (slot, row): the slot of a key in an index, and the newest row that has it, or -1. keys: the position in `code` of
     the key's registers."""
     slots, mask = value_at(indexes, index + at.SLOTS), np.uint64(value_at(indexes, index + at.MASK))
@@ -95,7 +95,7 @@ def _slot_of_row(relations, relation, indexes, index, row):
 
 
 @njit(**COMPILED)
-def newest_like(relations, relation, indexes, index, row):
+def newest_row_like(relations, relation, indexes, index, row):
     """Return the newest row that has the key of a given row, which is in the index."""
     slot, _ = _slot_of_row(relations, relation, indexes, index, row)
     return np.int64(word_at(value_at(indexes, index + at.SLOTS), slot) & ROW) - 1
@@ -123,9 +123,9 @@ def _first_row_of_part(relations, relation, row):
 
 
 @njit(**COMPILED)
-def _indexed_at_once(relations, relation):
-    """Return how many of a relation's indexes, from the first on, get a new row at once, as insertions search them. The others
-    get the rows at the end of the iteration."""
+def _eager_index_count(relations, relation):
+    """Return the number of a relation's indexes, from the first on, that a new row is added to immediately, as insertions
+    search them. Rows are added to the others at the end of the iteration."""
     sort = value_at(relations, relation + at.SORT)
     return np.int64(2) if sort == at.EQUIVALENCE or sort == at.CLASSES else np.int64(1)
 
@@ -134,7 +134,7 @@ def _indexed_at_once(relations, relation):
 def index_new(relations, relation, indexes, row):
     """Add a new row to the indexes that insertions search in the same iteration."""
     first = value_at(relations, relation + at.INDEX_LIST)
-    for number in range(_indexed_at_once(relations, relation)):
+    for number in range(_eager_index_count(relations, relation)):
         _add_to_index(relations, relation, indexes, value_at(indexes, first + number), row)
 
 
@@ -155,7 +155,7 @@ def _index_many(relations, relation, indexes, index, begin, end):
 
 
 @njit(**COMPILED)
-def fetch_home(code, relations, indexes, heads, place):
+def prefetch_home_slot(code, relations, indexes, heads, place):
     """Prefetch the slot of the home index in which the proposed head at position `place` of `heads` will be searched for."""
     relation = value_at(code, value_at(heads, place + at.INSTRUCTION) + at.HEAD_RELATION)
     home = value_at(indexes, value_at(relations, relation + at.INDEX_LIST))
@@ -168,7 +168,7 @@ def fetch_home(code, relations, indexes, heads, place):
 def index_born(relations, relation, indexes, begin, end):
     """Add the rows [begin, end), those of a finished iteration, to the indexes that are updated at its end."""
     first = value_at(relations, relation + at.INDEX_LIST)
-    for number in range(_indexed_at_once(relations, relation), value_at(relations, relation + at.INDEXES)):
+    for number in range(_eager_index_count(relations, relation), value_at(relations, relation + at.INDEXES)):
         _index_many(relations, relation, indexes, value_at(indexes, first + number), begin, end)
 
 
@@ -176,23 +176,23 @@ def index_born(relations, relation, indexes, begin, end):
 def index_rows(relations, relation, indexes):
     """Add all rows of a relation to its empty indexes."""
     first = value_at(relations, relation + at.INDEX_LIST)
-    for number in range(_indexed_at_once(relations, relation)):
+    for number in range(_eager_index_count(relations, relation)):
         count = value_at(relations, relation + at.COUNT)
         _index_many(relations, relation, indexes, value_at(indexes, first + number), np.int64(0), count)
     index_born(relations, relation, indexes, np.int64(0), value_at(relations, relation + at.DELTA_END))
 
 
 @njit(types.void(address, address, address), **COMPILED)
-def forget_new(relations, relation, indexes):
+def remove_new_rows(relations, relation, indexes):
     """Remove the rows born in this iteration from a relation, the last one first."""
     first, end = value_at(relations, relation + at.INDEX_LIST), value_at(relations, relation + at.DELTA_END)
     for row in range(value_at(relations, relation + at.COUNT) - 1, end - 1, -1):
-        for number in range(_indexed_at_once(relations, relation)):
+        for number in range(_eager_index_count(relations, relation)):
             index = value_at(indexes, first + number)
             slot, hashed = _slot_of_row(relations, relation, indexes, index, row)
-            before = np.int64(row_at(value_at(indexes, index + at.NEXT), row))
+            previous = np.int64(row_at(value_at(indexes, index + at.NEXT), row))
             tag = (hashed >> TAG) << TAG
-            put_word(value_at(indexes, index + at.SLOTS), slot, np.uint64(0) if before < 0 else tag | np.uint64(before + 1))
+            put_word(value_at(indexes, index + at.SLOTS), slot, np.uint64(0) if previous < 0 else tag | np.uint64(previous + 1))
     put_value(relations, relation + at.COUNT, end)
 
 
@@ -206,7 +206,7 @@ def rows_of(relations, relation, part):
 
 
 @njit(**COMPILED)
-def visible(relations, relation, indexes, index, row, low, high):
+def newest_visible_row(relations, relation, indexes, index, row, low, high):
     """Return the newest row, from `row` backwards along its chain, that is in [low, high) and not superseded; or -1. If the
     index has `earlier`, rows from `high` on are skipped an iteration at a time, as many may have the same key."""
     chain, dead = value_at(indexes, index + at.NEXT), value_at(relations, relation + at.DEAD)

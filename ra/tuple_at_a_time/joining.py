@@ -18,10 +18,10 @@ from semi_naive.ra.tuple_at_a_time.indexing import (
     first_alive,
     hash_of_registers,
     keeps_one_per_key,
-    newest,
+    newest_row,
+    newest_visible_row,
     rows_of,
     superseded,
-    visible,
 )
 from semi_naive.ra.tuple_at_a_time.memory import (
     COMPILED,
@@ -66,8 +66,8 @@ def has_match(code, pc, relations, indexes, blocks, regs):
     if value_at(code, pc + at.INDEX) < 0:
         return first_alive(relations, relation, low, high) < high
     index = value_at(code, pc + at.INDEX)
-    _, row = newest(code, relations, relation, indexes, index, keys, regs)
-    return visible(relations, relation, indexes, index, row, low, high) >= 0
+    _, row = newest_row(code, relations, relation, indexes, index, keys, regs)
+    return newest_visible_row(relations, relation, indexes, index, row, low, high) >= 0
 
 
 @njit(**COMPILED)
@@ -106,7 +106,7 @@ def bind_next(code, pc, again, cursors, relations, indexes, blocks, regs):
             put_value(cursors, cursor + at.AT, low)
             put_value(cursors, cursor + at.END, high)
             if index >= 0:
-                _, row = newest(code, relations, relation, indexes, index, keys, regs)
+                _, row = newest_row(code, relations, relation, indexes, index, keys, regs)
                 put_value(cursors, cursor + at.AT, row)
     if relation < 0:
         return False
@@ -118,7 +118,7 @@ def bind_next(code, pc, again, cursors, relations, indexes, blocks, regs):
         has_row = row < end
     else:
         low, high = rows_of(relations, relation, value_at(code, pc + at.PART))
-        row = visible(relations, relation, indexes, index, row, low, high) if row >= 0 else row
+        row = newest_visible_row(relations, relation, indexes, index, row, low, high) if row >= 0 else row
         has_row = row >= 0
         put_value(
             cursors, cursor + at.AT, np.int64(row_at(value_at(indexes, index + at.NEXT), row)) if has_row else np.int64(-1)
@@ -160,10 +160,10 @@ def _passes_sieve(code, sieve, blocks, rows, begin):
     `rows`, in values."""
     sift = sieve + 1
     for _ in range(value_at(code, sieve)):
-        value, access, found = value_at(rows, begin + value_at(code, sift)), value_at(code, sift + 1), False
+        value, access, may_match = value_at(rows, begin + value_at(code, sift)), value_at(code, sift + 1), False
         for number in range(value_at(blocks, access)):
-            found |= may_have(blocks, value_at(blocks, access + 1 + number), value)
-        if not found:
+            may_match |= may_have(blocks, value_at(blocks, access + 1 + number), value)
+        if not may_match:
             return False
         sift += at.SIFT
     return True

@@ -15,7 +15,7 @@ import numpy as np
 
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.tuple_at_a_time import layout as at
-from semi_naive.ra.tuple_at_a_time.indexing import forget_new, index_born, index_rows, keeps_one_per_key
+from semi_naive.ra.tuple_at_a_time.indexing import index_born, index_rows, keeps_one_per_key, remove_new_rows
 from semi_naive.ra.tuple_at_a_time.inserting import insert, insert_proposed, insert_rows, propose
 from semi_naive.ra.tuple_at_a_time.joining import bind_next, bind_value, has_match, is_repeated
 from semi_naive.ra.tuple_at_a_time.memory import (
@@ -58,13 +58,13 @@ def _end_iteration_of(relations, indexes, relation):
         if flag == at.OVER:
             put_flag(dead, row, np.uint8(at.ALIVE))
             increase(relations, relation + at.BASED, -1)
-        before = np.int64(row_at(chain, row))
-        while before >= begin:  # superseded in the same iteration, and marked then
-            before = np.int64(row_at(chain, before))
-        while before >= 0 and not flag_at(dead, before):
-            put_flag(dead, before, np.uint8(at.SUPERSEDED))
+        previous = np.int64(row_at(chain, row))
+        while previous >= begin:  # superseded in the same iteration, and marked then
+            previous = np.int64(row_at(chain, previous))
+        while previous >= 0 and not flag_at(dead, previous):
+            put_flag(dead, previous, np.uint8(at.SUPERSEDED))
             increase(relations, relation + at.DEAD_COUNT, 1)
-            before = np.int64(row_at(chain, before))
+            previous = np.int64(row_at(chain, previous))
     return born
 
 
@@ -87,11 +87,11 @@ def _record_iteration(state, born, tuples, work):
         put_value(state, at.COURSE_AT, number + 1)
         return
     for merged in range(at.ENTRIES // 2):
-        into, first = merged * at.ENTRY_SIZE, 2 * merged * at.ENTRY_SIZE
+        target, first = merged * at.ENTRY_SIZE, 2 * merged * at.ENTRY_SIZE
         second = first + at.ENTRY_SIZE
         for statistic in (at.ENTRY_ITERATIONS, at.ENTRY_BORN, at.ENTRY_WORK):
-            put_value(course, into + statistic, value_at(course, first + statistic) + value_at(course, second + statistic))
-        put_value(course, into + at.ENTRY_TUPLES, value_at(course, second + at.ENTRY_TUPLES))
+            put_value(course, target + statistic, value_at(course, first + statistic) + value_at(course, second + statistic))
+        put_value(course, target + at.ENTRY_TUPLES, value_at(course, second + at.ENTRY_TUPLES))
     for place in range(at.ENTRIES // 2 * at.ENTRY_SIZE, at.ENTRIES * at.ENTRY_SIZE):
         put_value(course, place, 0)
     put_value(state, at.COURSE_AT, at.ENTRIES // 2)
@@ -139,8 +139,8 @@ def _next_version(relations, versions, version, end):
     version += at.VERSION_SIZE
     while version < end:
         relation = value_at(versions, version + at.DELTA_RELATION)
-        mine = value_at(relations, relation + at.SHARE) == 0 or value_at(versions, version + at.SPLITS)
-        if mine and value_at(relations, relation + at.DELTA_BEGIN) < value_at(relations, relation + at.DELTA_END):
+        is_for_this_thread = value_at(relations, relation + at.SHARE) == 0 or value_at(versions, version + at.SPLITS)
+        if is_for_this_thread and value_at(relations, relation + at.DELTA_BEGIN) < value_at(relations, relation + at.DELTA_END):
             return version
         version += at.VERSION_SIZE
     return version
@@ -234,21 +234,21 @@ def run_machine(code, regs, cursors, relations, indexes, blocks, versions, state
         elif op == at.BEGIN:
             pc, again = pc + at.NO_MORE, False
         elif op == at.DISTINCT:
-            seen = is_repeated(code, pc, cursors, value_at(versions, version + at.RUNS), regs)
-            if seen < 0:
+            repeated = is_repeated(code, pc, cursors, value_at(versions, version + at.RUNS), regs)
+            if repeated < 0:
                 put_value(state, at.GROWING, -1 - value_at(code, pc + at.SEEN))
                 reason = np.int64(at.GROW)
-            elif seen:
+            elif repeated:
                 pc, again = value_at(code, pc + at.BACK), True
             else:
                 pc += at.SEEN_LIST + value_at(code, pc + at.SEEN_KEYS)
         elif op == at.RANGE:
-            found = bind_value(code, pc, again, cursors, regs)
-            if found > 0:
+            status = bind_value(code, pc, again, cursors, regs)
+            if status > 0:
                 pc, again = pc + at.VALUE + 1, False
             else:
                 pc, again = value_at(code, pc + at.BACK), True
-                if found < 0:
+                if status < 0:
                     reason = np.int64(at.FAULT)
         else:
             pc, again = value_at(code, pc + at.BACK), True
@@ -261,4 +261,4 @@ def run_machine(code, regs, cursors, relations, indexes, blocks, versions, state
     return reason
 
 
-KERNELS = run_machine, insert_rows, insert_proposed, index_rows, forget_new
+KERNELS = run_machine, insert_rows, insert_proposed, index_rows, remove_new_rows

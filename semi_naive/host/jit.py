@@ -58,8 +58,8 @@ class _Process:
     loaded = False
 
 
-def njit(*given, cache=False, few=None, scratch="", uncompiled=None, **options):
-    """Make a kernel of a function, as a decorator used like `numba.njit`; given: the function, or the signatures.
+def njit(*arguments, cache=False, few=None, scratch="", uncompiled=None, **options):
+    """Make a kernel of a function, as a decorator used like `numba.njit`; arguments: the function, or the signatures.
 
     few: the numbers in the arguments' arrays below which a call is not worth compiling, by default `UNCOMPILED_NUMBERS`, or
     `NUMPY_NUMBERS`; scratch: names of arguments that do not count, as they are buffers, separated by blanks.
@@ -67,9 +67,9 @@ def njit(*given, cache=False, few=None, scratch="", uncompiled=None, **options):
 
     With signatures, one process of the host compiles a kernel, and the others wait for it.
     """
-    if len(given) == 1 and isinstance(given[0], FunctionType):
-        return njit(cache=cache, **options)(given[0])
-    signatures = given[0] if given and isinstance(given[0], list) else given
+    if len(arguments) == 1 and isinstance(arguments[0], FunctionType):
+        return njit(cache=cache, **options)(arguments[0])
+    signatures = arguments[0] if arguments and isinstance(arguments[0], list) else arguments
     few = few or (NUMPY_NUMBERS if uncompiled else UNCOMPILED_NUMBERS)
     return lambda function: Kernel(function, list(signatures), cache, few, scratch.split(), uncompiled or function, options)
 
@@ -100,7 +100,7 @@ class Kernel:
 
     def __call__(self, *arguments):
         if self.entry is None and (_thread.uncompiled or self._is_small_call(arguments)):
-            return self._run(arguments) if _thread.uncompiled else self._timed(arguments)
+            return self._run(arguments) if _thread.uncompiled else self._run_timed(arguments)
         try:
             return (self.entry or self.compiled())(*arguments)
         except SystemError as error:  # numba turns an interrupt into one
@@ -127,7 +127,7 @@ class Kernel:
             return self.seconds < COMPILING or _Process.seconds < UNCOMPILED_SECONDS
         return self.seconds < LOADING and numbers <= UNLOADED_NUMBERS
 
-    def _timed(self, arguments):
+    def _run_timed(self, arguments):
         """Run the kernel and the kernels that it calls as Python, with unsigned arithmetic that wraps around, and add the time
         to that of uncompiled kernels."""
         begun = time.perf_counter()
@@ -150,16 +150,16 @@ class Kernel:
         if not self.signatures:
             return self.uncompiled(*arguments)
         signature, values = self._converted(arguments)
-        return signature.result.returned(self.uncompiled(*values))
+        return signature.result.as_result(self.uncompiled(*values))
 
     def _converted(self, arguments) -> tuple[Signature, list]:
         """Return the first signature that accepts the arguments, and the arguments converted to its types."""
         for signature in self.signatures[:-1]:
             try:
-                return signature, signature.given(arguments)
+                return signature, signature.as_argument(arguments)
             except TypeError:
                 pass
-        return self.signatures[-1], self.signatures[-1].given(arguments)
+        return self.signatures[-1], self.signatures[-1].as_argument(arguments)
 
     @property
     def _numba_type_(self):
@@ -190,13 +190,13 @@ class Kernel:
         functions = native.load(self)
         if functions is None:
             return None
-        checking = [signature.checking(each) for signature, each in zip(self.signatures, functions, strict=True)]
-        if len(checking) == 1:
-            return checking[0]
+        checked = [signature.checking(each) for signature, each in zip(self.signatures, functions, strict=True)]
+        if len(checked) == 1:
+            return checked[0]
 
         def dispatch(*arguments):
             signature, _ = self._converted(arguments)
-            return checking[self.signatures.index(signature)](*arguments)
+            return checked[self.signatures.index(signature)](*arguments)
 
         return dispatch
 

@@ -47,40 +47,40 @@ class Search:
         """Return the tuples of a proof of least height, each with its instance, None for a fact. Raises NoProof if there is no
         proof, and SearchTooLarge after MAX_INSTANCES instances."""
         self.ids[node] = 0
-        wanted, steps, known = self._without_facts([node]), 0, 0  # known: the tuples when heights were last computed
+        unexpanded, steps, known_before = self._without_facts([node]), 0, 0  # known: the tuples when heights were last computed
         while True:
-            wanted, steps = self._expand(wanted), steps + 1
-            if wanted and len(self.ids) < GROWTH_BETWEEN_HEIGHTS * known:
+            unexpanded, steps = self._expand(unexpanded), steps + 1
+            if unexpanded and len(self.ids) < GROWTH_BETWEEN_HEIGHTS * known_before:
                 continue
-            known = len(self.ids)
+            known_before = len(self.ids)
             height, chosen = self._least_height()
-            if height is not None and (height <= steps or not wanted):
+            if height is not None and (height <= steps or not unexpanded):
                 return self._proof(chosen)
-            if not wanted:
+            if not unexpanded:
                 raise NoProof
 
-    def _expand(self, wanted: list[Node]) -> list[Node]:
+    def _expand(self, nodes: list[Node]) -> list[Node]:
         """Add the instances that derive some tuples. Return their premises that are new and no facts."""
         rows: dict[str, list] = {}
-        for name, row in wanted:
+        for name, row in nodes:
             rows.setdefault(name, []).append(row)
-        fresh: list[Node] = []
+        new_premises: list[Node] = []
         for name, rows_of_name in rows.items():
             for row, instance in self.instances.of(name, rows_of_name):
-                self._add(self.ids[name, row], instance, fresh)
+                self._add(self.ids[name, row], instance, new_premises)
         if len(self.found) > MAX_INSTANCES:
             raise SearchTooLarge(
                 f"more than {MAX_INSTANCES:,} instances of rules may be in a proof of this tuple; there may be one beyond them"
             )
-        return self._without_facts(fresh)
+        return self._without_facts(new_premises)
 
-    def _add(self, head: int, instance: Instance, fresh: list[Node]) -> None:
-        """Add an instance; new premises are added to `fresh`."""
+    def _add(self, head: int, instance: Instance, new_premises: list[Node]) -> None:
+        """Add an instance; new premises are added to `new_premises`."""
         for premise in instance.premises:
             number = self.ids.get(premise)
             if number is None:
                 number = self.ids[premise] = len(self.ids)
-                fresh.append(premise)
+                new_premises.append(premise)
             self.premises.append(number)
             self.users.append(len(self.found))
         self.heads.append(head)
@@ -117,10 +117,10 @@ class Search:
     def _proof(self, chosen: np.ndarray) -> dict[Node, Instance | None]:
         """Return the tuples of the first tuple's proof, each with its instance. chosen: the number of each tuple's instance."""
         proof: dict[Node, Instance | None] = {}
-        waiting = [next(iter(self.ids))]
-        while waiting:
-            if (current := waiting.pop()) not in proof:
+        stack = [next(iter(self.ids))]
+        while stack:
+            if (current := stack.pop()) not in proof:
                 number = int(chosen[self.ids[current]])
                 proof[current] = instance = self.found[number] if number >= 0 else None
-                waiting += instance.premises if instance else ()
+                stack += instance.premises if instance else ()
         return proof

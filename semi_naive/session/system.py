@@ -33,7 +33,7 @@ from semi_naive.ra.ir import Relation
 from semi_naive.ra.values.values import Values
 from semi_naive.running.relations.on_partitions import OnPartitions
 from semi_naive.session.maintenance.spread import AllChanges, Contents, collected_change
-from semi_naive.session.registered.subscriptions import added
+from semi_naive.session.registered.subscriptions import net_sum
 
 MAX_EPOCHS = 1000  # the largest number of tuples in sys.epoch
 MAX_WORK_TUPLES = 10_000  # the largest number of tuples in sys.work
@@ -88,7 +88,7 @@ class System:
         the epoch that is being committed, which counts as committed here."""
         epochs = [*list(self.epochs), *([committing] if committing else ())][-MAX_EPOCHS:]
         rows = {
-            "sys.epoch": lambda: [(each.epoch, each.at, each.seconds, each.facts, each.tuples) for each in epochs],
+            "sys.epoch": lambda: [(past.epoch, past.at, past.seconds, past.facts, past.tuples) for past in epochs],
             "sys.work": lambda: [*list(self.work), *(committing.work if committing else ())][-MAX_WORK_TUPLES:],
             "sys.rule": self._rules,
             "sys.index": self._indexes,
@@ -119,10 +119,10 @@ class System:
                 net[name] = change
         if not net:
             return changes
-        more = upkeep.apply(net, registry.subscribers.relations())
-        both = changes.keys() & more.keys()
-        sums = {name: added(collected_change(changes[name]), collected_change(more[name])) for name in both}
-        return {**changes, **more, **sums}
+        changes_by_system = upkeep.apply(net, registry.subscribers.relations())
+        both = changes.keys() & changes_by_system.keys()
+        sums = {name: net_sum(collected_change(changes[name]), collected_change(changes_by_system[name])) for name in both}
+        return {**changes, **changes_by_system, **sums}
 
     def _rules(self) -> Iterable[tuple]:
         """Yield the tuples of sys.rule."""

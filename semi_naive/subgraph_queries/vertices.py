@@ -82,7 +82,7 @@ class Vertices:
         source, target = rank[source], rank[target]
         return cls(domain.decode(order), names, directed, *(source, target) if directed else up(source, target))
 
-    def want(self, names) -> Tries:
+    def tries_with(self, names) -> Tries:
         """Return the tries, after adding relations by name (see the class); a trie is built at its first use."""
         for name in names:
             if name not in self.tries.relations:
@@ -101,13 +101,14 @@ class Vertices:
         if name == "triangle":
             return self._triangles()
         if name == "corner":
-            triangles = self.want(["triangle"]).relations["triangle"]
+            triangles = self.tries_with(["triangle"]).relations["triangle"]
             return tuple(np.concatenate(columns) for columns in zip(*permutations(triangles), strict=True))
         first, *rest = edges_of(name, self.directed, self.source, self.target)
         return tuple(np.concatenate(columns) for columns in zip(first, *rest, strict=True)) if rest else first
 
     def _triangles(self) -> tuple[np.ndarray, ...]:
-        rows = leapfrog.leapfrog_join(clique(3), self.want(["up"])).astype(np.int32)
+        """Return the columns of the relation of triangles."""
+        rows = leapfrog.leapfrog_join(clique(3), self.tries_with(["up"])).astype(np.int32)
         return tuple(np.ascontiguousarray(column) for column in rows.T)
 
     def counter(self, shape: Pattern) -> Callable[[], int] | None:
@@ -116,7 +117,7 @@ class Vertices:
             return partial(len, self.values)
         if shape.is_clique:
             query, every_order = clique(shape.size), math.factorial(shape.size)
-            return lambda: every_order * leapfrog.leapfrog_join(query, self.want(["up"]), count=True)
+            return lambda: every_order * leapfrog.leapfrog_join(query, self.tries_with(["up"]), count=True)
         if (spine := shape.spine()) is not None:
             return partial(self._count_book, shape, spine)
         rooted = Rooted.of(shape.neighbours)
@@ -131,12 +132,12 @@ class Vertices:
         if np.sum(np.minimum(left, right) ** at_both * np.maximum(left, right) ** at_one) > 2**62:  # in floats, with a margin
             raise OverflowError("the homomorphisms may be more than 2^63")
         query, factor = book_query(shape, spine)
-        return factor * leapfrog.leapfrog_join(query, self.want({atom.relation for atom in query.atoms}), count=True)
+        return factor * leapfrog.leapfrog_join(query, self.tries_with({atom.relation for atom in query.atoms}), count=True)
 
     @cached_property
     def adjacency(self) -> tuple[np.ndarray, np.ndarray]:
         """The (begin of each vertex's neighbours, the neighbours) of an undirected graph."""
-        trie = self.want(["edge"]).trie("edge", (0, 1))
+        trie = self.tries_with(["edge"]).trie("edge", (0, 1))
         return trie.directory.astype(np.int64), trie.values[-1]
 
 
@@ -177,7 +178,7 @@ def up(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _distinct_edges(source: np.ndarray, target: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Drop loops and duplicate edges. Ids are below 2^31."""
+    """Return edges without loops and duplicates. Ids are below 2^31."""
     bits = np.uint64(max(int(size - 1).bit_length(), 1))
     loops = source == target
     words = source.astype(np.uint64)

@@ -249,7 +249,8 @@ class Generator:
             self._write_product(deeper, total)
 
     def _write_row(self, deeper: list[int]) -> None:
-        """Write the output of a row: the listed variables, and the count of the others unless that is 0."""
+        """Write the code that outputs a row: the listed variables and, if others are counted, their count; no row if that is
+        0."""
         counted = f"n{deeper[0]}" if deeper else None
         if counted:
             self.write(f"{counted} = 0")

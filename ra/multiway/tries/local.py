@@ -14,7 +14,7 @@ import numpy as np
 
 from semi_naive.host.jit import njit, types
 from semi_naive.ra.bits import count_bits
-from semi_naive.ra.multiway.tries.seeks import below, i32, size
+from semi_naive.ra.multiway.tries.seeks import below, i32, integer
 from semi_naive.ra.multiway.tries.shape import Member, Shape, Values
 from semi_naive.ra.words import JIT, u64
 
@@ -65,7 +65,7 @@ def _restricting_slots(shape: Shape, depth: int, values: Values) -> dict[int, in
     return slots if values <= shape.values(depth) and len(slots) == len(further) else None
 
 
-@njit(types.void(i32, size, size, size, size, i32, size, i32, i32, size, u64), **JIT)
+@njit(types.void(i32, integer, integer, integer, integer, i32, integer, i32, i32, integer, u64), **JIT)
 def fill_adjacency(values, low, high, first, last, places, base, directory, children, words, bits):
     """Set row i of `bits`, from row `first` to before row `last`, to the values of values[low:high] that are among the children
     of the i-th. places: an array with an entry for every id, -1 on entry and on return."""
@@ -83,30 +83,30 @@ def fill_adjacency(values, low, high, first, last, places, base, directory, chil
         places[values[i]] = -1
 
 
-@njit(types.boolean(u64, size, u64, size, size, u64), **JIT)
+@njit(types.boolean(u64, integer, u64, integer, integer, u64), **JIT)
 def both(a, a_row, b, b_row, words, out):
     """Write the bits that two rows have in common to `out`; return True if there are any. a, b: matrices as arrays of words;
     a_row, b_row: the positions of the rows; words: the length of a row."""
-    any = np.uint64(0)
+    union = np.uint64(0)
     for k in range(words):
         out[k] = a[a_row + k] & b[b_row + k]
-        any |= out[k]
-    return any != 0
+        union |= out[k]
+    return union != 0
 
 
-@njit(size(u64, size, u64, size, size), **JIT)
+@njit(integer(u64, integer, u64, integer, integer), **JIT)
 def count_both(a, a_row, b, b_row, words):
     """Return the number of bits that two rows have in common."""
-    found = np.uint64(0)
+    total = np.uint64(0)
     for k in range(words):
-        found += count_bits(a[a_row + k] & b[b_row + k])
-    return np.int64(found)
+        total += count_bits(a[a_row + k] & b[b_row + k])
+    return np.int64(total)
 
 
-@njit(size(u64, size, size), **JIT)
+@njit(integer(u64, integer, integer), **JIT)
 def count_row(a, row, words):
     """Return the number of bits of a row."""
-    found = np.uint64(0)
+    total = np.uint64(0)
     for k in range(words):
-        found += count_bits(a[row + k])
-    return np.int64(found)
+        total += count_bits(a[row + k])
+    return np.int64(total)

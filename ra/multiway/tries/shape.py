@@ -185,8 +185,8 @@ class Shape:
 
     def nodes(self) -> list[TrieNode]:
         """Return all nodes below the first level, parents first, also of negated atoms."""
-        found = {m.node(level): None for m in self.members for level in range(1, len(m.path))}
-        return sorted(found, key=lambda node: node.level)
+        distinct = {m.node(level): None for m in self.members for level in range(1, len(m.path))}
+        return sorted(distinct, key=lambda node: node.level)
 
     def positive(self, node: TrieNode) -> bool:
         """True if a positive atom has the node."""

@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass, field
 
 from semi_naive.io.errors import BadInput
+from semi_naive.io.files import COMPRESSED
 
 Raw = bytes | bytearray  # undecoded text
 # The delimiter of each extension; " " stands for any run of spaces and tabs.
@@ -12,7 +13,11 @@ BY_NAME = {
     ".json": "jsonfile", ".jsonl": "jsonlines", ".ndjson": "jsonlines", ".sqlite": "sqlite", ".db": "sqlite",
     ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow",
 }  # fmt: skip
-KNOWN = "known are .facts .tsv .csv .txt .mtx, each also with .gz, and .json .jsonl .sqlite .db .parquet .arrow .feather"
+TEXT = (*DELIMITERS, ".json", ".jsonl", ".ndjson")  # these may be compressed
+KNOWN = (
+    "known are .facts .tsv .csv .txt .mtx .json .jsonl, each also with .gz, .bz2, .xz or .zst, and .sqlite .db .parquet .arrow"
+    " .feather"
+)
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ class Format:
     offset: int = 0
     line: int = 1
 
-    def wanted(self, arity: int) -> dict:
+    def attribute_of_field(self, arity: int) -> dict:
         """Return {number of a field of a row: attribute} for the fields that are read."""
         return self.columns or {number: number for number in range(arity)}
 
@@ -77,8 +82,8 @@ class Format:
         return "by white space" if self.spaced else "by a tab" if self.delimiter == "\t" else f"by {self.delimiter!r}"
 
 
-def extension_of(path: str, known=(*DELIMITERS, *BY_NAME)) -> str:
-    """Return the extension of a file's name, without .gz. Raises BadInput for an unknown one.
+def extension_of(path: str, allowed=(*DELIMITERS, *BY_NAME)) -> str:
+    """Return the extension of a file's name, without that of its compression. Raises BadInput for an unknown one.
 
     >>> extension_of("edges.csv.gz")
     '.csv'
@@ -87,8 +92,8 @@ def extension_of(path: str, known=(*DELIMITERS, *BY_NAME)) -> str:
         hint = f"a pattern names the files in it: {os.path.join(path, '*.tsv')}"
         raise BadInput("is a directory, a file was expected", path, hint=hint)
     stem, extension = os.path.splitext(path.rstrip("/").lower())
-    packed = extension == ".gz"
-    extension = os.path.splitext(stem)[1] if packed else extension
-    if extension not in known or (packed and extension not in DELIMITERS):
-        raise BadInput(f"unknown extension '{extension}{'.gz' * packed}'", path, hint=KNOWN)
+    compression = extension if extension in COMPRESSED else ""
+    extension = os.path.splitext(stem)[1] if compression else extension
+    if extension not in allowed or (compression and extension not in TEXT):
+        raise BadInput(f"unknown extension '{extension}{compression}'", path, hint=KNOWN)
     return extension

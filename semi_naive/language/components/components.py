@@ -94,8 +94,7 @@ class _Instances:
         self._add(_own(component, binding, overridden), content)
 
     def _add(self, added: list, content: list):
-        """Add statements to `content`. Report types and relations that it declares, and a second input or limit of a
-        relation."""
+        """Add statements to `content`. Report types and relations that it declares, and second inputs or limits."""
         hint = "an instance includes the declarations that its component inherits"
         for kinds, word in ((syntax.TYPES, "type"), (syntax.RelationDecl, "relation")):
             before = {node.name: node for node in reversed(content) if isinstance(node, kinds)}
@@ -171,7 +170,7 @@ def _renamed(node: syntax.Node, relations: Names, types: Names) -> syntax.Node:
             )
             return replace(node, name=types.get(node.name, node.name), branches=branches)
         case syntax.RelationDecl():
-            name, born_of = (relations.get(each, each) for each in (node.name, node.born_of))
+            name, born_of = (relations.get(old, old) for old in (node.name, node.born_of))
             return replace(node, name=name, born_of=born_of, attributes=typed(node.attributes))
         case syntax.Lattice():
             bounds = tuple((word, rebuilt(value, change)) for word, value in node.bounds)

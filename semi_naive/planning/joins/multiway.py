@@ -41,8 +41,8 @@ BIGJOIN_COST_RATIO = 2.5  # a binding sent by BiGJoin takes 330 ns, one of binar
 class CyclicCore:
     """Atoms of a body, by their places, that are joined together, and the reason.
 
-    each: the bindings that binary joins are expected to make of one binding; 0 if they are never used, not even for batches of
-    few bindings.
+    binary_fanout: the bindings that binary joins are expected to make of one binding; 0 if they are never used, not even for
+    batches of few bindings.
     apart: relations are partitioned, so BiGJoin joins them instead of loops over tries.
     indexed: BiGJoin searches the indexes that other joins use.
     order: the order of variables for BiGJoin, if it is given.
@@ -50,7 +50,7 @@ class CyclicCore:
 
     places: frozenset[int]
     reason: str
-    each: float = 0.0
+    binary_fanout: float = 0.0
     apart: bool = False
     indexed: bool = False
     order: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ def choose_core(
         return CoreChoice(note=note if places else "")
     if mode == "always":
         kind = "the cyclic core" if places else "all atoms"
-        joined = places or group_of({n: atom_variables(atom) for n, atom in atoms.items() if eligible(atom)})
+        joined = places or largest_component({n: atom_variables(atom) for n, atom in atoms.items() if can_have_trie(atom)})
         apart, indexed = _is_partitioned(atoms, joined - {delta}, placing), indexed and delta is not None
         reason, boxed = f"{kind}, as {requested_by} asks", rule.join == "boxed"
         return CoreChoice(CyclicCore(joined, reason, apart=apart, indexed=indexed, boxed=boxed))
@@ -107,17 +107,17 @@ def _choose_partitioned(atoms: Atoms, places: frozenset[int], chooser: Any) -> C
     """Choose between BiGJoin and binary joins for a cyclic core over partitioned relations. If the skew is known, compare the
     bindings of binary joins with those that BiGJoin ships. Otherwise only the bindings of binary joins count: at worst BiGJoin
     takes half as long again."""
-    made, each = chooser.bindings_of_core(atoms, places)
+    made, per_start = chooser.bindings_of_core(atoms, places)
     expected = f"expected to make {quantity(made, 'binding')}"
     starts = places if chooser.first is None else {chooser.first}
-    shipped = [estimate for start in starts if (estimate := _shipped(atoms, places, start, chooser.sizes)) is not None]
-    if made < max(MIN_BIGJOIN_BINDINGS, BIGJOIN_COST_RATIO * min(shipped, default=0.0)) or each < MIN_BIGJOIN_FANOUT:
+    shipped = [estimate for start in starts if (estimate := _bindings_shipped(atoms, places, start, chooser.sizes)) is not None]
+    if made < max(MIN_BIGJOIN_BINDINGS, BIGJOIN_COST_RATIO * min(shipped, default=0.0)) or per_start < MIN_BIGJOIN_FANOUT:
         compared = f", and BiGJoin to ship {min(shipped):,.0f}" if shipped and made >= MIN_BIGJOIN_BINDINGS else ""
         return CoreChoice(note=f"{CYCLIC} all the same: they are {expected}{compared}")
     return CoreChoice(CyclicCore(places, f"the cyclic core, partitioned: binary joins are {expected}", apart=True))
 
 
-def _shipped(atoms: Atoms, places: frozenset[int], start: int, sizes) -> float | None:
+def _bindings_shipped(atoms: Atoms, places: frozenset[int], start: int, sizes) -> float | None:
     """Estimate the bindings that BiGJoin ships for the first variable that several atoms can propose, if it starts from the
     atom at `start`: one for each of these atoms, which count it, and the values proposed by the atom with the fewest tuples.
     None if the estimate does not exist. sizes: those of relations on the partitions."""
@@ -144,9 +144,9 @@ def _choose_cyclic(atoms: Atoms, places: frozenset[int], chooser: Any) -> CoreCh
     growing = [atoms[n].relation for n in sorted(places & chooser.parts.keys()) if n != delta]
     if growing:
         return CoreChoice(note=f"{CYCLIC} all the same, as {growing[0]} grows in each iteration")
-    made, each = chooser.bindings_of_core(atoms, places)
+    made, per_start = chooser.bindings_of_core(atoms, places)
     if delta is not None:
-        return CoreChoice(CyclicCore(places, "the cyclic core", each))
+        return CoreChoice(CyclicCore(places, "the cyclic core", per_start))
     if made < max(MIN_TRIE_BINDINGS, _tuples_to_read(atoms, places, chooser.sizes, delta)):
         return CoreChoice(note=f"{CYCLIC} all the same: they are expected to make {quantity(made, 'binding')}")
     return CoreChoice(CyclicCore(places, f"the cyclic core: binary joins are expected to make {quantity(made, 'binding')}"))
@@ -167,13 +167,13 @@ def choose_counted(
 def _choose_acyclic(atoms: Atoms, sizes: Sizes, binary: Callable[[], list] | None) -> CoreChoice:
     """Choose the multiway plan for an acyclic body if a trial of its binary joins makes many bindings of which few remain."""
     tuples_read = _tuples_to_read(atoms, atoms, sizes, None)
-    if binary is None or tuples_read < MIN_ACYCLIC_TUPLES or not all(map(eligible, atoms.values())):
+    if binary is None or tuples_read < MIN_ACYCLIC_TUPLES or not all(map(can_have_trie, atoms.values())):
         return CoreChoice()
     if len(connected(atoms.values())) > 1:
         return CoreChoice()
-    from semi_naive.planning.joins.trial import tried  # few bodies need one
+    from semi_naive.planning.joins.trial import run_trial  # few bodies need one
 
-    trial = tried(binary(), sizes) if hasattr(sizes, "sample") else None
+    trial = run_trial(binary(), sizes) if hasattr(sizes, "sample") else None
     if trial is None or trial.total < MIN_TRIE_BINDINGS:
         return CoreChoice()
     results = min(trial.found, largest_result(atoms, sizes, {}))
@@ -186,7 +186,7 @@ def _choose_acyclic(atoms: Atoms, sizes: Sizes, binary: Callable[[], list] | Non
 
 def largest_result(atoms: Atoms, sizes: Sizes, parts: Parts) -> float:
     """Return the AGM bound: the most bindings that some atoms can have together (Atserias, Grohe, Marx 2008). atoms, parts: by
-    place in the body."""
+    place."""
     from semi_naive.ra.multiway import query as joins
     from semi_naive.ra.multiway.agm import agm_bound
 
@@ -208,7 +208,7 @@ def atom_variables(atom: Atom) -> frozenset[str]:
     return frozenset(term.name for term in atom.args if isinstance(term, Var))
 
 
-def eligible(atom: Atom) -> bool:
+def can_have_trie(atom: Atom) -> bool:
     """True if a trie can be built for the atom: all its terms are variables, constants or wildcards."""
     return bool(atom_variables(atom)) and has_simple_arguments(atom)
 
@@ -222,13 +222,13 @@ def core_of(atoms: Atoms) -> frozenset[int]:
     >>> sorted(core_of(dict(enumerate(body)))), sorted(core_of(dict(enumerate(body[:3]))))
     ([0, 1, 3, 4], [])
     """
-    possible = {n: atom_variables(atom) for n, atom in atoms.items() if eligible(atom)}
-    places = group_of(residue(possible))
+    possible = {n: atom_variables(atom) for n, atom in atoms.items() if can_have_trie(atom)}
+    places = largest_component(residue(possible))
     bound = frozenset().union(*(possible[n] for n in places))
     return frozenset(n for n, own in possible.items() if own <= bound)
 
 
-def group_of(edges: dict[int, frozenset[str]]) -> frozenset[int]:
+def largest_component(edges: dict[int, frozenset[str]]) -> frozenset[int]:
     """Return the places of the largest connected component of a hypergraph. edges: the variables of each edge, by place."""
     places = list(edges)
     return frozenset(places[number] for number in max(components(edges.values()), key=len, default=()))
@@ -250,14 +250,15 @@ def _is_bound(term: Term, bound: Container[str]) -> bool:
     return isinstance(term, Var) and term.name in bound
 
 
-def pushed(literal: Literal, atoms: Collection[Atom], sizes: Sizes) -> bool:
+def is_tested_in_loops(literal: Literal, atoms: Collection[Atom], sizes: Sizes) -> bool:
     """True if the loops of a multiway join over some atoms can test a literal: a comparison of signed numbers (with sums,
     differences and products), one of ids for equality, or a negated atom, of constants and variables that the loops bind. The
-    trie of a negated atom must not be larger than those of the other relations together."""
+    trie of a negated atom must not exceed those of the other relations."""
     bound = frozenset().union(*map(atom_variables, atoms))
     if isinstance(literal, Not):
         read = sum(sizes.size(name) for name in {atom.relation for atom in atoms})
-        return eligible(literal.atom) and atom_variables(literal.atom) <= bound and sizes.size(literal.atom.relation) <= read
+        atom = literal.atom
+        return can_have_trie(atom) and atom_variables(atom) <= bound and sizes.size(atom.relation) <= read
     if not isinstance(literal, Compare):
         return False
     sides = (literal.left, literal.right)

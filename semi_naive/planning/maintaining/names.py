@@ -16,7 +16,7 @@ def suspects(name: str) -> str:
     return f"{name}:"
 
 
-def asked(name: str) -> str:
+def candidates(name: str) -> str:
     """Name the tuples that the guard tests before they are suspects."""
     return f"{name}:."
 

@@ -48,7 +48,7 @@ def _factors(
     rule: Rule, cycle: frozenset[str] | None, of_one_tuple: set[str]
 ) -> Iterator[tuple[tuple[Literal, ...], tuple[Var, ...] | None]]:
     """Yield (literals, variables of a new relation for them) of each factor of a rule's body; None for a factor that gets no
-    relation. cycle: the relations of the head's stratum, or None if its rules cannot be split; of_one_tuple: relations that
+    relation. cycle: the relations of the head's stratum, or None if its rules cannot be split; of_one_tuple: those that
     multiply nothing."""
     factors = _components(rule.body, of_one_tuple)
     if cycle is None or len(factors) < 2 or not is_plain(rule):
@@ -65,7 +65,7 @@ def _factors(
 def _components(body: tuple[Literal, ...], of_one_tuple: set[str]) -> list[tuple[Literal, ...]]:
     """Return the groups of literals that variables connect, in the order of their first literals. Groups without an atom, or
     only with atoms of relations of one tuple, are added to the first other group."""
-    atoms = {place for place, each in enumerate(body) if isinstance(each, Atom) and each.relation not in of_one_tuple}
+    atoms = {place for place, part in enumerate(body) if isinstance(part, Atom) and part.relation not in of_one_tuple}
     groups = connected(body) if len(atoms) > 1 else []
     factors = [places for places in groups if not atoms.isdisjoint(places)]
     others = [place for places in groups if places not in factors for place in places]

@@ -75,10 +75,10 @@ class Dominance:
             Stratum(tuple(self.removals), rules, False), local.number, self.view, indexes, local.profile,
             multiway=local.multiway, cores=local.cores,
         )  # fmt: skip
-        own = {relation.name: [rule for rule in rules if rule.head.relation == relation.removal] for relation in relations}
+        own = [(relation, [rule for rule in rules if rule.head.relation == relation.removal]) for relation in relations]
         self.reductions = {
-            each.name: Undominated(self, each, [SubsumptiveRule.of(rule, each, local.recursive) for rule in own[each.name]])
-            for each in relations
+            relation.name: Undominated(self, relation, [SubsumptiveRule.of(rule, relation, local.recursive) for rule in rules])
+            for relation, rules in own
         }
 
     def advance(self, tables: dict[str, Any]) -> None:
@@ -106,15 +106,15 @@ class Undominated(Reduction):
         """Return (born, lost). Drop dominated candidates (version 1), and find the known tuples that the remaining candidates
         dominate (version 2)."""
         dominated = [self._dominated(rule, _as_delta(born), _as_delta(born), rule.worse, 0) for rule in self.rules]
-        if known := table.blocks("all", table.home):
+        if older_blocks := table.blocks("all", table.home):
             dominated += [self._dominated(rule, _as_delta(born), table, rule.worse, 1) for rule in self.rules]
         remaining = block_minus(born, self._union(dominated))
-        if not known or not remaining.size:
+        if not older_blocks or not remaining.size:
             return remaining, empty(table.arity)
         return remaining, self._union(self._dominated(rule, table, _as_delta(remaining), rule.better, 2) for rule in self.rules)
 
     def by_conditions(self, tables: dict[str, Any]) -> Block:
-        """Find the tuples that are dominated because a condition has new tuples (version 3)."""
+        """Return the tuples that are dominated because a relation in a rule's condition has new tuples (version 3)."""
         table = tables[self.relation.name]
         new = [(rule, place) for rule in self.rules for place, read in rule.conditions.items() if tables[read].delta_size]
         return self._union(self._dominated(rule, table, table, place, CONDITION + place) for rule, place in new)
@@ -136,7 +136,8 @@ class Undominated(Reduction):
         tuples are taken in pieces, the first of them small: a tuple that one piece dominates is not compared with the rest."""
         undominated, found = self._union(worse.blocks("all", worse.home)), []
         for compared in pieces(better.blocks("all", better.home)):
-            found.append(dominated := self._heads_of_version(rule, _as_delta(undominated), _as_delta(compared), delta, number))
+            dominated = self._heads_of_version(rule, _as_delta(undominated), _as_delta(compared), delta, number)
+            found.append(dominated)
             undominated = block_minus(undominated, dominated)
             if not undominated.size:
                 break
@@ -164,10 +165,10 @@ def pieces(blocks: list[Block]) -> Iterator[Block]:
         places = np.linspace(0, block.size - 1, FIRST_COMPARED_TUPLES).astype(np.int64)
         yield block.picked(places)
     for block in blocks:
-        begin, many = 0, FIRST_COMPARED_TUPLES * COMPARED_GROWTH
+        begin, size = 0, FIRST_COMPARED_TUPLES * COMPARED_GROWTH
         while begin < block.size:
-            yield block.picked(slice(begin, begin + many))
-            begin, many = begin + many, min(MAX_COMPARED_TUPLES, COMPARED_GROWTH * many)
+            yield block.picked(slice(begin, begin + size))
+            begin, size = begin + size, min(MAX_COMPARED_TUPLES, COMPARED_GROWTH * size)
 
 
 def _as_delta(block: Block) -> Table:

@@ -59,16 +59,16 @@ def rules_of_body(name: str, text: str, readable: ReadableByName, program: ir.Pr
     body = clause if isinstance(clause, syntax.Atom) else clause.body
     outside = rebuilt(body, lambda node: syntax.Underscore() if isinstance(node, syntax.Aggregate) else None)
     names = dict.fromkeys(node.name for node in walk(outside) if isinstance(node, syntax.Variable))
-    variables = [each for each in names if not each.startswith("$")]
+    variables = [variable for variable in names if not variable.startswith("$")]
     types = _types_of_variables(variables, body, readable, program)
-    attributes = ", ".join(f"{each}: {types[each]}" for each in variables)
+    attributes = ", ".join(f"{variable}: {types[variable]}" for variable in variables)
     rule = _rule(f"{name}({', '.join(variables)})", text)
     return f"{rule}\n.decl {name}({attributes})"
 
 
 def _types_of_variables(variables: list[str], body, readable: ReadableByName, program: ir.Program) -> Mapping[str, str]:
-    """Infer the type of each variable of a body. If it is undetermined, return number, which the later check of the rule
-    accepts or reports."""
+    """Infer the type of each variable of a body; number, which the check of the rule accepts or reports, if it is
+    undetermined."""
     declarations = declarations_read(walk(body), readable, NAME)
     inferred = inferred_types(variables, [*program.typed, *declarations, syntax.Clause((syntax.Atom(NAME, ()),), body)])
     return {name: inferred.get(name, "number") for name in variables}

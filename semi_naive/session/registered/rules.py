@@ -142,8 +142,8 @@ def is_inlined(relation: Readable) -> bool:
 
 
 def defining_statements(relation: Readable, reader: str) -> list:
-    """Return the statements that define a relation for the rules of another one, `reader`: its declaration and, if inlined, its
-    clauses."""
+    """Return the statements that define a relation for rules of another one, `reader`: its declaration, and clauses if
+    inlined."""
     if isinstance(relation, Inlined):
         return relation.statements
     if isinstance(relation, Registered) and relation.inline_statements is not None:
@@ -153,13 +153,13 @@ def defining_statements(relation: Readable, reader: str) -> list:
 
 def declarations_of(relation: Readable, reader: str) -> list[syntax.RelationDecl]:
     """Return the declarations among the statements that define a relation for a reader's rules: see `defining_statements`."""
-    return [each for each in defining_statements(relation, reader) if isinstance(each, syntax.RelationDecl)]
+    return [node for node in defining_statements(relation, reader) if isinstance(node, syntax.RelationDecl)]
 
 
 def declarations_read(nodes: Iterable, readable: ReadableByName, reader: str) -> list[syntax.RelationDecl]:
     """Return the declarations of the readable relations that the atoms among `nodes`, nodes of the reader's rules, read."""
     read = {node.relation for node in nodes if isinstance(node, syntax.Atom)} & readable.keys()
-    return [each for name in sorted(read) for each in declarations_of(readable[name], reader)]
+    return [declaration for name in sorted(read) for declaration in declarations_of(readable[name], reader)]
 
 
 def registered(name: str, text: str, readable: ReadableByName, program: ir.Program, shapes: Shapes) -> Registered:
@@ -178,9 +178,9 @@ def registered(name: str, text: str, readable: ReadableByName, program: ir.Progr
         valid, checked = _check_rules(_RulesText(name, text, readable, program), readable, program)
         if shape:
             shapes.keep(shape, valid)
-        types = {each: type_ for each, type_ in checked.types.items() if each not in program.types}
-    reads = {each: readable[each] for each in valid.reads}
-    inlines = frozenset(each for each, relation in reads.items() if is_inlined(relation))
+        types = {type_name: type_ for type_name, type_ in checked.types.items() if type_name not in program.types}
+    reads = {read: readable[read] for read in valid.reads}
+    inlines = frozenset(read for read, relation in reads.items() if is_inlined(relation))
     if valid.inline:
         checked = None  # it was checked as an inlined relation
 
@@ -208,10 +208,11 @@ def _check_rules(rules: "_RulesText", readable: ReadableByName, program: ir.Prog
     try:
         source = syntax.SourceProgram([*statements, *rules.statements()], texts)
         checked = check_source(source, parameters=True, functors=program.functors)
-    except ProgramError as error:  # with warnings about the session's own statements
-        own = [each for each in error.problems if each.span.file == f"<{rules.name}>"]
-        raise ProgramError(own or error.problems, {**program.texts, **texts}) from None  # a #line may give them another file
-    problems = [*_directives(checked.directives), *_missing_values(rules, reads), *_loops(checked)]
+    except ProgramError as error:  # it also has warnings about the session's own statements
+        own = [problem for problem in error.problems if problem.span.file == f"<{rules.name}>"]
+        # There may be none: a #line directive may give the text another file.
+        raise ProgramError(own or error.problems, {**program.texts, **texts}) from None
+    problems = [*_directive_problems(checked.directives), *_missing_value_problems(rules, reads), *_loop_problems(checked)]
     if problems:
         raise ProgramError(problems, texts)
     return CheckedShape(reads, frozenset(rules.declared) - {rules.name}, tuple(rules.parameters), rules.inline), checked
@@ -219,19 +220,19 @@ def _check_rules(rules: "_RulesText", readable: ReadableByName, program: ir.Prog
 
 def _relations_read(rules: "_RulesText", readable: ReadableByName) -> dict[str, Readable]:
     """Return the readable relations that rules read, and those that inlined ones among them read, by name."""
-    found: dict[str, Readable] = {}
-    waiting = {node.relation for node in rules.nodes if isinstance(node, syntax.Atom)} - rules.declared.keys()
-    while waiting:
-        name = min(waiting)
-        waiting.remove(name)
-        if name not in readable or name in found:
+    read_relations: dict[str, Readable] = {}
+    unvisited = {node.relation for node in rules.nodes if isinstance(node, syntax.Atom)} - rules.declared.keys()
+    while unvisited:
+        name = min(unvisited)
+        unvisited.remove(name)
+        if name not in readable or name in read_relations:
             continue
-        found[name] = readable[name]
+        read_relations[name] = readable[name]
         if is_inlined(readable[name]):
             for statement in defining_statements(readable[name], rules.name):
                 if isinstance(statement, syntax.Clause):
-                    waiting |= {node.relation for node in walk_all(statement.parts) if isinstance(node, syntax.Atom)}
-    return dict(sorted(found.items()))
+                    unvisited |= {node.relation for node in walk_all(statement.parts) if isinstance(node, syntax.Atom)}
+    return dict(sorted(read_relations.items()))
 
 
 def parameters_as_variables(rules: Registered, readable: ReadableByName, program: ir.Program) -> ir.Program:
@@ -249,19 +250,19 @@ def _check_allowed(name: str, source: syntax.SourceProgram, declared: dict, read
     declared: the declarations in the text, by relation; readable: the relations of the session."""
     problems = []
     if name not in declared:
-        place = next((each.span for each in source.statements), syntax.NOWHERE)
+        place = next((statement.span for statement in source.statements), syntax.NOWHERE)
         hint = f"write .decl {name}(attribute: type, …) first"
         problems.append(Problem(f"These rules declare no relation {name}", place, hint))
-    for each in declared.keys() & readable.keys():
-        problems.append(Problem(f"The session has a relation {each} already", declared[each].span, "give it another name"))
-    for each in source.statements:
-        if isinstance(each, syntax.FunctorDecl):
+    for other in declared.keys() & readable.keys():
+        problems.append(Problem(f"The session has a relation {other} already", declared[other].span, "give it another name"))
+    for statement in source.statements:
+        if isinstance(statement, syntax.FunctorDecl):
             hint = "they call the functors that the session's program declares: declare it there"
-            problems.append(Problem("Registered rules declare no functors", each.span, hint))
-        if isinstance(each, syntax.Pragma) and each.key not in ALLOWED_PRAGMAS:
+            problems.append(Problem("Registered rules declare no functors", statement.span, hint))
+        if isinstance(statement, syntax.Pragma) and statement.key not in ALLOWED_PRAGMAS:
             hint = f"the pragmas of registered rules are {', '.join(ALLOWED_PRAGMAS)}: take it out"
-            problems.append(Problem(f"Registered rules have no .pragma {each.key}", each.span, hint))
-    clauses = [each for each in source.statements if isinstance(each, syntax.Clause)]
+            problems.append(Problem(f"Registered rules have no .pragma {statement.key}", statement.span, hint))
+    clauses = [statement for statement in source.statements if isinstance(statement, syntax.Clause)]
     for node in (node for clause in clauses for node in walk_all(clause.parts)):
         if isinstance(node, syntax.Functor) and node.name == "autoinc":
             message = "autoinc() gives other numbers each time, so registered rules have no answer"
@@ -270,15 +271,15 @@ def _check_allowed(name: str, source: syntax.SourceProgram, declared: dict, read
         raise ProgramError(problems, source.texts)
 
 
-def _directives(directives: list[ir.FileDirective]) -> Iterator[Problem]:
-    """Yield the problems of rules with directives; those in components are found after the check only."""
-    for each in directives:
+def _directive_problems(directives: list[ir.FileDirective]) -> Iterator[Problem]:
+    """Yield a problem for each directive of rules. Directives in components are known only after the check."""
+    for directive in directives:
         hint = "facts come by transactions, and changes go to subscribers: take it out"
-        yield Problem(f"Registered rules have no .{each.kind}", each.span or syntax.NOWHERE, hint)
+        yield Problem(f"Registered rules have no .{directive.kind}", directive.span or syntax.NOWHERE, hint)
 
 
-def _missing_values(rules: "_RulesText", reads: Mapping[str, Readable]) -> Iterator[Problem]:
-    """Yield the problems of atoms of rules with parameters that give no values for these."""
+def _missing_value_problems(rules: "_RulesText", reads: Mapping[str, Readable]) -> Iterator[Problem]:
+    """Yield a problem for each atom that reads rules with parameters and gives no value for one of them."""
     for node in (node for node in rules.nodes if isinstance(node, syntax.Atom)):
         read = reads.get(node.relation)
         for parameter, arg in zip(read.parameters if isinstance(read, Registered) else (), node.args, strict=False):
@@ -287,8 +288,8 @@ def _missing_values(rules: "_RulesText", reads: Mapping[str, Readable]) -> Itera
                 yield Problem(f"{node.relation} gets no value for its parameter ${parameter}", node.span, hint)
 
 
-def _loops(checked: ir.Program) -> Iterator[Problem]:
-    """Yield the problems of recursion that is evaluated in rounds: subscriptions follow strata one by one."""
+def _loop_problems(checked: ir.Program) -> Iterator[Problem]:
+    """Yield a problem for each recursion that is evaluated in rounds, as subscriptions follow single strata."""
     for loop in checked.loops:
         name = min(loop.collected or {name for _, name in loop.pairs})
         message = f"Registered rules for {name} recur in steps, through sums or through negation"
@@ -311,72 +312,72 @@ class _RulesText:
         """Parse a text. Raises ProgramError for statements that are not allowed. readable: the relations of the session;
         program: the session's. evaluate_inline: define the relation even if it is qualified `inline`, as for a query of it."""
         source = parse(text, f"<{name}>", sandbox=NoFiles())
-        declarations = [each for each in source.statements if isinstance(each, syntax.RelationDecl)]
-        self.declared_types = {attribute[1:]: type_ for each in declarations for attribute, type_ in each.attributes
+        declarations = [node for node in source.statements if isinstance(node, syntax.RelationDecl)]
+        self.declared_types = {attribute[1:]: type_ for node in declarations for attribute, type_ in node.attributes
                                if attribute.startswith("$")}  # fmt: skip
         self.source = source = replace(source, statements=list(map(_without_parameters, source.statements)))
-        self.declared = {each.name: each for each in source.statements if isinstance(each, syntax.RelationDecl)}
+        self.declared = {node.name: node for node in source.statements if isinstance(node, syntax.RelationDecl)}
         _check_allowed(name, source, self.declared, readable)
         self.name, self.readable, self.program = name, readable, program
         self.prefix = ""  # that of the names of the text's other relations: see `statements`
-        self.clauses = [each for each in source.statements if isinstance(each, syntax.Clause)]
+        self.clauses = [node for node in source.statements if isinstance(node, syntax.Clause)]
         self.nodes = [node for clause in self.clauses for node in walk_all(clause.parts)]
-        found = (node.name.removeprefix("$") for node in self.nodes if _is_parameter(node))
-        self.parameters = list(dict.fromkeys([*self.declared_types, *found]))
+        used_parameters = (node.name.removeprefix("$") for node in self.nodes if _is_parameter(node))
+        self.parameters = list(dict.fromkeys([*self.declared_types, *used_parameters]))
         self.dependent = self._find_dependent()
         # A relation with parameters is evaluated for the values that its readers give, so it is never inlined.
         self.inline = not evaluate_inline and not self.parameters and "inline" in self.declared[name].qualifiers
-        self.parameter_variables = tuple(syntax.Variable(f"${each}") for each in self.parameters)
+        self.parameter_variables = tuple(syntax.Variable(f"${parameter}") for parameter in self.parameters)
         self.parameter_attributes = self._infer_parameter_attributes() if self.parameters else []
 
     def _find_dependent(self) -> set[str]:
         """Return the relations of the text that depend on a parameter."""
         dependent: set[str] = {self.name} if self.parameters else set()
         while True:
-            more = set()
+            found = set()
             for clause in self.clauses:
                 nodes = list(walk_all(clause.parts))
                 read = {node.relation for node in nodes if isinstance(node, syntax.Atom)}
                 if read & dependent or any(map(_is_parameter, nodes)):
-                    more |= {head.relation for head in clause.heads} & self.declared.keys()
-            if more <= dependent:
+                    found |= {head.relation for head in clause.heads} & self.declared.keys()
+            if found <= dependent:
                 return dependent
-            dependent |= more
+            dependent |= found
 
     def _infer_parameter_attributes(self) -> list[tuple[str, str]]:
         """Return the (attribute, type) of each parameter. Its type is declared, or that of the attribute in whose place it
         occurs in an atom; if it occurs in none, the type is inferred from comparisons and functors."""
         types = dict(self.declared_types)
         declared = self.program.types
-        waiting = [(node.args, self._attribute_types(node.relation)) for node in self.nodes if isinstance(node, syntax.Atom)]
-        while waiting:
-            for term, type_ in zip(*waiting.pop(), strict=False):  # a wrong number of arguments is reported later
+        unvisited = [(node.args, self._attribute_types(node.relation)) for node in self.nodes if isinstance(node, syntax.Atom)]
+        while unvisited:
+            for term, type_ in zip(*unvisited.pop(), strict=False):  # a wrong number of arguments is reported later
                 if _is_parameter(term):
                     types.setdefault(term.name.removeprefix("$"), type_)
                 if isinstance(term, syntax.RecordInit) and type_ in declared:
-                    waiting.append((term.args, [field for _, field in declared[type_].fields]))
+                    unvisited.append((term.args, [field for _, field in declared[type_].fields]))
                 if isinstance(term, syntax.BranchInit) and type_ in declared:
-                    branches = [each for each in declared[type_].branches if each.name == term.name]
-                    waiting += [(term.args, [field for _, field in branch.fields]) for branch in branches]
-        if missing := [f"${each}" for each in self.parameters if each not in types]:
+                    branches = [branch for branch in declared[type_].branches if branch.name == term.name]
+                    unvisited += [(term.args, [field for _, field in branch.fields]) for branch in branches]
+        if missing := [f"${parameter}" for parameter in self.parameters if parameter not in types]:
             declarations = declarations_read(self.nodes, self.readable, self.name)
             inferred = inferred_types(missing, [*self.program.typed, *declarations, *self.source.statements])
             types |= {name.removeprefix("$"): type_ for name, type_ in inferred.items()}
-        for each in self.parameters:
-            if each not in types:
-                span = next(node.span for node in self.nodes if isinstance(node, syntax.Variable) and node.name == f"${each}")
-                hint = f"declare it: .decl {self.name}(${each}: type, …)"
-                problem = Problem(f"The type of ${each} is not known", span, hint, undefined=self._undefined_relation(each))
+        for name in self.parameters:
+            if name not in types:
+                span = next(node.span for node in self.nodes if isinstance(node, syntax.Variable) and node.name == f"${name}")
+                hint = f"declare it: .decl {self.name}(${name}: type, …)"
+                problem = Problem(f"The type of ${name} is not known", span, hint, undefined=self._undefined_relation(name))
                 raise ProgramError([problem], self.source.texts)
-        taken = {attribute for each in self.declared.values() for attribute, _ in each.attributes}
-        return [(_unused_name(each, taken), types[each]) for each in self.parameters]
+        taken = {attribute for declaration in self.declared.values() for attribute, _ in declaration.attributes}
+        return [(_unused_name(name, taken), types[name]) for name in self.parameters]
 
     def _undefined_relation(self, parameter: str) -> str:
-        """Return a relation that is not there yet and has a parameter in an atom, which may tell its type; "" if there is
-        none."""
+        """Return an unknown relation with a parameter in one of its atoms: once it is registered, its attribute gives the
+        parameter's type. "" if there is none."""
         atoms = (node for node in self.nodes if isinstance(node, syntax.Atom))
         named = (atom.relation for atom in atoms for arg in atom.args if _is_parameter(arg) and arg.name == f"${parameter}")
-        return next((each for each in named if each not in self.declared and each not in self.readable), "")
+        return next((name for name in named if name not in self.declared and name not in self.readable), "")
 
     def _attribute_types(self, relation: str) -> list[str]:
         """Return the types of the attributes of a relation; empty if it is unknown."""
@@ -385,13 +386,13 @@ class _RulesText:
         if relation not in self.readable:
             return []
         declarations = declarations_of(self.readable[relation], self.name)
-        return [type_ for each in declarations if each.name == relation for _, type_ in each.attributes]
+        return [type_ for node in declarations if node.name == relation for _, type_ in node.attributes]
 
     def statements(self, prefix: str = "") -> list:
         """Return the rewritten statements. prefix: precedes the names of the text's other relations; for an inlined relation,
         the name of its reader, as each reader gets relations of its own."""
         self.prefix = prefix
-        statements = [self._rewrite_statement(each) for each in self.source.statements]
+        statements = [self._rewrite_statement(statement) for statement in self.source.statements]
         if not self.parameters:
             return statements
         return [MAGIC, syntax.RelationDecl(f"{self.name}.parameters", tuple(self.parameter_attributes)), *statements]
@@ -405,7 +406,7 @@ class _RulesText:
         nodes = walk_all(statement.parts)
         needs_parameters = any(head.relation in self.dependent for head in statement.heads) or any(map(_is_parameter, nodes))
         bodies = (statement.body, statement.dominating)
-        body, dominating = (None if each is None else rebuilt(each, self._rewrite_atom) for each in bodies)
+        body, dominating = (None if literals is None else rebuilt(literals, self._rewrite_atom) for literals in bodies)
         heads = tuple(rebuilt(head, self._rewrite_atom) for head in statement.heads)
         statement = replace(statement, heads=heads, body=body, dominating=dominating)
         if not needs_parameters:
@@ -448,12 +449,12 @@ def _without_parameters(statement):
     """Return the declaration of a relation without the parameters among its attributes. Other statements are not changed."""
     if not isinstance(statement, syntax.RelationDecl):
         return statement
-    kept = [place for place, (name, _) in enumerate(statement.attributes) if not name.startswith("$")]
+    places = [place for place, (name, _) in enumerate(statement.attributes) if not name.startswith("$")]
     return replace(
         statement,
-        attributes=tuple(statement.attributes[place] for place in kept),
-        spans=tuple(statement.spans[place] for place in kept),
-        lattices=tuple(new for new, place in enumerate(kept) if place in statement.lattices),
+        attributes=tuple(statement.attributes[place] for place in places),
+        spans=tuple(statement.spans[place] for place in places),
+        lattices=tuple(new for new, place in enumerate(places) if place in statement.lattices),
     )
 
 
@@ -466,16 +467,16 @@ def inferred_types(names: list[str], statements: list) -> dict[str, str]:
     source = syntax.SourceProgram(statements, {})
     environment = TypeEnvironment(source)
     relations = declared_relations(source, environment, [])
-    found: dict[str, str] = {}
+    types_by_name: dict[str, str] = {}
     for single in single_clauses(source, []):
         typing = Typing(resolve_scopes(single).single, environment, relations)
         for name in names:
             types = sorted(typing.types(syntax.Variable(name)) or ())
             if len(types) == 1:
-                found.setdefault(name, types[0].removeprefix("__"))  # which the types of constants begin with
+                types_by_name.setdefault(name, types[0].removeprefix("__"))  # which the types of constants begin with
             elif kind := typing.kind(syntax.Variable(name)):
-                found.setdefault(name, kind.value)
-    return found
+                types_by_name.setdefault(name, kind.value)
+    return types_by_name
 
 
 def _unused_name(name: str, taken: set[str]) -> str:

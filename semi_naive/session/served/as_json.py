@@ -63,7 +63,7 @@ def operations(body: bytes) -> list[Operation]:
         requested = requested["operations"]
     if not isinstance(requested, list):
         raise BadRequest(f"the body is {type(requested).__name__}; {EXAMPLE}")
-    return [_operation(number, each) for number, each in enumerate(requested)]
+    return [_operation(number, operation) for number, operation in enumerate(requested)]
 
 
 def row_of(text: str) -> tuple[Any, ...]:
@@ -96,7 +96,7 @@ def _as_tuples(value: Any, levels: int):
         return value
     if not levels:
         raise BadRequest(f"a row is nested too deeply: a value has {MAX_DEPTH} levels at most")
-    return tuple([_as_tuples(each, levels - 1) for each in value])
+    return tuple([_as_tuples(item, levels - 1) for item in value])
 
 
 # -- out
@@ -138,7 +138,7 @@ def _json_value(value: Any, levels: int):
     if isinstance(value, tuple | list):
         if not levels:
             raise BadRequest(f"a record has more than {MAX_DEPTH} levels: let a rule take it apart")
-        return [_json_value(each, levels - 1) for each in value]
+        return [_json_value(item, levels - 1) for item in value]
     if isinstance(value, date | timedelta):
         return text_of_encoded(value)
     return str(value) if isinstance(value, Branch) or isinstance(value, float) and not math.isfinite(value) else value

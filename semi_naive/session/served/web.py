@@ -213,9 +213,9 @@ class Web:
     def last_epochs(self, request: ClientRequest) -> list:
         """GET /epochs."""
         may_read, registry, entries = request.client.may_read_all, self.session.registry, []
-        for each in list(self.session.system.epochs)[-EPOCHS_ON_PAGE:]:
-            changes = {name: counts for name, counts in each.changes.items() if may_read(name, registry)}
-            entries.append({"epoch": each.epoch, "at": each.at, "seconds": each.seconds, "changes": changes})
+        for epoch in list(self.session.system.epochs)[-EPOCHS_ON_PAGE:]:
+            changes = {name: counts for name, counts in epoch.changes.items() if may_read(name, registry)}
+            entries.append({"epoch": epoch.epoch, "at": epoch.at, "seconds": epoch.seconds, "changes": changes})
         return entries
 
     # -- transactions
@@ -224,11 +224,11 @@ class Web:
         """POST /transactions."""
         request.check_json()
         requested = operations(request.body)
-        for each in requested:
-            request.client.check_may_write(each.relation)
-            if each.relation not in self.session.declared:
+        for operation in requested:
+            request.client.check_may_write(operation.relation)
+            if operation.relation not in self.session.declared:
                 may = ", ".join(sorted(self.session.changeable))
-                raise NotFound(f"the program has no relation {each.relation!r}: facts may be changed of {may or 'none'}")
+                raise NotFound(f"the program has no relation {operation.relation!r}: facts may be changed of {may or 'none'}")
         with self.session.transaction() as transaction:
             for name, relation, rows, key in requested:
                 arguments = {"clear": (), "upsert": (rows, key)}.get(name, (rows,))
@@ -247,7 +247,8 @@ class Web:
         """Return the part of a transaction's change that a client may see: that of an output, or of a relation to which it has
         subscribed, with the parameter values of its subscriptions. None if the part is empty."""
         name, registry = change.name, self.session.registry
-        keys = {each.key for each in registry.subscribers.active if each.relation == name and each.owner == client.name}
+        subscriptions = [each for each in registry.subscribers.active if each.owner == client.name]
+        keys = {subscription.key for subscription in subscriptions if subscription.relation == name}
         if not client.may_read_part(name, registry) or not keys and name not in self.session.program.outputs:
             return None
         of_some_values = keys and () not in keys  # () is the key of a subscription to a relation without parameters
@@ -287,7 +288,7 @@ class Web:
         options = {}
         for option, value in request.options().items():
             if option not in RULES_OPTIONS or value not in ("true", "false"):
-                expected = " and ".join(f"{each}=true or {each}=false" for each in RULES_OPTIONS)
+                expected = " and ".join(f"{name}=true or {name}=false" for name in RULES_OPTIONS)
                 raise BadRequest(f"the option {option}={abbreviated(value)} of rules is unknown: there is {expected}")
             options[option] = value == "true"
         with self.session.limited(), self.session.in_turn():
@@ -324,44 +325,45 @@ class Web:
         if not seconds <= threading.TIMEOUT_MAX:
             raise BadRequest(f"seconds is {seconds}: expected {threading.TIMEOUT_MAX:.0f} at most")
         values, when = self._parameter_values(client, name, parameters), Granularity(epochs, seconds, background=True)
-        called = client.prefix + options["name"] if options["name"] else None
+        durable_name = client.prefix + options["name"] if options["name"] else None
         snapshot = options["snapshot"] in ("1", "true")
         subscribe = partial(
             self.session.registry.subscribers.subscribe,
-            name, given=values, when=when, snapshot=snapshot, since=since, called=called, owner=client.name,
+            name, given=values, when=when, snapshot=snapshot, since=since, durable_name=durable_name, owner=client.name,
         )  # fmt: skip
-        return self._open_stream(Stream(request.loop), called, subscribe)
+        return self._open_stream(Stream(request.loop), durable_name, subscribe)
 
-    def _open_stream(self, stream: Stream, called: str | None, subscribe: Callable[..., Subscription]) -> Events:
-        """Subscribe the stream, and return its events, at whose end the subscription is cancelled. called: the name of a
+    def _open_stream(self, stream: Stream, durable_name: str | None, subscribe: Callable[..., Subscription]) -> Events:
+        """Subscribe the stream, and return its events, at whose end the subscription is cancelled. durable_name: the name of a
         durable subscription. subscribe: subscribes a callback."""
-        if called in self.end_streams:
-            self.end_streams[called]()  # the client has reconnected before the server noticed the end of its old stream
+        if durable_name in self.end_streams:
+            self.end_streams[durable_name]()  # the client has reconnected before the server noticed the end of its old stream
         with self.session.limited(), self.session.in_turn():
             subscription = subscribe(callback=stream.put)
 
         def end() -> None:
             stream.close()
             subscription.cancel()
-            if called and self.end_streams.get(called) is end:
-                del self.end_streams[called]
+            if durable_name and self.end_streams.get(durable_name) is end:
+                del self.end_streams[durable_name]
 
         def delivered_epoch() -> int | None:
             epoch = self.session.epoch  # read first: its changes are passed to subscriptions before it is shown
             return epoch if subscription.idle else None
 
-        if called:
-            self.end_streams[called] = end
+        if durable_name:
+            self.end_streams[durable_name] = end
         return Events(stream, end, delivered_epoch)
 
     def subscriptions(self, request: ClientRequest) -> list:
         """GET /subscriptions."""
         registry, prefix = self.session.registry, request.client.prefix
-        connected = {each.name for each in registry.subscribers.active}
-        return [{"name": called.removeprefix(prefix), "relation": history.relation,
+        connected = {subscription.name for subscription in registry.subscribers.active}
+        histories = list(registry.subscribers.histories.items())
+        return [{"name": name.removeprefix(prefix), "relation": history.relation,
                  "parameters": self._parameters(history.relation, history.key), "acknowledged": history.acknowledged,
-                 "waiting": history.waiting, "lapsed": history.lapsed, "connected": called in connected}
-                for called, history in list(registry.subscribers.histories.items()) if called.startswith(prefix)]  # fmt: skip
+                 "waiting": history.waiting, "lapsed": history.lapsed, "connected": name in connected}
+                for name, history in histories if name.startswith(prefix)]  # fmt: skip
 
     def _parameters(self, name: str, key: tuple[int, ...]) -> dict[str, Any]:
         """Return the values of a relation's parameters by name. key: the values in 64 bits."""
@@ -386,17 +388,17 @@ class Web:
 
     def end(self, request: ClientRequest) -> dict:
         """DELETE /subscriptions/name."""
-        called = self._subscription_name(request)
-        if called in self.end_streams:
-            self.end_streams[called]()
-        self.session.end_subscription(called)
+        durable_name = self._subscription_name(request)
+        if durable_name in self.end_streams:
+            self.end_streams[durable_name]()
+        self.session.end_subscription(durable_name)
         return {}
 
     def _subscription_name(self, request: ClientRequest) -> str:
         """Return the name of the client's durable subscription in the session. Raises NotFound if there is none."""
         prefix, known = request.client.prefix, list(self.session.registry.subscribers.histories)
         if prefix + request.name not in known:
-            own = sorted(each.removeprefix(prefix) for each in known if each.startswith(prefix))
+            own = sorted(name.removeprefix(prefix) for name in known if name.startswith(prefix))
             raise NotFound(f"there is no durable subscription {request.name!r}: there are {', '.join(own) or 'none'}")
         return prefix + request.name
 
