@@ -123,23 +123,18 @@ def plan_map_change(
 
 
 def by_sizes(
-    placement: BucketMap,
-    sizes: list[list[int]],
-    config: "Config",
-    least: int,
-    splits: bool = True,
-    fixed_buckets: Collection[int] = (),
+    placement: BucketMap, sizes: list[list[int]], config: "Config", least: int, splits: bool = True, fixed: Collection[int] = ()
 ) -> MapChange | None:
     """Plan a change of a bucket map by the rules of *Load-balancing Parallel Relational Algebra*, section 3.2; None for no
     change. sizes: the tuples in each subbucket of each bucket; least: the least size of a subbucket that is split;
-    fixed_buckets: the buckets that must not change."""
+    fixed: the buckets that must not change."""
     refine, consolidate = {}, {}
     if config.refine and splits:
         refine = to_refine(sizes, config.refinement_ratio, config.refinement_factor, least)
     if config.consolidate:
         consolidate = to_consolidate(sizes, config.consolidation_fraction, config.refinement_factor)
-    refine = {b: n for b, n in refine.items() if b not in fixed_buckets}
-    consolidate = {b: n for b, n in consolidate.items() if b not in refine and b not in fixed_buckets}
+    refine = {b: n for b, n in refine.items() if b not in fixed}
+    consolidate = {b: n for b, n in consolidate.items() if b not in refine and b not in fixed}
     if not refine and not consolidate:
         return None
     kinds = {"refine": sorted(refine), "consolidate": sorted(consolidate)}
@@ -148,24 +143,24 @@ def by_sizes(
 
 def spread_inner(
     placement: BucketMap, sizes: np.ndarray, work: np.ndarray, delta: np.ndarray, config: "Config", least: int,
-    fixed_buckets: Collection[int] = (), outlook: Outlook = NEXT_ONLY,
+    fixed: Collection[int] = (), outlook: Outlook = NEXT_ONLY,
 ) -> MapChange | None:  # fmt: skip
     """Plan a change of the inner relation, with which the delta is joined; None for no change.
 
     sizes: the stored tuples of each slot.
     work, delta: the expected work and the delta tuples of each bucket.
     least: tuples that are worth a job.
-    fixed_buckets: buckets that are copied already and not split.
+    fixed: buckets that are copied already and not split.
 
     Splitting the delta does not help if a single tuple of it joins with more tuples than a partition should process. Then the
     bucket of the inner relation is split, and its delta is sent to all of its subbuckets (the intra-bucket shuffle). This also
     divides the messages in which the heads of one tuple are sent.
     """
     if config.policy == "paper":
-        return by_sizes(placement, placement.split(sizes), config, least, fixed_buckets=fixed_buckets)
+        return by_sizes(placement, placement.split(sizes), config, least, fixed=fixed)
     if not config.refine:
         return None
-    counts = _Spreading(placement, sizes, work, delta, outlook).counts(least, fixed_buckets, outlook.remaining)
+    counts = _Spreading(placement, sizes, work, delta, outlook).counts(least, fixed, outlook.remaining)
     return MapChange(placement.resize(counts), {"refine": sorted(counts)}) if counts else None
 
 
@@ -187,17 +182,18 @@ class _Spreading:
         self.by_partition = np.bincount(self.home, np.repeat(self.loads, subbuckets), placement.partitions)
 
     def _cost(self, bucket, parts):
-        """Return the cost of a bucket of so many parts, on each: the work, a message to each partition that its heads may
-        reach, and the delta, sent to all parts."""
+        """Return the cost of a bucket of so many parts, on each of them: the work, a message to each partition that its heads
+        may reach, and the delta, sent to all parts."""
         sent = np.where(parts > 1, (self.delta[bucket] + self.message_tuples) * parts, 0)
         return TUPLES_PER_WORK * self.work[bucket] / parts + self.message_tuples * self.reached[bucket] / parts + sent
 
-    def counts(self, least: int, fixed_buckets: Collection[int], remaining: float) -> dict[int, int]:
-        """Return {bucket: number of subbuckets}: as many of the most expensive buckets as pays best, or {}."""
+    def counts(self, least: int, fixed: Collection[int], remaining: float) -> dict[int, int]:
+        """Return {bucket: number of subbuckets} for the buckets to split: the most expensive ones, as many as pays best in the
+        `remaining` iterations; none if that saves less than `least` tuples, and none in `fixed`."""
         partitions, subbuckets = self.placement.partitions, self.placement.subbuckets
         has_heavy_tuple = self.work > self.work.sum() / partitions * np.maximum(self.delta, 1)
         pays = has_heavy_tuple | (self.loads > 2 * TUPLES_PER_WORK * self.work)  # most of it are messages
-        pays[list(fixed_buckets)] = False
+        pays[list(fixed)] = False
         rounds = self.message_tuples and ROUND_TUPLES * np.log2(partitions)
         shuffle = max(least, rounds) if subbuckets.max() == 1 else 0.0  # a new phase
         before, after, moved, gain = self.by_partition.max() - shuffle, 0.0, 0, 0.0
@@ -229,9 +225,12 @@ class _LooseSubbucket(NamedTuple):
 
 
 class _Plan:
-    """A plan of one change of a bucket map: subbuckets are taken off heavy partitions, and put on the lightest ones. homes,
-    load: the planned partition of each subbucket, and work on each partition; grain: the work from which a subbucket is split;
-    loose: the subbuckets that are taken off a partition and not placed yet.
+    """A plan of one change of the bucket map `placement`: subbuckets are taken off heavy partitions, and put on the lightest.
+
+    sizes, work: the tuples and the expected work of each subbucket.
+    homes, load: the planned partition of each subbucket, and work on each partition.
+    messages, remaining: see `Outlook`.
+    grain: the work from which a subbucket is split; loose: the subbuckets taken off a partition and not placed yet.
     """
 
     def __init__(self, placement: BucketMap, sizes, work, config, carried, outlook):

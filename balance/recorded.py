@@ -145,8 +145,8 @@ class Replay:
         )
 
     def _phases(self, entry: dict, makers: np.ndarray, homes: np.ndarray) -> list[dict]:
-        """Return the recorded phases, divided among the ranks. If the record has no all-to-all phase (a Datalog run counts it
-        with the joins), one is added."""
+        """Return the recorded phases, divided among the ranks as by `_phase`. If the record has no all-to-all phase (a Datalog
+        run counts it with the joins), one is added."""
         phases = []
         exchanged = {phase["inner"] for phase in entry["phases"] if phase["phase"] == "all-to-all"}
         for recorded in entry["phases"]:

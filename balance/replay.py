@@ -64,9 +64,8 @@ def _counters(ranks):
 
 @njit(**JIT)
 def _count_encoding(words, destination, count, counters):
-    """Return (bytes, messages) of words[:count], word i for rank destination[i], as `ra.storage.codec` encodes them. counters:
-    see `_counters`."""
-    used, low, high, last, reached = counters
+    """Return (bytes, messages) of words[:count], word i for rank destination[i], as `ra.storage.codec` encodes them."""
+    used, low, high, last, reached = counters  # work space: see `_counters`
     size = messages = 0
     for i in range(count):
         used[destination[i]], last[destination[i]] = 0, UNREACHED
@@ -234,14 +233,14 @@ def _ship_heads(words, destinations, size, batches, counters, arrived, sums):
 
 
 @njit(**JIT)
-def _mark(z, heads, base, subs, scattered, home, shift, born, marked, inner, fresh):
-    """Mark the heads of one z that are among the sorted words `born` and not marked yet with the number of the inner iteration.
-    fresh[r] grows by those that arrive on rank r."""
+def _mark(z, heads, base, subs, scattered, home, shift, born, marked, iteration, fresh):
+    """Mark the heads of one z that are among the sorted words `born`, and not marked yet, with an inner iteration's number.
+    fresh[r] grows by those that arrive on rank r. base, subs, scattered, home: see `_buffer`."""
     for i in range(heads.size):
         word = z << np.uint64(shift) | heads[i]
         place = _seek(born, 0, born.size, word)
         if place < born.size and born[place] == word and not marked[place]:
-            marked[place] = inner
+            marked[place] = iteration
             fresh[home[base + (np.int64(scattered[heads[i]] % subs) if subs > 1 else 0)]] += 1
 
 

@@ -44,7 +44,7 @@ class PatternSearch:
     @cached_property
     def relations(self) -> dict:
         wanted = {atom.relation for atom in self.query.atoms}
-        return {name: self.vertices.tries_with(wanted).relations[name] for name in wanted}
+        return {name: self.vertices.want(wanted).relations[name] for name in wanted}
 
     def once(self, name: str, make):
         if name not in self.loaded:
@@ -72,7 +72,7 @@ def plain_leapfrog(graph: PatternSearch, spark, timeout: float) -> Sample:
 
 
 def _leapfrog(graph: PatternSearch) -> leapfrog.Leapfrog:
-    tries = graph.vertices.tries_with({atom.relation for atom in graph.query.atoms})
+    tries = graph.vertices.want({atom.relation for atom in graph.query.atoms})
     join = leapfrog.Leapfrog.of(graph.query, tries)
     join.count()
     return join
@@ -96,7 +96,7 @@ def boxed(percent: int):
 
 
 def _shelf(graph: PatternSearch) -> boxing.Shelf:
-    tries = graph.vertices.tries_with({atom.relation for atom in graph.query.atoms})
+    tries = graph.vertices.want({atom.relation for atom in graph.query.atoms})
     return boxing.Shelf.of(graph.query, tries, graph.store)
 
 
@@ -116,7 +116,7 @@ def massive(graph: PatternSearch, spark, timeout: float) -> Sample:
     """MGT with all edges in one chunk. The vertices with most edges come last, as ours has them."""
 
     def load():
-        trie = graph.vertices.tries_with(["up"]).trie("up", (0, 1))
+        trie = graph.vertices.want(["up"]).trie("up", (0, 1))
         return trie.directory.astype(np.int64), trie.values[-1]
 
     edges = graph.once("mgt", load)

@@ -37,7 +37,7 @@ def chunked(words):
 
 @njit(types.int64(u64), **JIT)
 def size_of(masks):
-    """Return the number of words of chunks."""
+    """Return the number of words of chunks, given by their masks."""
     total = np.uint64(0)
     for mask in masks:
         total += count_bits(mask)
@@ -46,7 +46,7 @@ def size_of(masks):
 
 @njit(u64(u64, u64, types.int64), **JIT)
 def words_of(keys, masks, size):
-    """Return the ascending words of chunks. size: their number, see `size_of`."""
+    """Return the ascending words of chunks (keys, masks). size: the number of words, see `size_of`."""
     out = np.empty(size, np.uint64)
     written = 0
     for i in range(keys.size):
@@ -60,7 +60,7 @@ def words_of(keys, masks, size):
 
 @njit(i64(u64, u64, types.int64, types.int64, types.uint64, types.uint64), **JIT)
 def field_of(keys, masks, size, shift, mask, low):
-    """Return the column (size,) of a field of the words of chunks: ((word >> shift) & mask) + low for each word."""
+    """Return a field of the `size` words of chunks (keys, masks) as a column: ((word >> shift) & mask) + low for each word."""
     out = np.empty(size, np.int64)
     bits, written = np.uint64(shift), 0
     for i in range(keys.size):
@@ -74,7 +74,7 @@ def field_of(keys, masks, size, shift, mask, low):
 
 @njit(u64(u64, u64, i64), **JIT)
 def words_at(keys, masks, positions):
-    """Return the words at ascending positions (k,). 0.5 ns a chunk, and 30 ns a position."""
+    """Return the words at ascending positions (k,) among all words of chunks (keys, masks). 0.5 ns a chunk, 30 a position."""
     out = np.empty(positions.size, np.uint64)
     i, before = -1, np.int64(0)
     size_of_chunk = np.int64(0)  # words of chunk i
@@ -92,7 +92,7 @@ def words_at(keys, masks, positions):
 
 @njit(_chunks(u64, u64, u64, u64), **JIT)
 def union(keys, masks, other_keys, other_masks):
-    """Return the (keys, masks) of the union of two sets of words. 2 ns a chunk."""
+    """Return the (keys, masks) of the union of two sets of words, given as chunks. 2 ns a chunk."""
     out_keys = np.empty(keys.size + other_keys.size, np.uint64)
     out_masks = np.empty_like(out_keys)
     i = j = size = 0

@@ -22,8 +22,7 @@ MAX_INSERTION_SORTED_WORDS = 24  # arrays up to this size are sorted by insertio
 
 @njit(u64(u64), uncompiled=np.sort, **JIT)
 def sort_over(words):
-    """Return words in ascending order, duplicates included, as `sort` does, but overwrite the given array. Needs one more array
-    of its size."""
+    """Return the words in ascending order, as `sort` does, but overwrite the given array. Needs one more array of its size."""
     mask, ascending = np.uint64((1 << RADIX_BITS) - 1), True
     low = high = before = words[0] if words.size else np.uint64(0)
     for word in words:

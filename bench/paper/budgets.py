@@ -56,7 +56,7 @@ def searched(evaluation, pattern: str, edges, budgets: list[int]) -> dict:
     from semi_naive.subgraph_queries.vertices import Vertices
 
     query, vertices = embedding_query(Pattern.of(pattern.split(",")[0]), symmetry=True), Vertices.of(edges)
-    tries = vertices.tries_with({atom.relation for atom in query.atoms})
+    tries = vertices.want({atom.relation for atom in query.atoms})
     join = leapfrog.Leapfrog.of(query, tries)
     matches, whole = join.count(), max(trie.bytes for trie in join.arrays)
     works, runs, others = {"unboxed": partial(clocked, join.count)}, [], []
@@ -123,7 +123,7 @@ def competitor(vertices, budget: int) -> tuple | None:
         return None
     from semi_naive.host.threads import cpus
 
-    trie = vertices.tries_with(["up"]).trie("up", (0, 1))
+    trie = vertices.want(["up"]).trie("up", (0, 1))
     targets = trie.values[-1]
     handle = tempfile.NamedTemporaryFile(prefix="mgt-")  # removed with the function that reads it
     targets.tofile(handle.name)

@@ -61,8 +61,7 @@ class Block:
 
     @cached
     def rows(self) -> tuple[Directory, int]:
-        """(The directory of the chunks by the first column, `cells`), for joins of pairs that are packed as words
-        first << 32 | second."""
+        """(The directory of the chunks by the first column, `cells`), for joins of pairs packed as first << 32 | second."""
         return directory_of(self.chunks[0], ROW), self.cells
 
     @cached

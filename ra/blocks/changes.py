@@ -136,8 +136,7 @@ def positions_of(columns: list[np.ndarray], size: int, many: Block) -> np.ndarra
 
 
 def settled_copy(table) -> Table:
-    """Return a table's tuples as a settled table (all of them in full) that has no reduction and is sorted in the relation's
-    own column order."""
+    """Return a table's tuples as a settled table (all in full) without a reduction, in the relation's own column order."""
     home = own_order(table.arity)
     if isinstance(table, Table) and table.home == home:
         settled = snapshot(table)
@@ -201,10 +200,10 @@ def only_home_index(table: Table) -> Table:
 
 
 def grown(table: Table, delta: Block) -> Table:
-    """Return a settled table with a block as its delta: new tuples, or some of its own that rules are to read as a delta."""
-    other = snapshot(table)
-    other.set_delta(delta)
-    return other
+    """Return a copy of a settled table whose delta is a block: new tuples, or some of its own to be read as a delta."""
+    copy = snapshot(table)
+    copy.set_delta(delta)
+    return copy
 
 
 def table_without(table: Table, lost: Block) -> Table:

@@ -131,7 +131,7 @@ def mark_within_bounds(columns, layout):
     for k in range(columns.shape[0]):
         low, span = np.uint64(layout[k, LOW]), np.uint64(layout[k, SPAN])
         for i in range(columns.shape[1]):
-            out[i] &= np.uint64(columns[k, i]) - low <= span
+            out[i] &= np.uint64(columns[k, i]) - low <= span  # values below `low` wrap around to large numbers
     return out
 
 
@@ -153,7 +153,7 @@ def _unpack_field_uncompiled(words, shift, mask, low, out):
 
 @njit(types.void(u64, types.int64, types.uint64, types.uint64, i64), uncompiled=_unpack_field_uncompiled, **JIT)
 def unpack_field(words, shift, mask, low, out):
-    """Unpack the column stored in one field of a lane of words (n,) into `out` (n,)."""
+    """Unpack the column stored in a field, ((word >> shift) & mask) + low, of words (n,) into `out` (n,)."""
     bits = np.uint64(shift)
     for i in range(words.size):
         out[i] = np.int64(((words[i] >> bits) & mask) + low)
@@ -165,7 +165,7 @@ def unpack_field(words, shift, mask, low, out):
     **JIT,
 )
 def field_at(words, positions, shift, mask, low):
-    """Return the column (m,) stored in one field of the words at some positions (m,)."""
+    """Return the column (m,) stored in a field, ((word >> shift) & mask) + low, of the words at some positions (m,)."""
     bits = np.uint64(shift)
     out = np.empty(positions.size, np.int64)
     for i in range(positions.size):
@@ -199,6 +199,7 @@ def directory(words, rest, base, coarse, size):
 
 
 def _ranges_uncompiled(words, rest, base, coarse, starts, keys, within):
+    """The numpy version of `ranges`, for few keys."""
     lows, highs = np.zeros(keys.size, np.int64), np.zeros(keys.size, np.int64)
     groups = (keys - base) >> np.uint64(coarse)
     known = within & (keys >= base) & (groups < np.uint64(starts.size - 1))
@@ -252,8 +253,8 @@ def ranges(words, rest, base, coarse, starts, keys, within):
 
 @njit(inline="always")
 def _first_at_least(words, shift, mask, low, value, begin, end):
-    """Return the first position in [begin, end) at which a field of the words is at least `value`; `end` if there is none. The
-    field ascends in that range."""
+    """Return the first position in [begin, end) at which a field, ((word >> shift) & mask) + low, is at least `value`; `end` if
+    there is none. The field ascends in that range."""
     while begin < end:
         middle = (begin + end) >> 1
         if np.int64(((words[middle] >> shift) & mask) + low) < value:
@@ -265,8 +266,8 @@ def _first_at_least(words, shift, mask, low, value, begin, end):
 
 @njit(types.UniTuple(i64, 2)(u64, types.int64, types.uint64, types.uint64, i64, i64, i64, i64), **JIT)
 def narrow(words, shift, mask, low, lows, highs, least, greatest):
-    """Narrow ranges [low, high) of words to the positions at which a field is between least and greatest, each (m,), both
-    included. The field ascends in each range."""
+    """Narrow ranges [lows[i], highs[i]) of words to the positions at which a field, ((word >> shift) & mask) + low, is between
+    least[i] and greatest[i], both included. The field ascends in each range."""
     begins, ends, bits = np.empty_like(lows), np.empty_like(lows), np.uint64(shift)
     for i in range(lows.size):
         begins[i] = _first_at_least(words, bits, mask, low, least[i], lows[i], highs[i])
@@ -309,6 +310,7 @@ def ranges_rows(words, keys, masks, within):
 
 
 def _expand_some_uncompiled(lows, highs, row, skip, most):
+    """The numpy version of `expand_some`, for few rows."""
     begins, sizes = lows[row:].copy(), highs[row:] - lows[row:]
     if row < lows.size:
         begins[0], sizes[0] = begins[0] + skip, sizes[0] - skip

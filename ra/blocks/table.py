@@ -176,8 +176,7 @@ class Table:
         return self.add(self.fresh_block(block, lock), lock)
 
     def fresh(self, columns: list[np.ndarray], size: int, lock=NO_LOCK) -> Block:
-        """Return those of some tuples (`size` rows of columns) that were unknown when the iteration began, as a block for
-        `add`: the first half of `insert`."""
+        """Return the tuples of columns (arity, n) that were unknown when the iteration began, as a block for `add`."""
         if self.reduction:
             columns, size = self.reduction.thinned(columns, size)
         bounds = bounds_of(columns)

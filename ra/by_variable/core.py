@@ -96,7 +96,7 @@ class Core:
         depth = max([order.index(name) + 1 for name in names], default=least_depth)
         rows_end_with_count = depth < len(order)
         first, skipped = position.part, position.solutions
-        # solution_count: the number of solutions in the range; rows: the values of the listed variables
+        # rows: the values of the listed variables
         for number, solution_count, rows in self._results(order, depth, share, first, parts):
             limits.check_limits()
             after = Position(number + 1, 0, 0, plan)

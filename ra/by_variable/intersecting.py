@@ -42,7 +42,7 @@ def _count_below(gone, position):
 
 @njit(types.uint64(types.uint64, u64, types.int64), inline="always", **JIT)
 def _word(like, field, value):
-    """Return the least word that equals the word `like` in the bits above the field, and has `value` in the field."""
+    """Return the least word that equals `like` in the bits above a field, (shift, mask, low), and has `value` in it."""
     below = (field[1] << field[0]) | ((np.uint64(1) << field[0]) - np.uint64(1))
     return (like & ~below) | ((np.uint64(value) - field[2]) << field[0])
 
@@ -65,8 +65,8 @@ def _seek(words, low, high, target):
 
 @njit(types.boolean(u64, i64, types.int64, types.int64, types.uint64, types.uint64), **JIT)
 def _is_present(words, gone, position, high, target, shift):
-    """True if the block has an undeleted word that agrees with `target` in all bits from `shift` on. Such words are adjacent
-    and begin at `position`."""
+    """True if a block has an undeleted word, before position `high`, that agrees with `target` in all bits from `shift` on.
+    Such words are adjacent and begin at `position`. gone: the positions of deleted words, ascending."""
     while position < high and (words[position] ^ target) >> shift == np.uint64(0):
         if not gone.size:
             return True
@@ -79,7 +79,7 @@ def _is_present(words, gone, position, high, target, shift):
 
 @njit(types.boolean(words_of, gone_of, i64_rows, i64_rows, u64, types.int64, types.int64, types.int64, types.int64), **JIT)
 def _repeated(words, gone, lows, highs, field, row, block, position, value):
-    """True if a binding's value occurs before a position of a block, or in an earlier block."""
+    """True if an index (see the module) has a value for binding `row` before a position of a block, or in an earlier one."""
     for earlier in range(block + 1):
         low, high = lows[earlier, row], position if earlier == block else highs[earlier, row]
         if low < high:
@@ -91,7 +91,7 @@ def _repeated(words, gone, lows, highs, field, row, block, position, value):
 
 @njit(types.void(words_of, gone_of, i64_rows, i64_rows, u64, types.int64, types.int64, u8, types.uint8), **JIT)
 def _mark(words, gone, lows, highs, field, row, least, marks, stamp):
-    """Set marks[value - least] to `stamp` for the values of a binding. least: the least of them."""
+    """Set marks[value - least] to `stamp` for the values, from `least` on, that an index (see the module) has for a binding."""
     shift, mask, base = field[0], field[1], field[2] - np.uint64(least)
     for block in range(lows.shape[0]):
         low, high = lows[block, row], highs[block, row]
@@ -108,7 +108,7 @@ def _mark(words, gone, lows, highs, field, row, least, marks, stamp):
 
 @njit(types.UniTuple(types.int64, 3)(words_of, i64_rows, i64_rows, u64, types.int64), inline="always", **JIT)
 def _spanned(words, lows, highs, field, row):
-    """Return (number of values of an index for a binding, duplicates included; the least; the greatest)."""
+    """Return (number of values that an index (see the module) has for a binding, with duplicates; least; greatest)."""
     count, least, greatest = np.int64(0), np.int64((1 << 63) - 1), np.int64(-1 << 63)
     for block in range(lows.shape[0]):
         low, high = lows[block, row], highs[block, row]
@@ -121,8 +121,8 @@ def _spanned(words, lows, highs, field, row):
 
 @njit(types.UniTuple(types.int64, 2)(*[i64_rows] * 4, i64, types.int64), inline="always", **JIT)
 def _end_of_equal_ranges(lows, highs, their_lows, their_highs, order, begin):
-    """Return (end, count): the bindings order[begin:end] are tested against the same range of the other index, and propose
-    `count` values."""
+    """Return (end, count): the bindings order[begin:end] have the same ranges, their_lows to their_highs, in each block of the
+    tested index, and `count` values in the proposing one, lows to highs."""
     first, end, proposed = order[begin], begin, np.int64(0)
     while end < order.size:
         equal = True
@@ -241,8 +241,8 @@ def meet(
 
 @njit(types.boolean[::1](*index, i64, i64), **FEW)
 def has_pairs(words, gone, lows, highs, field, rows, values):
-    """Return a mask (n,) of the (binding, value) pairs, given as rows and values, that an index has. Fast if the values of a
-    binding ascend."""
+    """Return a mask (n,) of the pairs (rows[i], values[i]) of a binding and a value that an index (its arrays: see the module)
+    has. Fast if the values of a binding ascend."""
     mask = np.zeros(rows.size, np.bool_)
     cursors = np.zeros(BLOCKS, np.int64)
     for i in range(rows.size):

@@ -118,7 +118,7 @@ class Multiway:
             yield start, combined(solutions), solutions.resume_at
 
     def _have_solution(self, batch: Batch, core: "Core", bound: tuple[str, ...]) -> np.ndarray:
-        """Return a mask (n,) of the bindings that have a solution."""
+        """Return a mask (n,) of the bindings, of the variables `bound`, that have a solution."""
         mask = np.zeros(batch.size, np.bool_)
         for _, solutions in self._solutions(batch, core, bound, bound, TRIES, MAX_BATCH_BINDINGS):
             block = Block.of([solutions.columns[name] for name in bound], solutions.size)

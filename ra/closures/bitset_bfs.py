@@ -36,7 +36,8 @@ class Workspace(NamedTuple):
 
 @njit(types.int64(i64, types.int64, i64, i64, u64, u64, u64, i64), **JIT)
 def advance(todo, waiting, indptr, targets, seen, front, fresh, later):
-    """Follow the edges of the nodes todo[:waiting], for the groups in `front`, which is cleared:
+    """Follow the edges (y, targets[indptr[y] : indptr[y + 1]]) of the nodes y in todo[:waiting], for the groups (bits) in
+    front[y], which is cleared:
 
         fresh(z, g) :- front(y, g), edge(y, z), !seen(z, g).
 
@@ -60,8 +61,8 @@ def advance(todo, waiting, indptr, targets, seen, front, fresh, later):
 
 @njit(types.int64(i64, i64, i64, u64, i64), **JIT)
 def begin_groups(groups, firsts, bases, fresh, later):
-    """Begin up to LANES groups: group g begins with the nodes bases[firsts[g] : firsts[g + 1]]. The results are those of
-    `advance`."""
+    """Begin up to LANES groups: group g begins with the nodes bases[firsts[g] : firsts[g + 1]]. Write and return what `advance`
+    does: the nodes to `later`, the bits of their groups to `fresh`; the number of nodes."""
     reached_count = 0
     for lane in range(groups.size):
         for j in range(firsts[groups[lane]], firsts[groups[lane] + 1]):
@@ -113,8 +114,8 @@ def reach(groups, firsts, bases, indptr, targets, seen, front, fresh, todo, late
 
 @njit(types.Tuple((i64, i64))(u64, i64), **JIT)
 def harvest(seen, touched):
-    """Return the results of `reach` as (ends, zs): the nodes that group g reaches are zs[ends[g - 1] : ends[g]], in the order
-    of `touched`. Clear `seen`."""
+    """Return which nodes each group reaches as (ends, zs): those of group g are zs[ends[g - 1] : ends[g]], in the order of
+    `touched`. seen, touched: as `reach` leaves them: bit g of seen[z] is set if g reaches z, which is in `touched`; cleared."""
     counts = np.zeros(LANES, np.int64)
     for z in touched:
         word = seen[z]

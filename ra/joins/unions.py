@@ -30,7 +30,7 @@ EVERY = np.uint64((1 << 64) - 1)
 
 @njit(types.int64(u64, u64, types.int64, types.int64, types.uint64, types.uint64), inline="always", **JIT)
 def _put_chunk(keys, masks, begin, end, key, mask):
-    """Insert a chunk into the ascending chunks [begin, end), or unite it with one of the same key. Return their new end."""
+    """Insert (key, mask) into ascending chunks, begin to end - 1, or unite it with that of the same key. Return the new end."""
     place = end
     while place > begin and keys[place - 1] > key:
         place -= 1
@@ -45,7 +45,8 @@ def _put_chunk(keys, masks, begin, end, key, mask):
 
 @njit(types.void(u64, u64, types.int64, types.int64, u64, u64), **JIT)
 def _mark(keys, masks, begin, end, seen, cells):
-    """Add the chunks [begin, end) of one row to the bitmap `seen`."""
+    """Add the chunks begin to end - 1 of (keys, masks), of one row, to the row's bitmap `seen`, and to `cells`, which has a bit
+    for each word of `seen` that may not be 0."""
     first, last = np.int64(keys[begin] & CELL), np.int64(keys[end - 1] & CELL)
     if last - first == end - begin - 1:  # no gap: all cells are neighbours
         size = end - begin
@@ -70,8 +71,8 @@ def _mark(keys, masks, begin, end, seen, cells):
 
 @njit(types.int64(types.uint64, u64, u64, types.int64, u64, u64, types.int64, types.int64), **JIT)
 def _take_chunks(row, keys, masks, filled, seen, cells, low, high):
-    """Write the bitmap of a row as chunks from position `filled` on, and clear it. Return their end. low, high: the first and
-    the last word of `cells` that may not be 0."""
+    """Write the bitmap (seen, cells) of a row, see `_mark`, as chunks to (keys, masks) from position `filled` on, and clear it.
+    Return the chunks' end. low, high: the first and the last word of `cells` that may not be 0."""
     for group in range(low, high + 1):
         word = cells[group]
         cells[group] = 0
@@ -91,8 +92,9 @@ def _take_chunks(row, keys, masks, filled, seen, cells, low, high):
     inline="always", **JIT,
 )  # fmt: skip
 def _add(keys, masks, begin, end, row, out, out_masks, first, filled, seen, cells, low, high):
-    """Add the chunks [begin, end) to a row. Return (made, low, high): the row's few chunks are out[first:made], sorted; once
-    there are more, they are in the bitmap, and low ≤ high are the first and the last word of `cells` that may not be 0."""
+    """Add the chunks begin to end - 1 of (keys, masks) to a row of heads. Return (filled, low, high): the row's few chunks are
+    out[first:filled], sorted; once there are more, they are in the bitmap (seen, cells), see `_mark`, and low ≤ high are the
+    first and the last word of `cells` that may not be 0."""
     if low > high:
         if filled - first + end - begin <= MAX_INSERTION_SORTED_WORDS:
             for i in range(begin, end):
@@ -113,8 +115,9 @@ def _add(keys, masks, begin, end, row, out, out_masks, first, filled, seen, cell
     scratch="out out_masks seen cells", **JOIN,
 )  # fmt: skip
 def _unite_rows(outer, outer_masks, cursor, inner, inner_masks, base, coarse, starts, out, out_masks, seen, cells):
-    """Make whole rows of heads from outer[cursor:] until they might not fit. Return (number of chunks, cursor). base, coarse,
-    starts: the directory of inner's rows. `seen` and `cells` are all zero on entry and on return."""
+    """Make whole rows of heads (x, z) from the chunks outer[cursor:] of (x, y), and those of (y, z) in inner, until they might
+    not fit. Return (number of chunks, cursor). Each name is that of the chunks' keys, with `_masks` that of their masks. base,
+    coarse, starts: the directory of inner's rows. `seen` and `cells` are all zero on entry and on return."""
     filled = 0
     room, groups, step = out.size - seen.size - MAX_INSERTION_SORTED_WORDS, np.uint64(starts.size - 1), np.uint64(coarse)
     while cursor < outer.size and filled < room:
@@ -205,7 +208,7 @@ def cells_of(keys: np.ndarray) -> int:
 
 
 def _scratch(cells: int) -> list[np.ndarray]:
-    """Return (out, bits, seen, cells) for the kernels, given the words of a row's bitmap."""
+    """Return the arrays (out, out_masks, seen, cells) for the kernels. cells: the number of words of a row's bitmap."""
     out = [np.empty(HANDED_OVER_CHUNKS + cells + MAX_INSERTION_SORTED_WORDS + 1, np.uint64) for _ in range(2)]
     return [*out, np.zeros(cells, np.uint64), np.zeros(cells // 64 + 1, np.uint64)]
 

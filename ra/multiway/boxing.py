@@ -243,8 +243,8 @@ class Shelf:
         return Leapfrog(self.query, Shape(self.query, self.order), Tries(self.domain, {})).decoded(ids)
 
     def run_by_tasks(self, sc, boxes: list[Box], keep: int) -> Iterator[tuple[BoxRun, np.ndarray]]:
-        """Divide the boxes among the tasks of one job in ranges of about equal bytes, as neighbours share slices. Yield what
-        `run_here` does."""
+        """Evaluate boxes by one job of the context `sc`, and yield what `run_here` does. Each task has a range of them, of
+        about equal bytes, as neighbours share slices."""
         weights = np.cumsum([box.bytes for box in boxes])
         tasks = min(TASKS_PER_CORE * cores(sc), len(boxes))
         if not tasks:

@@ -129,7 +129,7 @@ def unknown_tuples(block: Block, known: list[Block]) -> Block:
 
 
 def forwarded(relation: PartitionedRelation, block: Block | None, partition: int, suffix: str):
-    """Yield the parcels that send a block of new tuples, in home order, to the relation's other indexes. suffix: of the tag."""
+    """Yield the parcels that send a block of new tuples, in the home index's order, to the others. suffix: of the tags."""
     if block is None or not block.size:
         return
     for number, index in enumerate(relation.indexes[1:], 1):

@@ -117,13 +117,12 @@ class Choice(Reduction):
 
 class Candidates:
     """The heads of a rule in one iteration, which are collected here, and not in the relation's table, until all are made.
-    collected: the candidates; home: their column order; most: the number above which those that cannot be chosen are
-    dropped."""
+    collected: the candidates; home: their column order; most: the number above which unchoosable ones are dropped."""
 
     def __init__(self, table: Table, choice: Choice):
         self.table, self.choice, self.collected, self.most = table, choice, Table(table.arity), MAX_CANDIDATES
         self.home = self.collected.home
-        self._free([np.empty(0, np.int64)] * table.arity, 0)  # makes the indexes, which threads search
+        self._free([np.empty(0, np.int64)] * table.arity, 0)  # a search, which makes the indexes before threads search them
 
     def insert(self, columns: list[np.ndarray], size: int, lock=NO_LOCK) -> int:
         """Add tuples in any order. None is born yet, so the result is 0. lock: a lock, held while candidates are added."""

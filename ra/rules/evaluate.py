@@ -42,7 +42,8 @@ class Move:
     """How the bindings of a segment, with the variables `names`, are sent to the next segment.
 
     to: the destination. With a bucket map, a binding goes to the bucket of its variables at the places `key`, and to the
-    subbucket of its variables at the places `rest`, or to all its subbuckets if `rest` is empty; if `one`, to a single one.
+    subbucket of its variables at the places `rest`, or to all its subbuckets if `rest` is empty. one: each binding goes to one
+    subbucket only, as a head does.
     "every": to all partitions. "same": it stays. With a tuple of moves, the variable OFFER of each binding plus `turn` selects
     the move.
     partial: an aggregation before sending.
@@ -339,7 +340,7 @@ class Evaluate:
         return (self.context.partition, buckets) if buckets else ()
 
     def _moved(self, block: Block, move: Move, tag: str):
-        """Yield (destination, parcel) pairs of a block of bindings, for the partitions that a move sends them to."""
+        """Yield (destination, parcel) pairs that send a block of bindings to partitions as `move` says. tag: of the parcels."""
         if isinstance(move.to, tuple):
             selected = (block.column(move.names.index(OFFER)) + move.turn) % len(move.to)
             return self._moved_by_offer(block, selected, move.to, tag)

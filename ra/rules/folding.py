@@ -112,15 +112,12 @@ class Folding:
         for begin in range(0, nonempty.size, MAX_BATCH_BINDINGS):
             numbers = nonempty[begin : begin + MAX_BATCH_BINDINGS]
             columns = dict(zip(self.keys, self.groups.columns(numbers), strict=True))
-            columns |= {
-                each.result.name: results_of_literal[numbers]
-                for each, results_of_literal in zip(self.literals, results, strict=True)
-            }
+            columns |= {each.result.name: values[numbers] for each, values in zip(self.literals, results, strict=True)}
             yield Batch(numbers.size, columns)
 
 
 def folded(steps: list, keys: tuple[str, ...], literals: tuple[Aggregate, ...], context: Context) -> Folding:
-    """Fold all bindings that steps make, on as many threads as the context has cores."""
+    """Return the aggregates `literals` of all bindings that steps make, by the variables `keys`, computed on all cores."""
     cores, total, context = getattr(context, "cores", 1), Folding(keys, literals), copy(context)
     context.batch_size = min(context.batch_size, MAX_FOLDED_BINDINGS)
     depends_on_order = any(reduction.exact for reduction in total.reductions)
@@ -198,11 +195,9 @@ class Streamed:
 
     def __call__(self, batch: Batch, context: Context):
         first, *rest = self.steps
-        for bindings in run_steps([replace(first, batch_size=context.batch_size), *rest], batch, context):
+        for made in run_steps([replace(first, batch_size=context.batch_size), *rest], batch, context):
             terms = [(name, self.derivation.head[place]) for place, name in self.binds]
-            yield Batch(
-                bindings.size, {name: evaluate(term, bindings.columns, bindings.size, context.values) for name, term in terms}
-            )
+            yield Batch(made.size, {name: evaluate(term, made.columns, made.size, context.values) for name, term in terms})
 
 
 def merged_into(batches: Iterator[Batch], size: int) -> Iterator[Batch]:

@@ -192,8 +192,8 @@ class Join:
         return self.towards == (carried, new) or (self.towards != (new, carried) and batch.names == (carried, key))
 
     def outer_pairs(self, batch: Batch) -> tuple[str, str, Block] | None:
-        """Return a batch as pairs in the order that `ra.joins.unions` needs: (carried, key) if `by_row`, else (key, carried).
-        None if a value does not fit into 32 bits."""
+        """Return (first variable, second variable, block of their pairs): a batch as pairs in the order that `ra.joins.unions`
+        needs, (carried, key) if `by_row`, else (key, carried). None if a value does not fit into 32 bits."""
         assert self.composed is not None
         key, carried, _ = self.composed
         names = (carried, key) if self.by_row(batch) else (key, carried)
@@ -201,14 +201,14 @@ class Join:
         return None if block is None else (*names, block)
 
     def unites(self, batch: Batch, block: Block) -> bool:
-        """True if `ra.joins.unions` can join a batch with a block: both are pairs of dense ids."""
+        """True if `ra.joins.unions` can join a batch with a block: pairs of dense ids of which many are searched."""
         if self.composed is None or is_searched(block, batch.size) or not has_half_words(block.packing):
             return False
         _, cells = block.rows  # makes the directory as well, which threads then share
         if cells > MAX_CELLS:
             return False
-        pairs = self.outer_pairs(batch)
-        return pairs is not None and pairs[2].cells <= MAX_CELLS
+        _, _, outer = self.outer_pairs(batch) or (None, None, None)
+        return outer is not None and outer.cells <= MAX_CELLS
 
     def _join_by_unions(self, batch: Batch, block: Block):
         """Yield the distinct heads of a join of pairs, made by unions of bitmaps (`ra.joins.unions`)."""
@@ -393,6 +393,7 @@ class Generate:
     sliceable = True
 
     def __call__(self, batch: Batch, context: Context, resume_at: tuple[int, ...] = START):
+        """Yield the extended bindings. resume_at: (0, the binding, the number of its values that earlier calls yielded)."""
         kind, (_, row, skip) = self.literal.result.kind, resume_at
 
         def typed(term: Term) -> np.ndarray:

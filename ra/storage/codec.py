@@ -101,7 +101,7 @@ def _decode(buffer, out):
     for i in range(out.size):
         difference, at = _varint_at(buffer, at)
         last += difference
-        out[i] = last >> low << high | last & mask
+        out[i] = last >> low << high | last & mask  # with the bits low to high - 1, which are 0 in all words and not encoded
 
 
 def encode_split(words: np.ndarray, destination: np.ndarray, parts: int) -> list[tuple[int, int, bytes]]:

@@ -49,7 +49,7 @@ class Interpreter:
     limits: for some relations, the number of tuples at which the evaluation stops.
     context: the `ra.rules.steps.Context` of block-wise evaluation.
     in_threads: calls a function for each part of an iteration, in `cores` threads.
-    kept: a cache of assembled programs.
+    program_cache: assembled programs, which later evaluations of the same versions use again.
     runnable, others: the places of the versions that the machine runs, and of those that it cannot run.
     binary: the places, among `runnable`, of versions with binary joins instead of a multiway join.
     own: the names of `tables`; relations: the rows of each relation of `tables` and `beside`.

@@ -97,8 +97,9 @@ class part(ContextDecorator):
 
     def __enter__(self) -> None:
         account = current()
-        if account is not None and self.of and (account.paying or ("",))[0] != self.of:
-            account = None
+        if account is not None and self.of:
+            charged, _ = account.paying or ("", 0.0)
+            account = account if charged == self.of else None
         self.account = account
         if account is not None:
             self.before = account.charge(self.name)

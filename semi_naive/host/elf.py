@@ -46,8 +46,7 @@ class _Symbol(NamedTuple):
 
 
 def layout(code: bytes) -> ObjectLayout | None:
-    """Return the layout in memory of an object file; None if the file cannot be loaded without LLVM. Unwinding tables are left
-    out."""
+    """Return the layout in memory of an object file, without unwinding tables; None if it cannot be loaded without LLVM."""
     header = HEADER.unpack_from(code.ljust(HEADER.size))
     if header[:3] != RELOCATABLE_X86_64:
         return None

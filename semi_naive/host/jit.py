@@ -38,7 +38,7 @@ LOADING, COMPILING = 0.001, 0.3  # seconds that a kernel may run uncompiled befo
 mode = "auto" if os.environ.get("NUMBA_DISABLE_JIT", "0") == "0" else "uncompiled"  # tests also set "compiled"
 
 _lock = threading.RLock()
-_known: list[Kernel] = []  # all kernels that have signatures
+_kernels: list[Kernel] = []  # all kernels that have signatures
 
 
 class _ThreadState(threading.local):
@@ -77,7 +77,8 @@ def njit(*arguments, cache=False, few=None, scratch="", uncompiled=None, **optio
 @dataclass(eq=False)
 class Kernel:
     """A function that may be compiled. It has the attributes of a dispatcher that numba reads when it compiles a caller:
-    `py_func`, `targetoptions` and `_numba_type_`."""
+    `py_func`, `targetoptions` and `_numba_type_`. few, scratch, uncompiled: see `njit`. counted: the places of the arguments
+    whose sizes are compared with `few`."""
 
     py_func: Callable
     signatures: list
@@ -93,10 +94,10 @@ class Kernel:
     def __post_init__(self):
         functools.update_wrapper(self, self.py_func)
         names = self.py_func.__code__.co_varnames[: self.py_func.__code__.co_argcount]
-        self.counted = [place for place, name in enumerate(names) if name not in self.scratch]  # for the size of a call
+        self.counted = [place for place, name in enumerate(names) if name not in self.scratch]
         self.typed = all(isinstance(signature, Signature) for signature in self.signatures)
         if self.signatures:
-            _known.append(self)
+            _kernels.append(self)
 
     def __call__(self, *arguments):
         if self.entry is None and (_thread.uncompiled or self._is_small_call(arguments)):
@@ -175,7 +176,7 @@ class Kernel:
     def compiled(self) -> Callable:
         """Return the machine code of the kernel, loaded or compiled."""
         if self.entry is None:
-            with part("kernels"), locked(_lock), deferred():  # what the linker calls loses an interrupt
+            with part("kernels"), locked(_lock), deferred():  # an interrupt is lost in Python code that the linker calls
                 if self.entry is None:
                     _Process.loaded = True
                     self.entry = self._loaded() or self.dispatcher
@@ -203,7 +204,7 @@ class Kernel:
 
 def defined_kernels() -> list[Kernel]:
     """Return the kernels defined with signatures so far. A kernel without signatures is called only by other kernels."""
-    return list(_known)
+    return list(_kernels)
 
 
 def load_kernels(names: Iterable[str] = ()) -> None:
@@ -213,7 +214,7 @@ def load_kernels(names: Iterable[str] = ()) -> None:
         from semi_naive.host.native import is_cached
 
     names = set(names)
-    for kernel in _known:
+    for kernel in _kernels:
         if mode != "uncompiled" and (not names or name_of(kernel) in names) and is_cached(kernel):
             kernel.compiled()
 

@@ -175,14 +175,12 @@ class _Loading(pickle.Unpickler):
 
 def _environment(module: str, consts, name: str):
     """Return the environment of a name; replaces numba's `_rebuild_env`, which would load the module."""
-    environment_of_name = environment.lookup_environment(name)
-    if environment_of_name is None:
-        environment_of_name = environment.Environment(
-            vars(sys.modules[module]) if module in sys.modules else {"__name__": module}
-        )
-        environment_of_name.consts[:], environment_of_name.env_name = consts, name
-        environment.Environment._memo[name] = environment_of_name
-    return environment_of_name
+    found = environment.lookup_environment(name)
+    if found is None:
+        found = environment.Environment(vars(sys.modules[module]) if module in sys.modules else {"__name__": module})
+        found.consts[:], found.env_name = consts, name
+        environment.Environment._memo[name] = found
+    return found
 
 
 @cache

@@ -24,11 +24,9 @@ def cpus() -> int:
 
 
 def in_threads(
-    function: Callable[[Argument], Result],
-    arguments: Iterable[Argument],
-    threads: int | None = None,
+    function: Callable[[Argument], Result], arguments: Iterable[Argument], threads: int | None = None,
     on_end: Callable[[], None] = lambda: None,
-) -> Iterator[Result]:
+) -> Iterator[Result]:  # fmt: skip
     """Yield function(x) for each x of `arguments`, in order, computed by threads, by default one for each core.
 
     At most `WAITING_RESULTS_A_THREAD` results for each thread are stored, which bounds memory. When the iteration ends, even by

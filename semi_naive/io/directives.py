@@ -46,8 +46,7 @@ class Options:
     sandbox: Sandbox | None = None
 
     def print_bytes(self, text: bytes | np.ndarray) -> None:
-        """Write UTF-8 text to standard output in one piece. Raises an OSError that names standard output if it is closed or
-        full."""
+        """Write UTF-8 text to standard output in one piece. Raises an OSError that names it if it is closed or full."""
         stream = self.out or sys.stdout
         binary = getattr(stream, "buffer", None)
         try:

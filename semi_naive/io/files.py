@@ -19,6 +19,7 @@ MAGIC_BYTES = 6  # the most of these bytes
 SKIPPED_BYTES = 1 << 20  # bytes that are decompressed at a time to go forward
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 MAX_LINE_BYTES = 1 << 20
+STANDARD_INPUT = "-"
 
 
 def contents(path: str) -> bytes:
@@ -34,7 +35,7 @@ def open_binary(path: str):
         system, inside = filesystem(path)
         stream = io.BufferedReader(system.open_input_file(inside))
     else:
-        stream = open(path, "rb")
+        stream = io.BufferedReader(io.BytesIO(pipe_contents(path))) if is_pipe(path) else open(path, "rb")
     begin = stream.peek(MAGIC_BYTES)
     found = (each for each, magic in COMPRESSED.items() if path.lower().endswith(each) or magic and begin.startswith(magic))
     return _decompressed(stream, next(found, ""), path)
@@ -69,7 +70,8 @@ class ZstdBytes(io.RawIOBase):
         import pyarrow
 
         system, inside = filesystem(self.path)
-        self.position, self.data = 0, pyarrow.CompressedInputStream(system.open_input_file(inside), "zstd")
+        stored = pyarrow.BufferReader(pipe_contents(inside)) if is_pipe(inside) else system.open_input_file(inside)
+        self.position, self.data = 0, pyarrow.CompressedInputStream(stored, "zstd")
 
     def readable(self) -> bool:
         return True
@@ -108,9 +110,28 @@ def is_plain(stream) -> bool:
 
 
 def is_compressed(path: str) -> bool:
-    """True if a file is compressed, so that it can only be read from its beginning."""
+    """True if a file is compressed, or a pipe, so that it can only be read from its beginning."""
     with io_errors(path), open_binary(path) as stream:
-        return not is_plain(stream)
+        return is_pipe(path) or not is_plain(stream)
+
+
+def is_pipe(path: str) -> bool:
+    """True if a path can be read only once: the standard input, a pipe of the shell's, a device."""
+    if path == STANDARD_INPUT or path.startswith("/dev/"):
+        return True
+    with contextlib.suppress(OSError, ValueError):
+        return stat.S_ISFIFO(os.stat(path).st_mode)
+    return False
+
+
+def pipe_contents(path: str) -> bytes:
+    """Return all bytes of a pipe, which stay in memory, as a file is opened several times."""
+    if path not in _pipes:
+        _pipes[path] = standard_input() if path in (STANDARD_INPUT, "/dev/stdin") else Path(path).read_bytes()
+    return _pipes[path]
+
+
+_pipes: dict[str, bytes] = {}  # what pipes had, by path
 
 
 def standard_input() -> bytes:
@@ -131,6 +152,8 @@ def is_uri(path: str) -> bool:
 
 def file_size(path: str) -> int:
     """Return the bytes of a file at a path or URI, as stored; 0 if there is none."""
+    if is_pipe(path):
+        return 0  # so no task of another process reads it
     if not is_uri(path):
         with contextlib.suppress(OSError, ValueError):
             status = os.stat(path)
@@ -152,7 +175,7 @@ def io_errors(path):
             "is a directory, a file was expected", path, hint="name one file; only .parquet may be a directory"
         ) from None
     except EOFError:
-        raise BadInput("the compressed data ends too early", path, hint="copy or download the file again") from None
+        raise BadInput(f"the {_compression(path)} data ends too early", path, hint="copy or download the file again") from None
     except _errors_of_decompression() as error:
         raise _not_decompressed(path, error) from None
     except OSError as error:
@@ -166,10 +189,13 @@ def _errors_of_decompression() -> tuple[type[Exception], ...]:
     return gzip.BadGzipFile, zlib.error, *([sys.modules["lzma"].LZMAError] if "lzma" in sys.modules else [])
 
 
+def _compression(path: str) -> str:
+    return {".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}.get(Path(path).suffix.lower(), "gzip")
+
+
 def _not_decompressed(path: str, error: Exception) -> BadInput:
-    kind = {".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}.get(Path(path).suffix.lower(), "gzip")
     hint = "rename the file if it is not compressed, else copy or download it again"
-    return BadInput(f"not readable as {kind}: {error}", path, hint=hint)
+    return BadInput(f"not readable as {_compression(path)}: {error}", path, hint=hint)
 
 
 def skip_mark(stream) -> int:

@@ -84,8 +84,8 @@ def is_a(module: str, name: str, data) -> bool:
 
 
 def gives_arrow(data) -> bool:
-    """True if `to_arrow_table` accepts it: a pyarrow table or batch, a polars frame, a DuckDB relation, a result of ours. A
-    pandas frame is read in another way, as its columns may hold any objects."""
+    """True if `to_arrow_table` accepts the data: a pyarrow table or batch, a polars frame, a DuckDB relation, a result of ours.
+    A pandas frame is read in another way, as its columns may hold any objects."""
     if is_a("polars", "LazyFrame", data):
         return True
     one_column = any(is_a(module, name, data) for module, name in ARRAYS)

@@ -140,8 +140,9 @@ class ParquetFile(Source):
         return sum(rows for *_, rows in self.spans())
 
     def prepared(self) -> Callable[[Values], Iterable[np.ndarray]]:
-        """Read a file of one row group immediately. Others are read while the rows before are converted or, if they have only
-        numbers, whose conversion does not depend on the order, while these are packed."""
+        """Return the function from values to columns (`Source.prepared`), after reading a file of one row group. Larger files
+        are read by that function, each row group while the one before is converted; or, if there are only numbers, whose
+        conversion does not depend on the order, both are done while the caller packs the columns before."""
         spans = self.spans()
         if not spans:
             empty = empty_table(self.path)

@@ -159,8 +159,8 @@ def _unstratified(
     graph: _Graph, relations: syntax.Relations, undefined_allowed: bool, broken_components: dict[str, Problem]
 ) -> list[Problem]:
     """Report relations in a cycle through negation or aggregation; under `.semantics wellfounded`, only those through
-    aggregation or a companion. broken_components: by relation, the problem of a component that would be in
-    steps but for one condition, which is reported instead."""
+    aggregation or a companion. broken_components: by relation, the problem of a component that would be in steps but for one
+    condition, which is reported instead."""
     edges = graph.edges
     if undefined_allowed:
         of_companions = wellfounded.companion_edges(relations)
@@ -190,8 +190,7 @@ def _warnings(
     nodes: list[list[syntax.Node]],
     inferred: Collection[str],
 ) -> list[Problem]:
-    """Return the warnings about relations and clauses. nodes: of each clause; inferred: relations without a written
-    declaration."""
+    """Return the warnings about relations and clauses. nodes: of each clause; inferred: relations without a declaration."""
     declared = {name: declaration for name, declaration in relations.items() if name not in inferred}
     warnings = list(checks.empty_warnings(source, declared, singles))
     warnings += subsumption_warnings(source, relations)

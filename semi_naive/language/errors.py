@@ -34,8 +34,7 @@ NOWHERE = Span("<program>", 1, 1, 1, 1)
 
 @dataclass
 class Problem:
-    """One error or warning. flag: the command line's name of a kind of warning; undefined: the name of an undefined
-    relation."""
+    """One error or warning. flag: the command line's name of a warning; undefined: the name of an undefined relation."""
 
     message: str
     span: Span
@@ -58,8 +57,7 @@ class ProgramError(ValueError):
 
 
 def distinct(problems: list[Problem]) -> list[Problem]:
-    """Return distinct problems: instances of a component, and the parts of a clause with several heads, are checked one by
-    one."""
+    """Return distinct problems: an instance of a component, or a clause with several heads, is checked several times."""
     return list({(problem.message, problem.span): problem for problem in reversed(problems)}.values())[::-1]
 
 

@@ -23,8 +23,8 @@ def inline_relations(relations: syntax.Relations) -> set[str]:
 
 
 def without_excluded(source: syntax.SourceProgram, relations: syntax.Relations) -> syntax.Relations:
-    """Return the declarations, without `inline` where `no_inline`, `.pragma "inline-exclude" "a,b"` or a subsumption revokes
-    it."""
+    """Return the declarations, without `inline` where `no_inline`, `.pragma "inline-exclude" "a,b"` or subsumptive clauses
+    revoke it."""
     pragmas = [node.value for node in source.of(syntax.Pragma) if node.key == "inline-exclude"]
     excluded = {name.strip() for value in pragmas for name in value.split(",")}
     excluded |= {name for name, declaration in relations.items() if "no_inline" in declaration.qualifiers}

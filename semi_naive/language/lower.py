@@ -193,8 +193,7 @@ class Lowering:
     appends them to its argument `before`."""
 
     def __init__(self, typing: Typing, projections: "Projections", calls: dict, number: str = ""):
-        """calls: user-defined functors, by name with @; number: the relation with the iteration's number; "" if that is always
-        0."""
+        """calls: user-defined functors, by name with @; number: the relation with the iteration's number, or ""."""
         self.typing, self.projections, self.calls, self.number = typing, projections, calls, number
         self.iteration: ir.Var | None = None  # the number of the iteration, if the clause uses it
 

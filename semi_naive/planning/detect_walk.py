@@ -1,5 +1,4 @@
-"""Detect strata that walk along edges: each partition can run many iterations of them independently, so that one job suffices
-for these.
+"""Detect strata that walk along edges: each partition can run many iterations of them independently, in one job.
 
 path(x, z) :- path(x, y), edge(y, z).        carries x; or edge(x, y), path(y, z), which carries z"""
 

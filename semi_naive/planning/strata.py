@@ -33,8 +33,7 @@ class Stratum:
 
 @dataclass(frozen=True)
 class Edge:
-    """A dependency of the relation `head` on the relation `body`. via: "" (a positive atom), "negation", "aggregation" or
-    `RECORD`."""
+    """A dependency of relation `head` on relation `body`. via: "" (a positive atom), "negation", "aggregation" or `RECORD`."""
 
     head: str
     body: str

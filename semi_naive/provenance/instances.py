@@ -4,8 +4,7 @@ For `path(x, z) :- path(x, y), edge(y, z).` the following rule derives the insta
 
     path:0(x, z, x, y, z) :- path:(x, z), path(x, y), edge(y, z).
 
-The head's terms come first, then all variables of the rule. So nothing is recorded while a program runs, and provenance costs a
-run nothing.
+The head's terms come first, then all variables of the rule. So nothing is recorded while a program runs.
 """
 
 from collections.abc import Iterable, Iterator
@@ -156,8 +155,7 @@ class Instances:
 
 
 def after_rounds(rule: Rule, loops: tuple[Loop, ...]) -> Rule:
-    """Return a rule of a loop in the form that holds after the last round: it reads final relations, and no atoms of the
-    current round."""
+    """Return a rule of a loop as it holds after the last round: it reads final relations, and no atoms of the current round."""
     final_names = {known: name for loop in loops for known, name in loop.pairs}
     current_round = {name for loop in loops for name in loop.now}
 

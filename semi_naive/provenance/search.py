@@ -1,11 +1,9 @@
-"""Search for a proof of least height, backwards from the tuple: its instances, those of their premises, and so on, until facts
-prove it.
+"""Search for a proof of least height, backwards from a tuple: its instances, those of their premises, and so on to facts.
 
 A fact has height 0, any other tuple one more than the highest premise of its instance. All proofs of height at most k consist
 of tuples within k steps backwards. So the search proceeds step by step, and ends when it has a proof whose height is at most
 the number of steps. It visits only tuples that could be in such a proof. (Zhao, Subotić, Scholz 2020, "Debugging large-scale
-Datalog: a scalable provenance evaluation strategy", also find proofs of least height, by heights that are recorded during a
-run.)
+Datalog: a scalable provenance evaluation strategy", also find proofs of least height, by heights recorded in a run.)
 """
 
 from array import array
@@ -39,7 +37,7 @@ class Search:
         self.instances, self.is_fact = instances, is_fact
         self.ids: dict[Node, int] = {}  # number of each known tuple
         self.facts: list[int] = []  # the numbers of facts
-        self.found: list[Instance] = []
+        self.instances_found: list[Instance] = []  # by number
         self.heads = array("q")  # the tuple that each instance derives
         self.premises, self.users = array("q"), array("q")  # premises of all instances, and the instance of each premise
 
@@ -68,7 +66,7 @@ class Search:
         for name, rows_of_name in rows.items():
             for row, instance in self.instances.of(name, rows_of_name):
                 self._add(self.ids[name, row], instance, new_premises)
-        if len(self.found) > MAX_INSTANCES:
+        if len(self.instances_found) > MAX_INSTANCES:
             raise SearchTooLarge(
                 f"more than {MAX_INSTANCES:,} instances of rules may be in a proof of this tuple; there may be one beyond them"
             )
@@ -82,9 +80,9 @@ class Search:
                 number = self.ids[premise] = len(self.ids)
                 new_premises.append(premise)
             self.premises.append(number)
-            self.users.append(len(self.found))
+            self.users.append(len(self.instances_found))
         self.heads.append(head)
-        self.found.append(instance)
+        self.instances_found.append(instance)
 
     def _without_facts(self, nodes: list[Node]) -> list[Node]:
         """Record which of some new tuples are facts, and return the others."""
@@ -121,6 +119,6 @@ class Search:
         while stack:
             if (current := stack.pop()) not in proof:
                 number = int(chosen[self.ids[current]])
-                proof[current] = instance = self.found[number] if number >= 0 else None
+                proof[current] = instance = self.instances_found[number] if number >= 0 else None
                 stack += instance.premises if instance else ()
         return proof

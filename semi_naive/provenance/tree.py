@@ -1,7 +1,6 @@
 """A proof as a tree over its conclusion, in Soufflé's format, as text and as JSON.
 
-At a maximum depth a proof is cut off: `subproof path(0)` stands for the proof with this number, which can be requested
-separately.
+At a maximum depth a proof is cut off: `subproof path(0)` stands for the proof with this number, a separate request.
 """
 
 import json

@@ -1,7 +1,6 @@
 """Evaluate a rule's body for one head tuple, literal by literal, up to the first literal that fails.
 
-Each literal is compiled separately, once, for the variables bound before it, and its bindings are the input of the next
-literal.
+Each literal is compiled separately, once, for the variables bound before it, and its bindings are the next one's input.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator

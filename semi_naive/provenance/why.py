@@ -261,8 +261,7 @@ class Why:
         return failure(_failure_text(missing), ", ".join(f"{name} = {value}" for name, value in shown.items()))
 
     def _rival(self, name: str, row: Row) -> str:
-        """Return text about the tuple that a choice, a best value or a subsumption has kept instead of a tuple; "" if there is
-        none."""
+        """Return text about the tuple that a choice, a best value or a subsumption has kept instead of a tuple; "" if none."""
         relation = self.program.relations[name]
         keys = relation.keys
         if name in self.program.sums:

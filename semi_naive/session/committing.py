@@ -22,6 +22,7 @@ from semi_naive.session.contents import Changes, Epoch
 from semi_naive.session.durability.directory import Directory
 from semi_naive.session.durability.log_records import LoggedTransaction
 from semi_naive.session.maintenance.spread import AllChanges
+from semi_naive.session.retention import Retention
 from semi_naive.session.system import EpochStatistics
 from semi_naive.session.transaction import Transaction, Turn
 
@@ -30,22 +31,26 @@ log = logging.getLogger("semi_naive")
 
 class Commits:
     """Commits the transactions of one session.
-    epochs: the last epoch, then the retained ones. directory: that of a durable session."""
+    epochs: the last epoch, then the retained ones. retention: how many of these are retained. directory: that of a durable
+    session."""
 
-    def __init__(self, session: Any):
-        self._session = session
+    def __init__(self, session: Any, retention: Retention):
+        self._session, self.retention = session, retention
         self.epochs: tuple[Epoch, ...] = ()
         self.directory: Directory | None = None
 
     def start_at(self, number: int, epoch_time: float) -> None:
-        """Make the current relations, at their fixed point, the only epoch, with this number and time. Also remove unread
-        files."""
+        """Make the current relations the only epoch, with this number and time. Also remove unread files."""
         self.epochs = (self._current_epoch(number, epoch_time),)
         self._session.upkeep.relations.sweep()
 
     def append_epoch(self, number: int, epoch_time: float) -> None:
         """Make the current relations the last epoch, and retain earlier ones."""
-        self.epochs = (self._current_epoch(number, epoch_time), *self.epochs[: self._session.retain])
+        self.epochs = (self._current_epoch(number, epoch_time), *self.retained())
+
+    def retained(self) -> tuple[Epoch, ...]:
+        """Return the epochs that are retained when the next one is committed."""
+        return self.retention.aged(self.epochs, self.directory is not None)
 
     def _current_epoch(self, number: int, epoch_time: float) -> Epoch:
         """Return the current relations as an epoch."""
@@ -121,8 +126,7 @@ class Commits:
             self.make_snapshot(self.directory)
 
     def time_of(self, requested: float | None) -> float:
-        """Return the time of the next epoch: the given one, else the clock's. Raises ValueError if it is before the last
-        one."""
+        """Return the time of the next epoch: the given one, else the clock's. Raises ValueError if that is earlier."""
         last = self.epochs[0]
         if requested is not None and requested < last.time:
             message = f"the transaction's time is {requested!r}, but that of epoch {last.number} is {last.time!r}"
@@ -130,20 +134,15 @@ class Commits:
         return max(time.time(), last.time) if requested is None else requested
 
     def _statistics(self, number: int, epoch_time: float, net: dict, changes: AllChanges, began: float) -> EpochStatistics:
-        """Return the statistics of an epoch. net, changes: the changes of explicit facts, and of all relations, by name.
-        began: when
-        the commit began, by `time.perf_counter`.
-        """
-        fact_count, tuple_count = (
-            sum(change.size for change in changed_by_name.values()) for changed_by_name in (net, changes)
-        )
+        """Return the statistics of an epoch. net, changes: the changes of explicit facts, and of all relations, by name. began:
+        when the commit began, by `time.perf_counter`."""
+        fact_count, tuple_count = (sum(change.size for change in by_name.values()) for by_name in (net, changes))
         counts = {name: (changes[name].born_count, changes[name].lost_count) for name in self._reported_names(changes)}
         seconds, work = time.perf_counter() - began, self._session.system.cost_of_rules(number)
         return EpochStatistics(number, epoch_time, seconds, fact_count, tuple_count, counts, work)
 
     def _reported_names(self, changes: AllChanges) -> list[str]:
-        """Return the changed relations for `Transaction.changes`: outputs and relations with subscribers, no system
-        relations."""
+        """Return the changed relations for `Transaction.changes`: outputs, and those with subscribers, but no system ones."""
         registry = self._session.registry
         subscribed = registry.subscribers.subscribed_relations()
         names = dict.fromkeys([*self._session.outputs, *(name for name in changes if name in subscribed)])
@@ -176,4 +175,5 @@ class Commits:
     def write_snapshot(self, directory: Directory) -> None:
         """Write a snapshot of the first retained epoch."""
         session = self._session
-        directory.snapshot(self.epochs[-1], session.upkeep, session.batches, session.registry.registrations())
+        first = self.epochs[-1]
+        directory.snapshot(first.whole or first, session.upkeep, session.batches, session.registry.registrations())

@@ -107,7 +107,8 @@ class View:
 class Epoch(Relations):
     """The relations of a session after one transaction.
     time: that of the transaction. tables: the tables in this process; epochs share the blocks that did not change between them.
-    spread: the relations on the partitions. given: the explicit facts that users have inserted, by relation."""
+    spread: the relations on the partitions. given: the explicit facts that users have inserted, by relation. whole: this epoch
+    with the relations that are not retained any more, if the session has a directory."""
 
     number: int
     time: float
@@ -115,6 +116,7 @@ class Epoch(Relations):
     spread: dict[str, OnPartitions]
     session: Any
     given: dict[str, Table] = field(default_factory=dict)
+    whole: "Epoch | None" = None
 
     def __getitem__(self, name: str) -> Answer:
         """Return a relation at this epoch, like `Result[name]`. Later transactions do not change it."""
@@ -123,9 +125,17 @@ class Epoch(Relations):
         return Answer(cast(Any, self.view), name)
 
     def check(self, name: str) -> None:
-        """Raise KeyError for a relation that was not evaluated at this epoch."""
+        """Raise KeyError for a relation that was not evaluated at this epoch, or is not retained."""
         if self.session.check_known(name) not in self.tables:
+            self.check_retained(name)
             raise KeyError(f"{name!r} was not evaluated at epoch {self.number}: its first use was later")
+
+    def check_retained(self, name: str) -> None:
+        """Raise KeyError if a relation is not retained for as many epochs as have been committed since."""
+        kept = self.session.commits.retention.epochs_of(name)
+        if name not in self.tables and self.session.epoch - self.number > kept:
+            text = f"retain keeps {quantity(kept, 'epoch')} of it before the last one"
+            raise KeyError(f"{name!r} is gone at epoch {self.number}: {text}")
 
     @property
     def relations(self) -> dict[str, Relation]:  # type: ignore[override]
@@ -148,10 +158,8 @@ class Epoch(Relations):
             return proofs.why_not(relation, row)
 
     def _proofs(self, relation: str, parameters: dict[str, Any]) -> AbstractContextManager["Why"]:
-        """Return a context with the search for proofs in a relation. parameters: the values of a registered rule's
-        parameters, by
-        name. With parameters, or if a needed relation is not stored, the relations are evaluated for the search.
-        """
+        """Return a context with the search for proofs in a relation. parameters: of registered rules, by name. With parameters,
+        or if a needed relation is not stored, the relations are evaluated for the search."""
         self.session.check_open()
         if parameters or self.session.registry.lacks_for_proofs(relation, self.tables):
             from semi_naive.session.registered.reasons import reasons
@@ -159,6 +167,8 @@ class Epoch(Relations):
             return reasons(self.session, relation, parameters, self)
         if relation in self.session:
             self.check(relation)
+            for name in self.session.registry.needed_for_proofs(relation) if self.session.commits.retention.by_name else ():
+                self.check_retained(name)
         return nullcontext(self.proofs)
 
     @cached_property

@@ -104,10 +104,8 @@ class Follower:
         return committed
 
     def _apply_batch(self, transaction: Transaction, columns: np.ndarray) -> None:
-        """Apply the rows of a batch: insert each or, with a column of operations, insert or delete it. columns: of shape
-        (arity, n),
-        the operations first. If a tuple occurs several times, its last row counts.
-        """
+        """Apply the rows of a batch: insert each, or insert or delete it as the column of operations says. columns: (arity, n),
+        the operations first. If a tuple occurs several times, its last row counts."""
         if self.op is None:
             self._insert(transaction, columns)
             return

@@ -56,8 +56,7 @@ class RecordPattern:
     tag: int | None
 
     def match(self, ids: np.ndarray, values: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Match n ids of records. Return (True for each that matches (n,), fields (width, m) of these m). values: see
-        `Query`."""
+        """Match n ids of records. Return (booleans (n,), fields (width, m) of m matching records). values: see `Query`."""
         matches = ids != NIL
         if self.tag is None:
             return matches, values.fields(ids[matches], self.width)

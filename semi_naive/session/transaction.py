@@ -6,8 +6,7 @@ A transaction collects its operations until it commits.
 2. Before the turn changes anything, it adds a step to `undo` that reverts the change.
 3. `committed = True` is the commit point. Readers see nothing before.
 4. The work after it, such as calls of subscribers, is in `after_commit`, as steps too.
-5. `Turns.settling` settles the turn: it takes the steps of `after_commit` if the turn is committed, else those of `undo`. Then
-   another turn can begin.
+5. `Turns.settling` takes the steps of `after_commit` if the turn is committed, else those of `undo`. Then the turn is over.
 
 Steps are idempotent. An interrupted step is taken again: at once, by the next turn, or when the session is closed.
 """
@@ -185,7 +184,9 @@ class Transaction:
         self.changes: MappingProxyType[str, Changes] = MappingProxyType({})
 
     def insert(self, relation: str, rows: Any) -> None:
-        """Insert facts."""
+        """Insert facts. In a relation whose .input declares a key, they replace others with the same key, as by `upsert`."""
+        if key := self._session.declared_keys.get(relation):
+            return self.upsert(relation, rows, key)
         pending, columns = self._pending(relation), self._columns(relation, rows)
         pending.add(True, columns)
 

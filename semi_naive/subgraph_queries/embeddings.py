@@ -111,7 +111,7 @@ def find_matches(
         assert memory is not None
         boxed, rows = vertices.search(query, count, memory, sc)
         return boxed.count if rows is None else rows, boxed.trace
-    tries, trace = vertices.tries_with({atom.relation for atom in query.atoms}), None
+    tries, trace = vertices.want({atom.relation for atom in query.atoms}), None
     if plan == "leapfrog" and sc is not None and not on_this_host(sc.master):
         matches = shares.run_shares(query, tries, sc, count=count)
     elif plan == "leapfrog":

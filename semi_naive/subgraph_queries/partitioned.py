@@ -53,7 +53,7 @@ class PartitionedGraph:
 
     def __init__(self, relations: Mapping[str, Any], sc, split: bool = False, partitions: int | None = None):
         """relations: the edges by name; split: divide the buckets of hubs among partitions (BiGJoin-S); partitions: by default
-        one a core."""
+        one for each core."""
         self.relations, self.split = relations, split
         config = Config(partitions=partitions or cores(sc))
         self.database = Database(Program({}, {}, []), Values())

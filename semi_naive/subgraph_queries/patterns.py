@@ -31,9 +31,7 @@ class BadPattern(ValueError):
 
 @dataclass(frozen=True)
 class Pattern:
-    """A pattern with numbered vertices. names: the user's names for them. An edge (u, v) goes from u to v; if undirected, u <
-    v.
-    """
+    """A pattern with numbered vertices. names: the user's. An edge (u, v) goes from u to v, or is undirected with u < v."""
 
     names: tuple[Hashable, ...]
     edges: tuple[tuple[int, int], ...]

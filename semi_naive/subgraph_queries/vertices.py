@@ -82,7 +82,7 @@ class Vertices:
         source, target = rank[source], rank[target]
         return cls(domain.decode(order), names, directed, *(source, target) if directed else up(source, target))
 
-    def tries_with(self, names) -> Tries:
+    def want(self, names) -> Tries:
         """Return the tries, after adding relations by name (see the class); a trie is built at its first use."""
         for name in names:
             if name not in self.tries.relations:
@@ -101,14 +101,14 @@ class Vertices:
         if name == "triangle":
             return self._triangles()
         if name == "corner":
-            triangles = self.tries_with(["triangle"]).relations["triangle"]
+            triangles = self.want(["triangle"]).relations["triangle"]
             return tuple(np.concatenate(columns) for columns in zip(*permutations(triangles), strict=True))
         first, *rest = edges_of(name, self.directed, self.source, self.target)
         return tuple(np.concatenate(columns) for columns in zip(first, *rest, strict=True)) if rest else first
 
     def _triangles(self) -> tuple[np.ndarray, ...]:
         """Return the columns of the relation of triangles."""
-        rows = leapfrog.leapfrog_join(clique(3), self.tries_with(["up"])).astype(np.int32)
+        rows = leapfrog.leapfrog_join(clique(3), self.want(["up"])).astype(np.int32)
         return tuple(np.ascontiguousarray(column) for column in rows.T)
 
     def counter(self, shape: Pattern) -> Callable[[], int] | None:
@@ -117,7 +117,7 @@ class Vertices:
             return partial(len, self.values)
         if shape.is_clique:
             query, every_order = clique(shape.size), math.factorial(shape.size)
-            return lambda: every_order * leapfrog.leapfrog_join(query, self.tries_with(["up"]), count=True)
+            return lambda: every_order * leapfrog.leapfrog_join(query, self.want(["up"]), count=True)
         if (spine := shape.spine()) is not None:
             return partial(self._count_book, shape, spine)
         rooted = Rooted.of(shape.neighbours)
@@ -132,12 +132,12 @@ class Vertices:
         if np.sum(np.minimum(left, right) ** at_both * np.maximum(left, right) ** at_one) > 2**62:  # in floats, with a margin
             raise OverflowError("the homomorphisms may be more than 2^63")
         query, factor = book_query(shape, spine)
-        return factor * leapfrog.leapfrog_join(query, self.tries_with({atom.relation for atom in query.atoms}), count=True)
+        return factor * leapfrog.leapfrog_join(query, self.want({atom.relation for atom in query.atoms}), count=True)
 
     @cached_property
     def adjacency(self) -> tuple[np.ndarray, np.ndarray]:
         """The (begin of each vertex's neighbours, the neighbours) of an undirected graph."""
-        trie = self.tries_with(["edge"]).trie("edge", (0, 1))
+        trie = self.want(["edge"]).trie("edge", (0, 1))
         return trie.directory.astype(np.int64), trie.values[-1]
 
 

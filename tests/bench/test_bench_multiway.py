@@ -36,7 +36,7 @@ def test_the_engines_agree_and_the_results_are_written(spark, tmp_path, capsys):
 
 def test_mgt_finds_the_same_within_any_memory():
     graph = Vertices.of(multiway.rmat(18, True))
-    trie = graph.tries_with(["up"]).trie("up", (0, 1))
+    trie = graph.want(["up"]).trie("up", (0, 1))
     edges, expected = (trie.directory.astype(np.int64), trie.values[-1]), subgraphs(graph, "triangle")
     assert {mgt.count(*edges, threads, memory) for threads in (1, 2) for memory in (None, 4, 100, 5_000)} == {expected}
     with tempfile.NamedTemporaryFile() as file:

@@ -103,7 +103,7 @@ class Conditions:
                 op, left, right = "==" if comparison.op == "=" else comparison.op, comparison.left, comparison.right
                 if isinstance(left, tuple) or isinstance(right, tuple):
                     conditions.append(f"{self.raw(left)} {op} {self.raw(right)}")
-                elif (literal := min(left, right)) < 0:
+                elif (literal := min(left, right)) < 0:  # a constant: see `shape.Side`
                     conditions.append(f"not {self._rank(literal, False)} <= x{depth} < {self._rank(literal, True)}")
                 else:
                     conditions.append(f"x{left} {op} x{right}")

@@ -90,7 +90,8 @@ def _sums(index: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def _balanced_bounds(index: np.ndarray, neighbours: np.ndarray, pieces: int) -> np.ndarray:
-    """Return the bounds of ranges of roots whose neighbours have about equally many edges."""
+    """Return the bounds of ranges of roots whose neighbours have about equally many edges: at most `pieces`, for as many tasks.
+    The neighbours of root x are neighbours[index[x] : index[x + 1]]."""
     edges = np.concatenate([[0], np.cumsum(np.diff(index)[neighbours])])
     steps = edges[index[1:]] + np.arange(1, len(index))  # the work up to each root: these edges, and one for the root itself
     if not steps.size:
@@ -116,7 +117,7 @@ def _trees(neighbours: Sequence[set[int]], without: set[int]) -> list[list[tuple
 
 
 def _tree(neighbours, without, top) -> list[tuple[int, int]] | None:
-    """Return (vertex, parent) pairs of the tree with a top, from the top down; None if there is a cycle."""
+    """Return (vertex, parent) pairs of the tree with a top, `without` some vertices, from the top down; None for a cycle."""
     tree, seen = [(top, -1)], {top}
     for vertex, parent in tree:
         for child in sorted(neighbours[vertex] - without - {parent}):

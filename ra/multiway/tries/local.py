@@ -36,7 +36,8 @@ NO_VARIABLES = SetVariables(frozenset(), {})
 
 
 def set_variables(shape: Shape, group: list[int]) -> SetVariables | None:
-    """Return a group over one set if one of its variables is refined twice and no comparison reads it; else None."""
+    """Return a group as variables over one set of values, if all of them are; else None. Also None if a comparison restricts
+    one of them, or if none is restricted by two earlier ones: then bits are not worth while."""
     values = shape.values(group[0])
     compared = set().union(*(comparison.depths for comparison in shape.comparisons))
     if not values or compared & set(group):
@@ -67,8 +68,9 @@ def _restricting_slots(shape: Shape, depth: int, values: Values) -> dict[int, in
 
 @njit(types.void(i32, integer, integer, integer, integer, i32, integer, i32, i32, integer, u64), **JIT)
 def fill_adjacency(values, low, high, first, last, places, base, directory, children, words, bits):
-    """Set row i of `bits`, from row `first` to before row `last`, to the values of values[low:high] that are among the children
-    of the i-th. places: an array with an entry for every id, -1 on entry and on return."""
+    """Set row i of a bit matrix, of `words` words, to the values of values[low:high] that are among the children of the i-th of
+    them, for first <= i < last. base, directory, children: a trie (`TrieArray`) and its second level; places: an array with an
+    entry for every id, -1 on entry and on return."""
     for i in range(low, high):
         places[values[i]] = i - low
     bits[first * words : last * words] = 0
@@ -105,7 +107,7 @@ def count_both(a, a_row, b, b_row, words):
 
 @njit(integer(u64, integer, integer), **JIT)
 def count_row(a, row, words):
-    """Return the number of bits of a row."""
+    """Return the number of bits that are 1 in the row of a bit matrix, a[row : row + words]."""
     total = np.uint64(0)
     for k in range(words):
         total += count_bits(a[row + k])

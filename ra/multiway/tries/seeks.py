@@ -41,8 +41,7 @@ def seek(values, low, high, target):
 
 @njit(integer(i32, integer, integer, integer), **JIT)
 def bisect(values, low, high, target):
-    """Return the first position in [low, high) whose value is not below `target`, by bisection without a branch, which would be
-    mispredicted half the time."""
+    """Return the first position in [low, high) whose value is not below `target`: by bisection without mispredictions."""
     count = high - low
     while count > 0:
         half = (count + 1) >> 1
@@ -130,7 +129,7 @@ def keep_galloping(a, a_low, a_high, b, b_low, b_high, out):
 
 @njit(integer(u8, i32, integer, integer, i32, integer, integer), **JIT)
 def count_marked(mark, a, a_low, a_high, b, b_low, b_high):
-    """Return the size of the intersection of a marked set `a` and a set `b`."""
+    """Return the size of the intersection of a set a[a_low:a_high], whose ids are 1 in `mark`, and a set b[b_low:b_high]."""
     if a_low >= a_high or b_low >= b_high:
         return 0
     if FAR * (a_high - a_low) < b_high - b_low:
@@ -144,7 +143,7 @@ def count_marked(mark, a, a_low, a_high, b, b_low, b_high):
 
 @njit(integer(u8, i32, integer, integer, i32, integer, integer, i32), **JIT)
 def keep_marked(mark, a, a_low, a_high, b, b_low, b_high, out):
-    """Write the intersection of a marked set `a` and a set `b` to `out`, in order; return its size.
+    """Write the intersection of two sets to `out`, in order, and return its size. See `count_marked`.
 
     Appending without a branch writes one value beyond the kept ones: `out` has room for it.
     """

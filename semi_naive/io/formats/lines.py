@@ -76,8 +76,7 @@ def _ends_in_quotes(line: Raw, delimiter: bytes, begins_in_quotes: bool) -> bool
 
 
 class _LineReader:
-    """Parses lines, and collects a list of values for each attribute in `columns`. attribute_of_field: the attribute by the
-    number of its field."""
+    """Parses lines, and collects a list of values for each attribute in `columns`. attribute_of_field: by its number."""
 
     def __init__(self, form: Format, relation: Relation, types: dict, values: Values, path: str):
         self.form, self.relation, self.types, self.values, self.path = form, relation, types, values, path
@@ -86,7 +85,7 @@ class _LineReader:
         self.columns: list[list] = [[] for _ in relation.attributes]
 
     def read(self, encoded: Raw, line: int) -> None:
-        """Append the values of a row to `columns`. Raises BadInput for one that does not fit. line: where it begins."""
+        """Append the values of a row to `columns`. Raises BadInput for one that does not fit. line: its number."""
         if not self.form.is_data(encoded):
             return
         text = _decoded(encoded, self.path, line)

@@ -45,8 +45,7 @@ def sort_distinct(distinct: np.ndarray, type_: Type, types: dict, values: Lookup
 
 
 def order_keys(column: np.ndarray, type_: Type, types: dict, values: Lookups, style: Style) -> tuple:
-    """Return (sortable keys of a column's distinct values, the position in them of each row's key), or (each row's key, None).
-    Keys compare like the values."""
+    """Return (sortable keys of a column's distinct values, the position of each row's key), or (each row's key, None)."""
     if type_.kind.stored in DTYPES:
         return by_size(column, type_.kind), None
     ids, positions = distinct_in_column(column)

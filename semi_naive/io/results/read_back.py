@@ -33,11 +33,9 @@ def _first_unreadable(texts, relation: Relation, form: Format, attribute: int) -
     attribute; None if there is none."""
     suspect = {"\n", "\r", "\ufeff", form.delimiter[0], *("[]()" if "," in form.delimiter else "")}
     pattern = f"[{re.escape(''.join(sorted(suspect)))}]"
-    branches, is_last = any(type_.branches for _, type_ in relation.attributes), attribute == relation.arity - 1
+    branches, last = any(type_.branches for _, type_ in relation.attributes), attribute == relation.arity - 1
     for position, text in _suspects(texts, suspect, pattern):
-        if not _is_readable(text, form, branches, is_last) or (
-            attribute == 0 and text.startswith("\ufeff") and not form.headers
-        ):
+        if not _is_readable(text, form, branches, last) or (attribute == 0 and text.startswith("\ufeff") and not form.headers):
             return position
     return None
 

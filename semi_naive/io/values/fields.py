@@ -120,8 +120,7 @@ def value_fault(file: str, where: str, type_: Type, wrong: Mismatch | str, hint:
 
 
 def fault_in_row(fault, present: np.ndarray | None, row: int, *wrong):
-    """Return `fault(number of the row, *wrong)`. row: a position among the rows that are read; present: their numbers; None:
-    all are read."""
+    """Return `fault(number of the row, *wrong)`. row: a position among the rows with the numbers `present`, or among all."""
     return fault(row if present is None else int(present[row]), *wrong)
 
 

@@ -157,17 +157,15 @@ class Unpacked:
         """Load the fields of the records of one type, and add the ids of records in them to `pending`, by type name."""
         ids = np.array(record_ids, np.int64)
         if not type_.branches:
-            self._load_fields(type_, None, ids, values.fields(ids, len(type_.fields)), values, pending)
+            self._store(type_, None, ids, values.fields(ids, len(type_.fields)), values, pending)
             return
         tags, payloads = branches.tags_and_payloads(ids, values)
         for tag in np.unique(tags).tolist():
             raw = branches.fields(payloads[tags == tag], len(type_.branches[tag].fields), values)
-            self._load_fields(type_, tag, ids[tags == tag], raw, values, pending)
+            self._store(type_, tag, ids[tags == tag], raw, values, pending)
 
-    def _load_fields(
-        self, type_: Type, tag: int | None, ids: np.ndarray, raw: np.ndarray, values: Lookups, pending: dict
-    ) -> None:
-        """Store the fields of records of one type or branch as Python values."""
+    def _store(self, type_: Type, tag: int | None, ids: np.ndarray, raw: np.ndarray, values: Lookups, pending: dict) -> None:
+        """Store the fields, `raw`, of records of one type or branch as Python values. pending: see `_load`."""
         columns = []
         for column, (_, name) in zip(raw, fields_of_tag(type_, tag), strict=True):
             kind = self.types[name].kind

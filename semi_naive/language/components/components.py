@@ -4,8 +4,7 @@
     .init g = Graph<city>                                                        g.edge(x, y) :- g.edge(y, x).
 
 A name inside of a component refers to the component's own declaration, else to that of the enclosing one, and so on outwards.
-Prefixing implements that: an instance prefixes the names that it declares, leaves other names unchanged, and then the enclosing
-instance does the same with the result."""
+Prefixing implements that: an instance prefixes the names that it declares, and then the enclosing instance does the same."""
 
 from dataclasses import replace
 

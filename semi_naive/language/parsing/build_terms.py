@@ -98,8 +98,7 @@ class TermBuilder(Reduce):
 
     @node
     def aggregate_functor(self, span, name, *args):
-        """Build the name of an aggregate with arguments: min or max of several is a functor; others are aggregates of a
-        head."""
+        """Build the name of an aggregate with arguments: min or max of several is a functor; others aggregate in a head."""
         if name not in ("min", "max", "count") and len(args) != 1:
             hint = f"an aggregate has a body: {aggregate_form(name)}"
             self.problem(f"{name} is an aggregate and not a functor", span, hint)

@@ -32,8 +32,8 @@ OPENING, CLOSING = frozenset("([{"), frozenset(")]}")
 
 @dataclass(frozen=True)
 class Lexeme:
-    """A token. kind: its group of `TOKEN`, "marker" for a preprocessor line, or "note" for an annotation; glued: no space
-    precedes it."""
+    """A token of a text. kind: its group of `TOKEN`, "marker" for a preprocessor line, or "note" for an annotation; glued: no
+    space precedes it."""
 
     kind: str
     text: str

@@ -28,8 +28,7 @@ def significant(children: Sequence) -> list:
 
 
 def node(method):
-    """Decorate the method of a rule that becomes a node: it gets the span, and the children without punctuation and
-    keywords."""
+    """Decorate the method of a rule that becomes a node: it gets the span and the children, no punctuation and keywords."""
 
     @wraps(method)
     def reduced(self, children):

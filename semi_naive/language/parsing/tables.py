@@ -1,5 +1,4 @@
-"""The tables of the parser. Lark makes them from grammar.lark once; later processes read them from a file without loading
-lark."""
+"""The tables of the parser. Lark makes them from grammar.lark once; later processes read a file without lark."""
 
 import logging
 import pickle
@@ -93,7 +92,7 @@ def make_tables(grammar: str) -> Tables:
         state: {sys.intern(str(symbol)): encoded(*action) for symbol, action in row.items()}
         for state, row in table.states.items()
     }
-    terminals = {str(one.name): (str(one.pattern.value), one.pattern.type == "str") for one in lark.terminals}
+    terminals = {str(token.name): (str(token.pattern.value), token.pattern.type == "str") for token in lark.terminals}
     [start], [end] = table.start_states.values(), table.end_states.values()
     ignored = frozenset(map(str, lark.lexer_conf.ignore))
     reductions = [_reduction(rule) for rule in rule_numbers]

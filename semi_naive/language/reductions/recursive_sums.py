@@ -9,8 +9,7 @@ other. Rules without values derive the keys and their dependencies:
     cost@key(part) :- uses(part, other, n), cost@key(other).
     cost@needs1(part, other) :- uses(part, other, n), cost@key(other).
 
-and then each round (`running.loops`) evaluates the rules for the keys whose dependencies are complete, on the values known so
-far:
+and then each round (`running.loops`) evaluates the rules for the keys whose dependencies are complete, on the known values:
 
     cost(part, sum(n * c)) :- cost@now(part), uses(part, other, n), cost@known(other, c).
 
@@ -74,8 +73,8 @@ class RecursiveSums:
         return Loop(pairs, tuple(f"{name}@now" for name in self.group), tuple(self.needs))
 
     def _head(self, name: str, number: int, head: Head) -> Head:
-        """Return a head restricted to the keys of the round, and add the rules of its keys. number: its place among its
-        relation's heads."""
+        """Return a head restricted to the keys of the round, and add the rules of its keys. number: of the head among those of
+        its relation."""
         key, equations = head.named_key(lambda place, kind: ir.Var(f"{name}.key@k{number}_{place}", kind))
         self._add_key_rules(name, number, head.rule, key, equations)
         known = [self._known(literal) for literal in head.rule.body]
@@ -91,8 +90,7 @@ class RecursiveSums:
     # -- keys, and their dependencies
 
     def _add_key_rules(self, name: str, number: int, rule: ir.Rule, key: list[ir.Term], equations: list[ir.Compare]) -> None:
-        """Add the rules for the keys that a rule derives, and for the keys that these need. Report keys that depend on
-        values."""
+        """Add the rules for the keys that a rule derives, and for the keys that these need. Report keys made of values."""
         body, needed, values = self._without_values(rule.body, number)
         body, bound = _bound([*body, *equations], values)
         if unbound := [term for term in key if isinstance(term, ir.Var) and term.name not in bound]:

@@ -1,5 +1,4 @@
-"""Relations with a reduction (`ra.reduce`) keep only some of the tuples that rules derive. Each relation may have one kind of
-reduction."""
+"""Relations with a reduction (`ra.reduce`) keep only some of the tuples that rules derive. A relation may have one kind."""
 
 from collections.abc import Iterator
 from itertools import combinations

@@ -184,27 +184,19 @@ def _fact_clauses(component: StepComponent, name: str, rule: StepRule) -> Iterat
 
 def with_declared_names(problems: Iterable[Problem], components: list[StepComponent]) -> list[Problem]:
     """Replace the names of relations that hold steps by the declared names, in the texts of problems."""
-    names = [
-        one_step_of(name, before)
-        for component in components
-        for name in component.columns
-        for before in range(component.oldest + 1)
-    ]
+    ages = [(name, range(component.oldest + 1)) for component in components for name in component.columns]
+    names = [one_step_of(name, before) for name, befores in ages for before in befores]
 
     def declared(text: str) -> str:
         for name in names:
             text = text.replace(name, name.partition("@")[0])
         return text
 
-    return [
-        replace(
-            problem,
-            message=declared(problem.message),
-            hint=declared(problem.hint),
-            notes=[(declared(text), span) for text, span in problem.notes],
-        )
-        for problem in problems
-    ]
+    def with_declared(problem: Problem) -> Problem:
+        notes = [(declared(text), span) for text, span in problem.notes]
+        return replace(problem, message=declared(problem.message), hint=declared(problem.hint), notes=notes)
+
+    return list(map(with_declared, problems))
 
 
 # -- after lowering

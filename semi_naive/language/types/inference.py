@@ -118,8 +118,7 @@ class Typing:
         pairs = zip(atom.args, relation.attributes, strict=True)
         return [(arg, name, type_name) for arg, (name, type_name) in pairs if type_name in self.env]
 
-    # -- restrictions: each restricts the types of a node and its parts, and returns the constraints that relate them, which may
-    # narrow them again
+    # -- restrictions: each restricts the types of a node and its parts, and returns the constraints that relate them
 
     def _comparison(self, node: syntax.Constraint) -> list[NarrowsTypes]:
         """Return the constraints that the two sides have related types."""

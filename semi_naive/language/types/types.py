@@ -295,8 +295,7 @@ class TypeEnvironment:
 
 
 def _component_types(declaration: syntax.Node) -> tuple[str, ...]:
-    """Return the types by which a subtype or union is defined; none for other types. A record may have fields of its own
-    type."""
+    """Return the types by which a subtype or union is defined; none for others: a record may have fields of its own type."""
     if isinstance(declaration, syntax.SubtypeDecl):
         return (declaration.base,)
     return declaration.members if isinstance(declaration, syntax.UnionDecl) else ()

@@ -19,10 +19,11 @@ USUAL = Kind.NUMBER.value  # the default for types that nothing determines
 
 def with_declarations(source: syntax.SourceProgram, columns: Mapping[str, list[tuple[str, str]]]) -> syntax.SourceProgram:
     """Return the program with a .decl for every undeclared relation, and an .output if it has none.
-     columns: the (name, type) of the columns of relations that get facts. The types of other relations are inferred from their
+
+    columns: the (name, type) of the columns of relations that get facts. The types of other relations are inferred from their
     rules, starting with rules over known relations; the default is number. The outputs are the relations with rules that no
-    other relation's rules read; if all are read, the relation of the last rule. Raises ProgramError for one without rules and
-    facts."""
+    other relation's rules read; if all are read, the relation of the last rule. Raises ProgramError for a relation with neither
+    rules nor facts."""
     uses = _undeclared_atoms(source)
     _check(source, uses, columns)
     inferred = {name: _declaration(atom, columns.get(name, ())) for name, atom in uses.items()}
@@ -82,8 +83,7 @@ def _declaration(atom: syntax.Atom, columns: Sequence[tuple[str, str]]) -> synta
 
 
 def _infer_types(source: syntax.SourceProgram, inferred: syntax.Relations) -> None:
-    """Replace the unknown types in inferred declarations by the types that rules require. Rules whose types are known come
-    first."""
+    """Replace unknown types in inferred declarations by those that rules require. Rules whose types are known come first."""
     env = TypeEnvironment(source)
     relations = {node.name: node for node in source.of(syntax.RelationDecl)} | inferred
     rules = [resolve_scopes(single).single for single in single_clauses(source, [])]

@@ -14,8 +14,7 @@ from semi_naive.ra.ir import Order, Rule
 
 
 def explain_run(run: Any, trace: dict) -> str:
-    """Return the text of `Result.explain`. Expected numbers of bindings are those of a rule's last planning. trace: of the
-    run."""
+    """Return the text of `Result.explain`. Expected bindings are those of a rule's last planning. trace: of the run."""
     return _RunExplanation(run, trace).text()
 
 

@@ -78,7 +78,7 @@ class BigJoinCompiler:
         return max(given or sorted(unbound), key=self._rank, default="")
 
     def _rank(self, name: str) -> tuple[int, int]:
-        """Return (atoms with a bound column that may propose a variable, all atoms that may): the greatest is bound next."""
+        """Return (number of atoms with a bound column that may propose a variable, of all that may): the greatest is next."""
         proposing = self._proposing(name)
         return sum(bool(self._bound_columns(self.left[n])) for n in proposing), len(proposing)
 
@@ -197,8 +197,8 @@ class BigJoinCompiler:
         return next(place for place, column in enumerate(order) if variable(atom.args[column]) == name)
 
     def _searches(self, atom: Atom, name: str) -> tuple[Search, Search]:
-        """Return two searches for an atom's tuples: by the bound columns, and by these and a variable. They share one index if
-        possible."""
+        """Return two searches for an atom's tuples: by the bound columns, and by these and a variable. They share one index, if
+        one serves both."""
         bound = self._bound_columns(atom)
         extended = bound | {place for place, term in enumerate(atom.args) if variable(term) == name}
         order = extended_order = self.compiler.order_for(atom.relation, bound)

@@ -171,8 +171,7 @@ class Compiler:
         return keys, new
 
     def project(self, live: set[str]) -> None:
-        """Add a projection to the live variables, which drops duplicate bindings, unless the other atoms only filter: then no
-        duplicate is joined again."""
+        """Add a projection to the live variables, which drops duplicate bindings, unless the other atoms only filter."""
         if not all(self._is_bound(term) for _, atom in self.atoms for term in atom.args):
             self.bound &= live
             self.steps.append(steps.EarlyProjection(tuple(sorted(self.bound - {steps.GROUP}))))

@@ -51,7 +51,7 @@ def fanout(sizes: Sizes, atom: Atom, part: str, bound: list[int]) -> float:
 
 
 def _distinct_keys(sizes: Sizes, relation: str, places: Iterable[int], part: str) -> float:
-    """Estimate the number of distinct combinations of values of some columns, as if these were independent: at most one a
-    tuple."""
+    """Estimate the number of distinct combinations of values of some columns, as if these were independent: at most one for
+    each tuple."""
     keys = math.prod(max(1.0, sizes.distinct(relation, place)) for place in places)
     return min(keys, max(1.0, sizes.size(relation, part)))

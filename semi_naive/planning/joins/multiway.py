@@ -1,5 +1,4 @@
-"""Choose the cyclic core of a body: the atoms to join variable by variable, because binary joins would make many more
-bindings.
+"""Choose the cyclic core of a body: the atoms to join variable by variable, if binary joins make many more bindings.
 
     far(x, t) :- edge(x, y), edge(y, z), edge(x, z), edge(z, t).
 
@@ -29,8 +28,7 @@ HINTS = {"multiway": ("always", ".join"), "boxed": ("always", ".join"), "binary"
 ARITHMETIC = "+", "-", "*"  # functors of signed numbers that loops compute
 SAME_BY_BITS = Kind.UNSIGNED, Kind.SYMBOL  # kinds other than signed numbers whose values are equal if their 64 bits are
 CYCLIC = "the body is cyclic; binary joins"
-# Costs in nanoseconds: of a binding that a binary join makes, or a fused join; of a tuple that the multiway plan reads, and of
-# an answer that it finds.
+# Costs in nanoseconds: of a binding that a binary or a fused join makes; of a tuple that the multiway plan reads; of an answer.
 BINARY_NS, FUSED_NS, READ_NS, ANSWER_NS = 25, 2, 150, 100
 MIN_BIGJOIN_BINDINGS = 1_000_000  # bindings of binary joins from which BiGJoin is worth its stages
 MIN_BIGJOIN_FANOUT = 4  # bindings that binary joins make of one binding, from which it is
@@ -72,8 +70,8 @@ def choose_core(
     """Choose the atoms of a rule's body, or of a delta version, to be joined variable by variable.
 
     `chooser`: of the order of binary joins; `version`, `placing`: see `order.plan_body`; `mode`: Config.multiway, for rules
-    without .join; `binary`: compiles the body as binary joins for a trial, or None; `indexed`: a core that starts from a delta
-    searches existing indexes."""
+    without .join; `binary`: compiles the body as binary joins for a trial, or None; `indexed`: a core of a delta searches
+    existing indexes."""
     sizes, delta = chooser.sizes, chooser.first
     atoms = {n: literal for n, literal in enumerate(rule.body) if isinstance(literal, Atom)}
     mode, requested_by = HINTS.get(rule.join, (mode, "Config.multiway"))
@@ -186,7 +184,7 @@ def _choose_acyclic(atoms: Atoms, sizes: Sizes, binary: Callable[[], list] | Non
 
 def largest_result(atoms: Atoms, sizes: Sizes, parts: Parts) -> float:
     """Return the AGM bound: the most bindings that some atoms can have together (Atserias, Grohe, Marx 2008). atoms, parts: by
-    place."""
+    place in the body."""
     from semi_naive.ra.multiway import query as joins
     from semi_naive.ra.multiway.agm import agm_bound
 

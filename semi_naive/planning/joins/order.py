@@ -138,8 +138,7 @@ class Greedy:
         return made, made / before
 
     def inner(self) -> "Greedy":
-        """Return the chooser for an aggregate's body, and for joins of a few bindings, which begin with the variables bound
-        here."""
+        """Return the chooser for an aggregate's body, and for joins of a few bindings, which begin with the bound variables."""
         inner = Greedy(self.sizes, {}, made=self.made)
         inner.bound_by = dict(self.bound_by)
         return inner
@@ -192,8 +191,7 @@ class Greedy:
         return 0.0 if known or len(places) == len(atom.args) else INDEXED_TUPLE_BINDINGS * size
 
     def _cost_from(self, start: tuple[int, Atom], atoms: list[tuple[int, Atom]]) -> float:
-        """Estimate the bindings of all joins together, if `start` comes first and others follow greedily; an index counts,
-        too."""
+        """Estimate the bindings of all joins and indexes together, if `start` comes first and the others follow greedily."""
         variables = {number: names_of_variables(atom) for number, atom in atoms}
         first, _ = start
         rows = total = self.expected(*start, set())
@@ -223,8 +221,7 @@ def plan_body(
     `delta`: the place of the atom that reads the delta; `version`: the number of the delta version, for its .plan; `placing`,
     `deal`: see `Compiler`; `in_driver`: `sizes` there; `multiway`: Config's; `made`: see `Greedy`; `indexed`: see
     `choose_core`; `folds`: the rule is evaluated in the driver, so a body that is aggregated as a whole may be folded;
-    `streams`: the derivations of relations without a table; `lattice`: "min" or "max", if the head keeps each key's best
-    value."""
+    `streams`: the derivations of relations without a table; `lattice`: "min" or "max", if the head keeps best values."""
     fold = fold_of(rule) if folds and not parts and not rule.plan else None
     folded = _plan_fold(rule, fold, sizes, indexes, multiway, made, streams) if fold else None
     if fold and folded and not fold.guards:

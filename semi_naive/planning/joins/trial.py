@@ -81,8 +81,7 @@ def sample_pairs(lows: np.ndarray, highs: np.ndarray, most: int) -> tuple[np.nda
 
 
 def _sample_join(step: Join, batch: Batch, columns: list[np.ndarray], values: Values) -> tuple[Batch, int]:
-    """Join bindings with a sample of a relation, given by its columns. Return (the result or a sample of it, the whole
-    size)."""
+    """Join bindings with a sample of a relation, given by columns. Return (the result or a sample of it, the whole size)."""
     key_columns = [columns[column] for column in step.order[: len(step.keys)]]
     numbered = [*key_columns, np.arange(columns[0].size)]
     block = Block.of(numbered, columns[0].size, snug(bounds_of(numbered)))

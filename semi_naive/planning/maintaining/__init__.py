@@ -95,8 +95,7 @@ def _proving(rule: Rule, kinds: Kinds) -> Rule:
 
 
 def maintaining(stratum: Stratum, with_facts: set[str], best: Set[str], kinds: Kinds) -> dict[str, list[str]]:
-    """Return the text of the rules that maintain a stratum, by step that has rules. The parameters are those of
-    `Maintained`."""
+    """Return the rules that maintain a stratum as text, by step that has rules. The parameters are those of `Maintained`."""
     stratum, counted = counting(stratum)
     steps = Maintained(stratum, with_facts, best, kinds).steps()
     texts = {step: list(dict.fromkeys(map(str, rules))) for step, rules in steps.items()}

@@ -1,5 +1,4 @@
-"""Names of the temporary relations that accompany a relation while its stratum is maintained, and renaming of rules to read
-them.
+"""Names of the temporary relations of a relation while its stratum is maintained, and renaming of rules to read them.
 
 No relation of a program has such a name."""
 

@@ -62,8 +62,7 @@ def suspected(rule: Rule, with_facts: set[str], best: Container[str]) -> Rule:
 
 
 def _searchable(place: int, term: Term, bound: set[Term] | None) -> Term:
-    """Return a head's term by which tuples can be searched: a variable for a computed term, or for a variable not in
-    `bound`."""
+    """Return a head's term by which tuples can be searched: a new variable for a computed or unbound one."""
     if isinstance(term, Const | Wild) or isinstance(term, Var) and (bound is None or term in bound):
         return term
     return Var(f"@{place}", term.kind)

@@ -138,8 +138,7 @@ def _canonical_order(atoms: dict[int, ir.Atom]) -> tuple[str, tuple[int, ...]]:
 
 
 def _best(subjoins: _Subjoins, rules: list[ir.Rule], once: bool) -> list[Subjoin] | None:
-    """Return the occurrences of the join whose sharing by several rules saves most joins; None if none pays. once: see
-    `share`."""
+    """Return the occurrences of the join whose sharing saves the most joins; None if none pays. once: see `share`."""
     groups: dict[str, list[Subjoin]] = defaultdict(list)
     for by_text in subjoins.of_rule:
         for text, subjoin in by_text.items():

@@ -80,7 +80,8 @@ class _PartialAggregates(rewrite.Extracted):
         return rewrite.with_body(rule, (self._reduced(rule, literal, taken) for literal in rule.body))
 
     def _reduced(self, rule: Rule, literal: Literal, taken: set[str]) -> Literal:
-        """Return a literal of a rule; an aggregate, with partial aggregates in its body."""
+        """Return a literal of a rule: an aggregate over partial aggregates, if that pays; others unchanged. taken: names of
+        variables."""
         if not isinstance(literal, Aggregate) or literal.init is not None:
             return literal
         others = [other for other in rule.body if other is not literal]
@@ -114,7 +115,7 @@ class _Body:
 
     def __post_init__(self):
         self.literals = [self._without_wildcards(literal) for literal in self.body]
-        self.factors = [_factors(one) if one.op in ("count", "sum") else None for one in self.aggregates]
+        self.factors = [_factors(added) if added.op in ("count", "sum") else None for added in self.aggregates]
         self.targets = [aggregate.target for aggregate in self.aggregates]
 
     def _without_wildcards(self, literal: Literal) -> Literal:
@@ -188,8 +189,7 @@ class _Body:
         return True
 
     def _column(self, columns: dict[str, Aggregate], op: str, target: Term | None, kind: Kind) -> Var:
-        """Return the result of an aggregate of a part, and add the aggregate to `columns` if it is new: several aggregates of
-        the rule may need it."""
+        """Return the result of an aggregate of a part, and add the aggregate to `columns` if it is new."""
         text = f"{op} {target}"
         if text not in columns:
             columns[text] = Aggregate(Var(rewrite.fresh(op, self.taken), kind), op, target, ())
@@ -265,8 +265,7 @@ class _Body:
         self.literals.append(self.partial.atom(fold.literals(), variables, self.rule))
 
     def _guards(self, shared: tuple[Var, ...]) -> tuple[Literal, ...]:
-        """Return the remaining literals that restrict the values of the shared variables, with `_` for variables that occur
-        once."""
+        """Return the remaining literals that restrict the shared variables, with wildcards for variables that occur once."""
         atoms = [*(literal for literal in self.literals if isinstance(literal, Atom)), *self.around]
         guards = rewrite.connected_with(shared, atoms)
         if guards:

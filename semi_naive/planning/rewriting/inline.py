@@ -201,8 +201,8 @@ def unify(left: ir.Term, right: ir.Term, kind: ir.Kind) -> list[ir.Literal]:
 
 
 def _negative(atom: ir.Atom, rules: list[ir.Rule], taken: set[str]) -> list[tuple] | None:
-    """Return the bodies for a negated atom: a negated literal of each rule, in every combination. None if one cannot be
-    negated."""
+    """Return the bodies that replace a negated atom: one negated literal of each rule, in every combination. None if a rule
+    cannot be negated."""
     choices: list[list[ir.Literal]] = []
     for rule in rules:
         negations = _negations(atom, rewrite.rename_apart(rule, taken))

@@ -62,7 +62,7 @@ def _reads_last(rule: ir.Rule, name: str, column: int) -> bool:
 
 
 def _is_greatest(literal: ir.Aggregate, name: str, column: int) -> bool:
-    """True for max j : { rank(j, _, _) }."""
+    """True for an aggregate of the greatest step of a relation: max j : { rank(j, _, _) }. column: that of the step."""
     if literal.op != "max" or len(literal.body) != 1 or not isinstance(literal.body[0], ir.Atom):
         return False
     (atom,) = literal.body

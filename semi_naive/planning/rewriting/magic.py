@@ -134,8 +134,7 @@ class _Demands:
         return [rule for rule in rules if rule.body] + [copy]
 
     def _adorned(self, rule: ir.Rule, head: str | None = None) -> ir.Rule:
-        """Return the rule with adorned atoms in its body, and add the rules of their demand. head: the adorned head's
-        relation."""
+        """Return the rule with adorned atoms in its body, and add the rules of their demand. head: the head's relation."""
         body = list(rule.body)
         known = _add_implied(set(), body)
         for index, literal in enumerate(body):
@@ -148,9 +147,8 @@ class _Demands:
         return rewrite.with_body(replace(rule, head=adorned_head), body)
 
     def _demanded(self, atom: ir.Atom, known: set[str], rule: ir.Rule, earlier: list) -> ir.Atom:
-        """Return the atom adorned by its known arguments, and add the rule for its demand. If no argument is known, the
-        relation is to be computed whole. known: variables with values; rule: that of the atom; earlier: the literals before
-        it."""
+        """Return the atom adorned by its known arguments, and add the rule for its demand. If none is known, the relation is to
+        be computed whole. known: variables with values; rule: that of the atom; earlier: the literals before it."""
         bound = [_is_known(arg, known) for arg in atom.args]
         if not any(bound):
             self.whole.add(atom.relation)

@@ -48,7 +48,7 @@ def _factors(
     rule: Rule, cycle: frozenset[str] | None, of_one_tuple: set[str]
 ) -> Iterator[tuple[tuple[Literal, ...], tuple[Var, ...] | None]]:
     """Yield (literals, variables of a new relation for them) of each factor of a rule's body; None for a factor that gets no
-    relation. cycle: the relations of the head's stratum, or None if its rules cannot be split; of_one_tuple: those that
+    relation. cycle: the relations of the head's stratum, or None if its rules cannot be split; of_one_tuple: relations that
     multiply nothing."""
     factors = _components(rule.body, of_one_tuple)
     if cycle is None or len(factors) < 2 or not is_plain(rule):

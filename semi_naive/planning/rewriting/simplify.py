@@ -35,8 +35,7 @@ def simplify(program: ir.Program, keep: set[str] | None = None, given: Iterable[
 
 
 def settled(rule: ir.Rule) -> ir.Rule | None:
-    """Fold constants, merge equal variables and drop true literals of a rule until it is stable. Return None if its body is
-    false."""
+    """Fold constants, merge equal variables and drop true literals of a rule until it is stable. None if its body is false."""
     if not rule.body and all(isinstance(arg, ir.Const) for arg in rule.head.args):  # most facts
         return rule
     while True:
@@ -178,8 +177,7 @@ def substitute_aliases(rule: ir.Rule) -> ir.Rule:
 
 
 def _without_aliases(reader: Reader, body: tuple, fixed: set[str]) -> tuple[Reader, tuple]:
-    """Return (reader, body) after the substitutions. fixed: variables that must not be replaced, as they belong
-    to a surrounding body."""
+    """Return (reader, body) after the substitutions. fixed: variables of a surrounding body, which stay."""
     while (alias := _first_alias(body, fixed)) is not None:
         index, terms = alias
         reader = rewrite.substitute(reader, terms)
@@ -188,8 +186,7 @@ def _without_aliases(reader: Reader, body: tuple, fixed: set[str]) -> tuple[Read
 
 
 def _without_aliases_in_aggregates(reader: Reader, body: tuple, outside: set[str]) -> tuple:
-    """Return a body after the substitutions in its aggregates. outside: variables of surrounding bodies, which the
-    aggregates may share."""
+    """Return a body after the substitutions in its aggregates. outside: variables of surrounding bodies."""
     changed = list(body)
     for index, literal in enumerate(body):
         if isinstance(literal, ir.Aggregate):
@@ -207,8 +204,8 @@ def _first_alias(body: tuple, fixed: set[str]) -> tuple[int, dict[str, ir.Term]]
     fixed = fixed | rewrite.results_of(body) if equations else fixed
     for index, literal in equations:
         sides = (literal.left, literal.right)
-        ways = (sides[::-1], sides) if _is_generated(literal.right) else (sides, sides[::-1])
-        for var, term in ways:
+        both_ways = (sides[::-1], sides) if _is_generated(literal.right) else (sides, sides[::-1])
+        for var, term in both_ways:
             if isinstance(var, ir.Var) and var.name not in fixed and _is_alias(var, term, literal.kind):
                 return index, {var.name: term}
     return None

@@ -56,7 +56,8 @@ class FoldedBody:
 
     def literals(self) -> tuple[Literal, ...]:
         """Return the body of a rule with these parts: each aggregate has a copy of the body, its local variables renamed."""
-        taken = {*variables_of([*self.guards, *self.body, *self.after]), *(one.result.name for one in self.aggregates)}
+        results = {aggregate.result.name for aggregate in self.aggregates}
+        taken = results.union(variables_of([*self.guards, *self.body, *self.after]))
         aggregates = []
         for aggregate in self.aggregates:
             local = {name: var for name, var in variables_of([*self.body, aggregate.target]).items() if name not in self.keys}
@@ -67,11 +68,12 @@ class FoldedBody:
 
 
 def fold_of(rule: Rule) -> FoldedBody | None:
-    """Return the parts of a rule whose head aggregates its whole body; None for other rules. Only partial aggregates may have
-    guards."""
+    """Return the parts of a rule whose head aggregates its whole body; None for other rules. Only a rule for partial aggregates
+    may have guards."""
     folding = [literal for literal in rule.body if isinstance(literal, Aggregate)]
     results = {aggregate.result.name for aggregate in folding}
-    if not folding or len(results) < len(folding) or any(one.init is not None for one in folding) or has_autoinc(rule):
+    user_defined = any(aggregate.init is not None for aggregate in folding)
+    if not folding or len(results) < len(folding) or user_defined or has_autoinc(rule):
         return None
     after = tuple(literal for literal in rule.body if literal not in folding and variables_of(literal).keys() & results)
     plain = [literal for literal in rule.body if literal not in folding and literal not in after]

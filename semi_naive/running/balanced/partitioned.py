@@ -3,8 +3,7 @@
 *Load-balancing Parallel Relational Algebra* (Kumar, Gilray 2020), sections 2 and 3, for rules of any number of atoms. The
 stratum's own relations are divided into buckets and subbuckets. Indexes of other relations are copied to every host if they fit
 (`Placing`). One iteration is one job: scan the delta and join copied indexes; before a join with a partitioned index, send
-bindings to its bucket; send the heads to their home partitions (the all-to-all), and new tuples to the relation's other
-indexes.
+bindings to its bucket; send the heads to their home partitions (the all-to-all), and new tuples to other indexes.
 """
 
 import time
@@ -259,7 +258,8 @@ class Partitioned:
         shown = self.relations[self.stratum.relations[0]]
         relations = [*self.relations.values(), *self.statics.partitioned.values()]
         copies = sum(stored.size for index in self.statics.replicated.values() for stored in index)
-        held = [copies + sum(one.stored_tuples(partition) for one in relations) for partition in range(self.partitions)]
+        stored = [sum(relation.stored_tuples(number) for relation in relations) for number in range(self.partitions)]
+        held = [copies + tuples for tuples in stored]
         self.trace.iteration(
             self.iteration, delta=delta, born=sum(births), births=births, steps=len(births), phases=phases,
             seconds=seconds, full=sum(relation.count for relation in self.relations.values()), driver=max(0.0, seconds - busy),
@@ -277,8 +277,8 @@ class Partitioned:
         return {path for relation in self.relations.values() for path in relation.paths(partition)}
 
     def _first_joins(self) -> FirstJoins:
-        """Return the first joins of the tuples born in this iteration, which weigh them if the balance is checked after it;
-        else {}."""
+        """Return the first joins of the tuples born in this iteration, by which they are weighed, if the balance is checked
+        after it; else {}."""
         if (self.iteration + 1) % self.config.check_interval:
             return {}
         relations = self.relations | self.statics.partitioned
@@ -289,8 +289,7 @@ class Partitioned:
         return [self.compiled(number, *version) for number, version in enumerate(self.local.delta_versions)]
 
     def _record_costs(self, compiled: list[Version], results: list) -> None:
-        """Record the cost of each rule, and the values that tasks have made, from a job's results. Raises a task's first
-        error."""
+        """Record the cost of each rule, and the values that tasks have made, from a job's results. Raises the first error."""
         self.learn_values(compiled, results)
         for report in evaluations(results):
             runs = int(report.partition == 0 and report.facts["begun"])  # all partitions run a rule: that counts once

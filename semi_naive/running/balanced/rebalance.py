@@ -1,5 +1,4 @@
-"""Rebalance the partitions between iterations: refine, consolidate, move and copy buckets (*Load-balancing Parallel Relational
-Algebra*, 3.2).
+"""Rebalance partitions between iterations: refine, consolidate, move and copy buckets (Kumar, Gilray 2020, section 3.2).
 
 The decisions are made by `balance.placement`; this module carries them out.
 """

@@ -160,8 +160,8 @@ class Decomposed:
 def deal_buckets(weights: np.ndarray, placement: BucketMap, count: int) -> tuple[list[tuple[int, int]], np.ndarray]:
     """Divide buckets into pieces: each bucket, the heaviest first, goes to the lightest of the pieces of its partition.
 
-    weights: the tuples of each bucket; count: the number of pieces of a partition. Return (pieces that are not
-    empty, the heaviest first, as (partition, number); for each bucket the number of its piece).
+    weights: the tuples of each bucket; count: the number of pieces of a partition. Return (pieces that are not empty, the
+    heaviest first, as (partition, number); for each bucket the number of its piece).
 
     >>> deal_buckets(np.array([5, 1, 3, 3]), BucketMap.deal(4, 1), 2)
     ([(0, 0), (0, 1)], array([0, 0, 1, 1]))

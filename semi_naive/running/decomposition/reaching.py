@@ -34,8 +34,7 @@ MIN_BATCH_EDGES = 20_000_000  # edges followed by all batches from which more pi
 @dataclass
 class Reaching:
     """The evaluation of `shape.relation`, whose rules follow edges and carry `shape.column`, 0 or 1. Tuples that agree in it
-    are a group. local: its evaluation in the driver, which makes the base; reason: why this plan was chosen; shared: arrays on
-    every host.
+    are a group. local: its evaluation in the driver, which makes the base; reason: of the plan; shared: arrays on every host.
     """
 
     shape: ReachabilityShape

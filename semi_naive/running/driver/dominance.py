@@ -2,15 +2,13 @@
 
     path(x, y, c1) <= path(x, y, c2) :- c2 < c1, open(x).
 
-`worse` is the first atom, `better` the second, and `open(x)` a condition. In semi-naive terms the rule has a version for each
-atom that may be new:
+`worse` is the first atom, `better` the second, and `open(x)` a condition. The rule has a version for each atom that may be new:
 
 1. new worse, all better: a dominated tuple is never born.
 2. known worse, new better: a dominated tuple is removed. What has followed from it stays.
 3. all worse, all better, new condition: a dominated tuple is removed. Only conditions of the same stratum can be new.
 
-A tuple is removed even if the tuple that dominates it is removed as well, as in Soufflé. If domination is transitive, no
-remaining tuple is dominated.
+A tuple is removed even if its dominating tuple is, as in Soufflé. If domination is transitive, none remains dominated.
 """
 
 from __future__ import annotations
@@ -103,8 +101,8 @@ class Undominated(Reduction):
     rules: list[SubsumptiveRule]
 
     def reduced(self, table: Table, born: Block) -> tuple[Block, Block]:
-        """Return (born, lost). Drop dominated candidates (version 1), and find the known tuples that the remaining candidates
-        dominate (version 2)."""
+        """Return (the candidates in `born` that no tuple dominates, by version 1; the known tuples that these dominate, by
+        version 2)."""
         dominated = [self._dominated(rule, _as_delta(born), _as_delta(born), rule.worse, 0) for rule in self.rules]
         if older_blocks := table.blocks("all", table.home):
             dominated += [self._dominated(rule, _as_delta(born), table, rule.worse, 1) for rule in self.rules]
@@ -134,14 +132,14 @@ class Undominated(Reduction):
     def _dominated_in_pieces(self, rule: SubsumptiveRule, worse: Table, better: Table, delta: int, number: int) -> Block:
         """Return the dominated tuples, as `_dominated` does, if every tuple must be compared with every other. The dominating
         tuples are taken in pieces, the first of them small: a tuple that one piece dominates is not compared with the rest."""
-        undominated, found = self._union(worse.blocks("all", worse.home)), []
+        undominated, dominated_blocks = self._union(worse.blocks("all", worse.home)), []
         for compared in pieces(better.blocks("all", better.home)):
             dominated = self._heads_of_version(rule, _as_delta(undominated), _as_delta(compared), delta, number)
-            found.append(dominated)
+            dominated_blocks.append(dominated)
             undominated = block_minus(undominated, dominated)
             if not undominated.size:
                 break
-        return self._union(found)
+        return self._union(dominated_blocks)
 
     def _heads_of_version(self, rule: SubsumptiveRule, worse: Table, better: Table, delta: int, number: int) -> Block:
         """Evaluate one version of a rule, and return its heads: the dominated tuples."""

@@ -1,5 +1,4 @@
-"""Detect a recursion that continues only because rules create new values, and warn once, after some seconds, as it may never
-end.
+"""Detect a recursion that continues only because rules create new values, and warn once, as it may never end.
 
     c(n + 1) :- c(n).    walk(x, z, d + 1) :- walk(x, y, d), edge(y, z).    late(y, max(d + w)) :- late(x, d), edge(x, y, w).
 
@@ -108,8 +107,7 @@ def _has_older_tuples(table: Table, others: list[int]) -> bool:
 
 
 def computed_places(rule: Rule, own: set[str]) -> set[int]:
-    """Return the columns of a rule's head with computed values; empty if it is not recursive. own: the relations of its
-    stratum.
+    """Return the columns of a rule's head with computed values; empty if it is not recursive. own: its stratum's relations.
 
     >>> from semi_naive.ra.ir import Const, Kind
     >>> x, n = Var("x", Kind.NUMBER), Var("n", Kind.NUMBER)

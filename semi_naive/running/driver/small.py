@@ -1,5 +1,4 @@
-"""Iterations with small deltas: the stratum moves to the tuple-at-a-time machine (`ra.tuple_at_a_time`), which runs many
-iterations without Python, and back.
+"""Iterations with small deltas: the stratum moves to the tuple-at-a-time machine (`ra.tuple_at_a_time`) for them, and back.
 
 It moves back at the fixpoint, when a delta has become large, or if the machine cannot run an iteration. The tables then have
 the contents of the beginning of that iteration, which is evaluated a block at a time, with the same errors.
@@ -28,9 +27,7 @@ MAX_BINARY_JOIN_INSTRUCTIONS = 8_000_000  # instructions of one iteration above 
 
 
 class MachineIterations:
-    """Runs iterations of a `Local` on the machine, beginning after one of its own. Raises Unknown if the machine has none of
-    its rules.
-    """
+    """Runs iterations of a `Local` on the machine, beginning after one of its own. Raises Unknown if it can run no rule."""
 
     def __init__(self, local: Any):
         self.local = local
@@ -108,8 +105,7 @@ class MachineIterations:
         self.charged_work = work
 
     def _check_limits(self) -> None:
-        """Check the limits of evaluation and memory, and leave the machine if necessary. Raises LimitExceeded and
-        OutOfMemory."""
+        """Check the limits of evaluation and memory; leave the machine if necessary. Raises LimitExceeded, OutOfMemory."""
         limits.check_limits()
         limits.check_bytes(lambda: self.local.nbytes() + self.machine.nbytes)
         if self.local.growing.due():

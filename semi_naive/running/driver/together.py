@@ -1,5 +1,4 @@
-"""Evaluate several rule versions of one iteration in parallel, each in a thread: most are too small to be divided among
-threads.
+"""Evaluate several rule versions of one iteration in parallel, each in a thread: most are too small to be divided.
 
 The results are added to the tables in the order of the rules, so the statistics of each rule are those of a sequential
 evaluation. Nothing that the threads read changes meanwhile, as new tuples are in no part that rules read.

@@ -55,7 +55,7 @@ class Checkpoints:
             (r.name, r.attributes, r.lattice, r.eqrel, r.choice, r.dominated, [join.name for join in r.joins], self._facts(r))
             for r in program.relations.values()
         ]
-        limits = [(one.relation, one.parameters) for one in program.directives if one.kind == "limitsize"]
+        limits = [(limit.relation, limit.parameters) for limit in program.directives if limit.kind == "limitsize"]
         parts = config.max_iterations, limits, relations, program.types, list(map(str, program.rules))
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
@@ -88,7 +88,7 @@ class Checkpoints:
         position, kept, remade = between or ({}, set(), set())
         saved_apart = running.keys() | kept | remade  # or not at all: the next step derives `remade` again
         is_done = {
-            name: number in done for number, one in enumerate(strata) for name in one.relations if name not in saved_apart
+            name: number in done for number, part in enumerate(strata) for name in part.relations if name not in saved_apart
         }
         fresh = [key for key in is_done.items() if key not in self.saved and self._needs_saving(*key)]
         records = self._save_relations(name for name, _ in fresh)

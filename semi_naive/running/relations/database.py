@@ -77,7 +77,7 @@ class Database:
         return self.tables[relation].insert(list(columns), columns.shape[1])
 
     def blocks(self, relation: str, part: str, order: Order) -> list[Block]:
-        """Return the blocks of a part ("full", "delta", "all") of a relation in a column order. A shorter order: a
+        """Return the blocks of a part ("full", "delta", "all") of a relation in a column order. A shorter order stands for a
         projection."""
         if part == "all" and len(order) < self.tables[relation].arity:
             return self._projection(relation, order)

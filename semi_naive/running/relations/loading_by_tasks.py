@@ -1,6 +1,4 @@
-"""Load facts by Spark's tasks: they read large files and DataFrames, convert the values, and send each tuple to its
-partition.
-"""
+"""Load facts by Spark's tasks: they read large files and DataFrames, convert values, and send each tuple to its partition."""
 
 import os
 from collections.abc import Callable

@@ -201,8 +201,7 @@ class SignedInRuns(InRuns):
 
 @dataclass
 class Remade(ReadableRelation):
-    """A relation whose tuples are computed again whenever they are read. tuples: their number; shared: the arrays for that on
-    every host."""
+    """A relation whose tuples are computed again whenever they are read. tuples: their number; shared: arrays on every host."""
 
     relation: Reachability
     cluster: Cluster

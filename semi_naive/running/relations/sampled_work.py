@@ -177,18 +177,18 @@ class _SampleWalk:
         scan, *steps = self.steps
         if not isinstance(scan, Join) or scan.keys or not self._scan(scan):
             return
-        first = next((step for step in steps if isinstance(step, Exchange)), None)
-        scanned = self._scanned_index(scan, first)
+        first_exchange = next((step for step in steps if isinstance(step, Exchange)), None)
+        scanned = self._scanned_index(scan, first_exchange)
         self.made_in = np.zeros(self.batch.size, np.int64)
-        to = self._buckets([None if scanned is None else first], self.made_in)
+        index_and_bucket = self._buckets([None if scanned is None else first_exchange], self.made_in)
         sent = np.full(self.batch.size, float(scanned is None))  # else the count in these buckets sends them
         subbuckets = self._scanned_subbuckets(scan, scanned)
-        arrival = Arrival(None, *to, subbuckets, self.made_in, self.weight, sent, scanned=True)
+        arrival = Arrival(None, *index_and_bucket, subbuckets, self.made_in, self.weight, sent, scanned=True)
         yield arrival
-        self.parents, move = np.arange(self.batch.size), None
+        self.parents, pending_exchange = np.arange(self.batch.size), None
         for step in steps:
             if isinstance(step, Exchange | Visit):
-                move = step
+                pending_exchange = step
                 continue
             if not self.batch.size or not isinstance(step, Count | Propose | Intersect | Join | Filter):
                 return
@@ -198,10 +198,10 @@ class _SampleWalk:
                 continue
             if not all(self._is_known(search) for search in getattr(step, "steps", (step,))):
                 return
-            arrival = self._arrive(step, move)
-            arrival.scanned = scanned is not None and move is first
+            arrival = self._arrive(step, pending_exchange)
+            arrival.scanned = scanned is not None and pending_exchange is first_exchange
             yield arrival
-            move = None
+            pending_exchange = None
 
     def _scanned_index(self, scan: Join, first: Exchange | None) -> Index | None:
         """Return the index whose buckets the scanned tuples are in, as the first exchange sends them there; or None."""
@@ -309,8 +309,8 @@ class _SampleWalk:
         return np.array(ranges)[chosen, :, np.arange(chosen.size)].T
 
     def _extend(self, searches, chosen: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
-        """Extend bindings by their tuples, or make an evenly spaced sample of all extensions. low, high: the range of each
-        one's tuples."""
+        """Extend each binding by its tuples, or make an evenly spaced sample of all extensions. low, high: where the tuples of
+        each begin and end."""
         rows, positions, pairs = sample_pairs(low, high, MAX_SAMPLED)
         columns, self.made_in = dict(self.batch.columns.picked(rows).items()), np.zeros(rows.size, np.int64)
         for number, search in enumerate(searches):

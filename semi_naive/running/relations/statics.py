@@ -1,5 +1,4 @@
-"""The relations of other strata that a stratum on the partitions reads: each index is a file on every host, or in buckets on
-the partitions.
+"""The relations of other strata that a stratum on the partitions reads: each index is a file on every host, or in buckets.
 
 `planning.joins.placing` decides which. A replicated index of a relation on the partitions is written by its partitions.
 Partitioned indexes are built by the shuffle of one job for all of them, unless they exist already.

@@ -89,8 +89,7 @@ class Answer(Tuples):
         return self._result.database.count(self.name)
 
     def encoded(self) -> np.ndarray:
-        """Return the tuples as int64 columns (arity, n), collected to this process: numbers as they are, others as 64 bits or
-        ids."""
+        """Return the tuples as int64 columns (arity, n), collected here: numbers as they are, other kinds as 64 bits or ids."""
         self._result.check_open()
         return self._result.database.columns(self.name)
 
@@ -139,8 +138,8 @@ class Answer(Tuples):
         return rows.view(DTYPES[kind])
 
     def first(self, count: int) -> list[tuple]:
-        """Return up to `count` tuples as `to_list` does, if this process reads them without a job; otherwise none. It reads
-        about a million."""
+        """Return up to `count` tuples in the form of `to_list`, if this process reads them without a job; otherwise none. About
+        a million are read."""
         if not self.relation.arity:
             return super().first(count)
         self._result.check_open()
@@ -274,7 +273,7 @@ class Result(Evaluated, Relations):
         from semi_naive.io.files import atomic_files
 
         self.check_open()
-        directives = [one for one in self.directives if one.kind in ("output", "printsize") and one.relation in self.relations]
+        directives = [out for out in self.directives if out.kind in ("output", "printsize") and out.relation in self.relations]
         if format != "souffle":
             with self._charged_to("write"):
                 return self._print(folder, directives, format)
@@ -289,10 +288,10 @@ class Result(Evaluated, Relations):
         if format not in FORMATS or str(folder) != STDOUT:
             expected = f"expected one of {', '.join(FORMATS)}, and all but the first for standard output, '-'"
             raise ValueError(f"format {format!r} for {str(folder)!r}: {expected}")
-        names = list(dict.fromkeys(one.relation for one in directives if one.kind == "output"))
+        names = list(dict.fromkeys(out.relation for out in directives if out.kind == "output"))
         relations = [RelationRows(self.relations[name], self.types, self.database.source(name), self.values) for name in names]
         print_relations(relations, format, SimpleNamespace(write=Options().print_bytes))
-        for name in dict.fromkeys(one.relation for one in directives if one.kind == "printsize"):
+        for name in dict.fromkeys(out.relation for out in directives if out.kind == "printsize"):
             print(f"{name}\t{self.database.count(name)}", file=sys.stderr)
         return []
 

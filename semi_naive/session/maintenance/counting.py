@@ -51,9 +51,9 @@ class BodyVersion(NamedTuple):
 
 @dataclass
 class Counts:
-    """The counts of the aggregates of one stratum, and the plans that maintain them.
-    local: the evaluation of the stratum, an `Incremental`. bodies: the planned bodies, by the key of the
-    version. visited: the bindings that it took to count all of an aggregate, by its relation."""
+    """The counts of the aggregates of one stratum, and the plans that maintain them. local: the evaluation of the stratum, an
+    `Incremental`. bodies: the planned bodies, by the key of the version. visited: the bindings that it took to count all of an
+    aggregate, by its relation."""
 
     local: Any
     counted: list[CountedAggregate]
@@ -66,8 +66,7 @@ class Counts:
         return [aggregate for aggregate in self.counted if aggregate.relation not in self.local.database.tables]
 
     def count_missing(self, changes: Mapping[str, Change]) -> None:
-        """Count the bindings of aggregates without counts before the change. This takes as long as a recomputation. changes: of
-        relations."""
+        """Count the bindings of aggregates without counts before the changes. This takes as long as a recomputation."""
         tables = self.local.database.tables
         read = set().union(*(aggregate.reads for aggregate in self.missing))
         with before_changes(tables, {name: change for name, change in changes.items() if name in read}):
@@ -75,8 +74,7 @@ class Counts:
                 tables[aggregate.relation] = self.whole(aggregate)
 
     def update(self, changes: Mapping[str, Change]) -> dict[str, Change]:
-        """Update the counts of aggregates, and return their changes. Their tables have the new counts as their delta. changes:
-        of relations."""
+        """Update the counts of aggregates by changes of relations. Return theirs: their tables have the new counts as delta."""
         tables, changes_of_counts = self.local.database.tables, {}
         for aggregate in self.counted:
             if below := {name: changes[name] for name in aggregate.reads & changes.keys()}:
@@ -106,9 +104,9 @@ class Counts:
         return settled_table([_block(groups, sums, sums != 0)])
 
     def max_bindings(self, aggregate: CountedAggregate, below: dict[str, Change]) -> float:
-        """Return the number of bindings that an update of an aggregate's counts may visit before counting all is faster; 0 if
-        it is at once. If a fraction of an atom's relation has changed, the
-        same fraction of the bindings is expected to be gained or lost. below: the changes."""
+        """Return the most bindings that an update of an aggregate's counts may visit, beyond which counting all is faster; 0 if
+        that is faster at once. If a fraction of an atom's relation has changed, the same fraction of the bindings is expected
+        to be gained or lost. below: the changes."""
         sizes = {name: self.local.database.count(name) + change.lost_count for name, change in below.items()}
         read = (atom.relation for atom in map(atom_of, aggregate.body) if atom is not None and atom.relation in below)
         fraction = sum(below[name].size / sizes[name] for name in read)
@@ -175,7 +173,7 @@ class Counts:
 
     def _evaluate(self, aggregate: CountedAggregate, body_versions: list[BodyVersion]) -> list[Part]:
         """Evaluate versions of an aggregate's body. Versions, and slices of a large one, share the cores."""
-        local, context, names = self.local, self.local.database, [each.name for each in aggregate.outer]
+        local, context, names = self.local, self.local.database, [variable.name for variable in aggregate.outer]
         for version in body_versions:
             self._plan(aggregate, version)
         planned = [self._plan(aggregate, version) for version in body_versions]  # again, with the indexes that all share
@@ -185,10 +183,10 @@ class Counts:
         def evaluate_slice(steps_and_batch: tuple[list, Batch]) -> Part:
             steps, batch = steps_and_batch
             bindings = run_steps(steps[1:], batch, context)  # the first step has read the batch
-            return self._sum(aggregate, [self._with_weights(aggregate, each, names) for each in bindings])
+            return self._sum(aggregate, [self._with_weights(aggregate, batch, names) for batch in bindings])
 
         derivations = (Derivation(steps, aggregate.relation, ()) for steps in planned)
-        slices = ((each.steps, batch) for each in derivations for batch in derivation_slices(each, context, local.cores))
+        slices = ((plan.steps, batch) for plan in derivations for batch in derivation_slices(plan, context, local.cores))
         first = list(islice(slices, 2))
         in_one_thread = len(first) < 2 or sum(batch.size for _, batch in first) < MIN_TUPLES_TO_SHARE
         try:

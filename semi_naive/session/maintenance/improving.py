@@ -95,7 +95,7 @@ class _TermOrder:
         first, *others = term.args
         if term.op == "+":
             pairs = (first, others[0]), (others[0], first)
-            return any(self.no_better(one, bound, depth) and self.has_sign(other, self.sign, depth) for one, other in pairs)
+            return any(self.no_better(term, bound, depth) and self.has_sign(rest, self.sign, depth) for term, rest in pairs)
         if term.op == "-" and others:
             return self.no_better(first, bound, depth) and self.has_sign(others[0], -self.sign, depth)
         if term.op not in ("min", "max"):

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from semi_naive.config import Config
 from semi_naive.ra import ir
 from semi_naive.ra.blocks.table import Table
-from semi_naive.session.registered.rules import Registered, parameters_as_variables
+from semi_naive.session.registered.checking import parameters_as_variables
+from semi_naive.session.registered.rules import Registered
 
 if TYPE_CHECKING:
     from semi_naive.provenance.why import Why

@@ -278,7 +278,7 @@ def _expected_of_key(key: str) -> str:
 
 def _allowed_relations(key: str, value: Any, invalid: Callable[[str], BadInput]) -> frozenset[str] | None:
     """Return the relations that the permission `key` lists; None for all. invalid: returns the error to raise."""
-    if value != ANY and not all(isinstance(each, str) for each in value):
+    if value != ANY and not all(isinstance(name, str) for name in value):
         raise invalid(f"{key} is {value!r}: expected {_expected_of_key(key)}")
     return None if value == ANY else frozenset(value)
 
@@ -287,6 +287,6 @@ def _allowed_values(name: str, value: Any, invalid: Callable[[str], BadInput]) -
     """Return the values that a client may give to the parameter `name`; None for any. invalid: returns the error to raise."""
     if value == ANY:
         return None
-    if not isinstance(value, list) or not all(type(each) in (str, int, float) for each in value):
+    if not isinstance(value, list) or not all(type(allowed) in (str, int, float) for allowed in value):
         raise invalid(f'the parameter {name} has {value!r}: expected a list of texts and numbers, or "{ANY}"')
     return tuple(value)

@@ -2,6 +2,7 @@
 
 GET  /relations                                its relations: name, attributes, tuples, whether facts may be changed
 GET  /relations/path?limit=100                 tuples of a relation
+PUT  /relations/color                          add a relation of facts; the body is its attributes: (x: number, c: symbol)
 POST /transactions                             [{"insert": "edge", "rows": [[1, 2]]}, {"delete": …}, {"clear": "edge"},
                                                {"upsert": "edge", "rows": …, "key": ["x"]}]: one transaction
 GET  /query?atom=path(1,y)                     the values of the variables of an atom or a body
@@ -49,7 +50,7 @@ from semi_naive.session.query import all_tuples, answer_of, answers_to_atom, ans
 from semi_naive.session.registered.bodies import parse_query
 from semi_naive.session.registered.rules import Registered
 from semi_naive.session.registered.subscriptions import Granularity, Subscription
-from semi_naive.session.served.as_json import MAX_TUPLES, NOT_SHOWN, all_rows, operations, parse_body, relation_as_json, row_of
+from semi_naive.session.served.as_json import NOT_SHOWN, all_rows, operations, parse_body, relation_as_json, row_of, schema_of
 from semi_naive.session.served.clients import Client, Clients, NotAllowed
 from semi_naive.session.served.events import Events, Stream, disconnected
 from semi_naive.session.served.requests import (
@@ -58,11 +59,12 @@ from semi_naive.session.served.requests import (
     BodyTooLarge,
     ClientRequest,
     NotFound,
+    parsed,
+    pop_limit,
     request_handler,
     routing_error,
 )
 
-DEFAULT_LIMIT = 1000  # tuples of a relation or an answer that are sent, if the request has no limit
 EPOCHS_ON_PAGE = 200
 EVALUATING_THREADS = 8  # for requests that evaluate rules or change the session; those that only read have other threads
 MAX_BODY_BYTES = {"POST": 64 << 20, "PUT": 64 << 20}  # by the method of the request
@@ -90,7 +92,7 @@ class Web:
         handlers: dict[str, dict[str, Callable[[ClientRequest], Any]]] = {
             "/": {"GET": self.page},
             "/relations": {"GET": self.relations},
-            "/relations/{name}": {"GET": self.relation},
+            "/relations/{name}": {"GET": self.relation, "PUT": self.declare},
             "/query": {"GET": self.query},
             "/differences/{name}": {"GET": self.differences},
             "/why/{name}": {"GET": partial(self.explain_tuple, self.session.why)},
@@ -159,20 +161,27 @@ class Web:
             if request.client.may_read_all(name, self.session.registry):
                 tuples = epoch[name].count() if name in epoch.tables else None  # before its first use
                 state = {"tuples": tuples, "changeable": name in self.session.changeable}
-                entries.append({"name": name} | _schema_of(relation) | state)
+                entries.append({"name": name} | schema_of(relation) | state)
         return {"program": self.name, "epoch": epoch.number, "relations": entries}
 
     def relation(self, request: ClientRequest) -> dict:
         """GET /relations/name."""
         options = request.options()
-        limit, name = _pop_limit(options), self._check_readable(request.client, request.name)
+        limit, name = pop_limit(options), self._check_readable(request.client, request.name)
         values = self._parameter_values(request.client, name, options)
         return relation_as_json(all_tuples(self.session, name, values, request.client.viewer), limit)
+
+    def declare(self, request: ClientRequest) -> dict:
+        """PUT /relations/name: the body is the attributes, as (x: number, c: symbol)."""
+        if not request.client.owner:
+            raise NotAllowed(f"{request.client.name} may not add relations: an owner may")
+        self.session.declare(f"{request.name}{_rules_text(request.body)}")
+        return {"name": request.name}
 
     def query(self, request: ClientRequest) -> dict:
         """GET /query."""
         options = request.options()
-        text, limit = options.pop("atom", None), _pop_limit(options)
+        text, limit = options.pop("atom", None), pop_limit(options)
         if text is None:
             raise BadRequest("a query has an atom or a body: /query?atom=path(1,y)")
         session, client, query = self.session, request.client, parse_query(text)
@@ -186,8 +195,8 @@ class Web:
     def differences(self, request: ClientRequest) -> dict:
         """GET /differences/name. Without `since`, the change from an empty relation; without `until`, up to the last epoch."""
         options, name = request.options(), self._check_readable(request.client, request.name)
-        since = _parsed(options.pop("since", "-1"), int, "since")
-        until = _parsed(options.pop("until", None), int, "until")
+        since = parsed(options.pop("since", "-1"), int, "since")
+        until = parsed(options.pop("until", None), int, "until")
         until = self.session.epoch if until is None else until
         values = self._parameter_values(request.client, name, options)
         self.session.registry.check_given(name, values)  # `between` accepts a relation without values of its parameters
@@ -247,7 +256,7 @@ class Web:
         """Return the part of a transaction's change that a client may see: that of an output, or of a relation to which it has
         subscribed, with the parameter values of its subscriptions. None if the part is empty."""
         name, registry = change.name, self.session.registry
-        subscriptions = [each for each in registry.subscribers.active if each.owner == client.name]
+        subscriptions = [active for active in registry.subscribers.active if active.owner == client.name]
         keys = {subscription.key for subscription in subscriptions if subscription.relation == name}
         if not client.may_read_part(name, registry) or not keys and name not in self.session.program.outputs:
             return None
@@ -271,7 +280,7 @@ class Web:
         """GET /rules/name."""
         rules = self._registered(self._check_readable(request.client, request.name))
         attributes = rules.relation.attributes[len(rules.parameters) :]
-        shape = {"name": rules.name, "parameters": list(rules.parameters)} | _schema_of(Relation(rules.name, attributes))
+        shape = {"name": rules.name, "parameters": list(rules.parameters)} | schema_of(Relation(rules.name, attributes))
         return shape | ({"text": rules.text} if request.client.owns(rules.name) else {})
 
     def register(self, request: ClientRequest) -> dict:
@@ -279,13 +288,7 @@ class Web:
         client, registry = request.client, self.session.registry
         client.check_may_register(request.name)
         known = registry.rules.get(request.name) or registry.waiting.get(request.name)
-        if len(request.body) + (len(known.text) if known else 0) > MAX_RULES_BYTES:
-            raise BodyTooLarge(f"the rules have more than {MAX_RULES_BYTES:,} bytes: register them as several relations")
-        try:
-            text = request.body.decode()
-        except UnicodeDecodeError as error:
-            raise BadRequest(f"the rules are not UTF-8: {error.reason} at byte {error.start}") from None
-        options = {}
+        text, options = _rules_text(request.body, known.text if known else ""), {}
         for option, value in request.options().items():
             if option not in RULES_OPTIONS or value not in ("true", "false"):
                 expected = " and ".join(f"{name}=true or {name}=false" for name in RULES_OPTIONS)
@@ -320,8 +323,8 @@ class Web:
         options = {option: parameters.pop(option, None) for option in ("snapshot", "since", "epochs", "seconds", "name")}
         if name in self.session.registry.system_rules and not client.owner:
             raise NotAllowed(f"{client.name} may not subscribe to {name}: read /relations/{name}")
-        since = _parsed(request.request.headers.get("last-event-id") or options["since"], int, "since")
-        epochs, seconds = _parsed(options["epochs"] or "1", int, "epochs"), _parsed(options["seconds"] or "0", float, "seconds")
+        since = parsed(request.request.headers.get("last-event-id") or options["since"], int, "since")
+        epochs, seconds = parsed(options["epochs"] or "1", int, "epochs"), parsed(options["seconds"] or "0", float, "seconds")
         if not seconds <= threading.TIMEOUT_MAX:
             raise BadRequest(f"seconds is {seconds}: expected {threading.TIMEOUT_MAX:.0f} at most")
         values, when = self._parameter_values(client, name, parameters), Granularity(epochs, seconds, background=True)
@@ -425,7 +428,7 @@ class Web:
             parameter = parameter.removeprefix("$")
             if parameter in values:
                 raise BadRequest(f"{parameter} is given twice")
-            values[parameter] = _parsed(text, parsers.get(parameter, str), parameter)
+            values[parameter] = parsed(text, parsers.get(parameter, str), parameter)
             if parameter in parsers:
                 client.check_value(parameter, text, parsers[parameter])
         return values
@@ -442,23 +445,11 @@ def _relation_of_query(text: str) -> str | None:
     return query.relation if isinstance(query, Atom) else None
 
 
-def _schema_of(relation: Relation) -> dict:
-    """Return the names, types and kinds of a relation's attributes, as JSON."""
-    attributes = [[attribute, type_.name] for attribute, type_ in relation.attributes]
-    return {"attributes": attributes, "kinds": [type_.kind.value for _, type_ in relation.attributes]}
-
-
-def _parsed(text: str | None, parser: type, option: str):
-    """Convert the text of an option to int, float or str (`parser`); None remains None. Raises BadRequest if that fails."""
+def _rules_text(body: bytes, known: str = "") -> str:
+    """Return the text of a body. Raises BadRequest if it is no text, or too long together with the rules that are known."""
+    if len(body) + len(known) > MAX_RULES_BYTES:
+        raise BodyTooLarge(f"the rules have more than {MAX_RULES_BYTES:,} bytes: register them as several relations")
     try:
-        return None if text is None else parser(text)
-    except ValueError:
-        raise BadRequest(f"{option} is {abbreviated(text)}: expected a number") from None
-
-
-def _pop_limit(options: dict) -> int:
-    """Remove the option `limit`, and return its value."""
-    limit = _parsed(options.pop("limit", str(DEFAULT_LIMIT)), int, "limit")
-    if not 0 <= limit <= MAX_TUPLES:
-        raise BadRequest(f"limit is {abbreviated(limit)}: expected a number from 0 to {MAX_TUPLES:,}")
-    return limit
+        return body.decode()
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"the rules are not UTF-8: {error.reason} at byte {error.start}") from None
