@@ -286,7 +286,7 @@ class Rule:
     """A rule head :- body. The body is a tuple of literals; that of a fact is empty.
 
     plan: the order of the positive atoms for each delta version, both numbered from 0, from the directive .plan.
-    join: "multiway" or "binary", from the directive .join; "" without one.
+    join: "multiway", "boxed" or "binary", from the directive .join; "" without one.
     span, text: the place in the source, and the source text.
     """
 

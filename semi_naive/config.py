@@ -54,7 +54,9 @@ class Config:
         time. 0 switches this off.
     memory: bytes that the tables of a stratum's relations may take in the driver, with all of their indexes. Beyond it the
         stratum moves to the partitions; one that cannot be partitioned ends in `OutOfMemory`. None sets no such bound. In any
-        case a stratum goes once the driver uses 40 % of the machine's memory. As an option it may have a unit, "2G".
+        case a stratum goes once the driver uses 40 % of the machine's memory. A rule that is joined variable by variable may
+        have so many bytes of tries, 2 MB at least, in the driver or a task; beyond that they are in files, and joined box by
+        box. As an option it may have a unit, "2G".
     replicate_bytes: bytes of each host for copies of the relations that a stratum on the partitions reads of other strata. The
         smallest indexes are replicated first, until these bytes are used. The other indexes are partitioned: each tuple is on
         one host. The default is 1 GiB.

@@ -9,7 +9,7 @@ boxes of one range of x share its slice, which only the first of them copies.
 import numpy as np
 
 from bench.paper.tables import ResultTable
-from semi_naive.plots.joins import COPIED, SECONDS, plane, rectangles
+from semi_naive.plots.joins import SECONDS, plane, rectangles
 from semi_naive.plots.style import engineering, new_figure, titled
 
 TITLE = "Boxes of triangles over the (x, y) plane"
@@ -18,6 +18,7 @@ SIZES = {  # scale of the RMAT graph, 16 edges a vertex; budgets, per cent of th
     "quick": (14, (25, 10, 5)),
     "full": (18, (25, 10, 5)),
 }
+BINS = 150  # of a variable's values, for the density of the data
 SAMPLES = 3  # of each box its best time is kept: it takes less than what else goes on in a machine
 
 
@@ -67,7 +68,8 @@ def boxed(edges: np.ndarray, percent: int) -> dict:
     return {
         "budget": budget, "input_bytes": whole, "seconds": trace["seconds"], "triangles": trace["result"]["tuples"],
         "boxes": len(boxes), "most": max(box["bytes"] for box in boxes), "copied": sum(box["copied"] for box in boxes),
-        "vertices": int(edges.max()) + 1, "rectangles": found.round(7).tolist(),
+        "vertices": int(edges.max()) + 1, "neighbours": np.histogram(edges[:, 0], BINS, (0, edges.max() + 1))[0].tolist(),
+        "rectangles": found.round(7).tolist(),
     }  # fmt: skip
 
 
@@ -100,17 +102,26 @@ def draw(data: dict):
     figure = new_figure(12, 8.8, TITLE)
     names = list(dict.fromkeys(run["graph"] for run in data["runs"]))
     grid = figure.subplots(2, len(data["runs"]) // 2)
-    for axes, name, shaded in zip(grid, names, (_by_bytes, _by_time), strict=True):
+    for axes, name, shaded in zip(grid, names, (_over_density, _by_time), strict=True):
         shaded(axes, [run for run in data["runs"] if run["graph"] == name])
     return figure
 
 
-def _by_bytes(row, runs: list[dict]) -> None:
-    from matplotlib.colors import Normalize
-    from matplotlib.ticker import PercentFormatter
+def _over_density(row, runs: list[dict]) -> None:
+    """Boxes over the density of the data, as in the paper's appendix D: of x and y the neighbours of both, equalised."""
+    from matplotlib.collections import PolyCollection
 
-    shades = [np.array(run["rectangles"])[:, COPIED] / run["budget"] for run in runs]
-    _planes(row, runs, shades, Normalize(0, 1), "bytes copied for a box, of the budget", PercentFormatter(1))
+    for axes, run in zip(row, runs, strict=True):
+        own, ends = np.array(run["neighbours"]), run["vertices"]
+        sums = own[:, None] + own
+        equalised = np.searchsorted(np.sort(sums, axis=None), sums) / sums.size
+        axes.imshow(equalised, cmap="Greys", vmax=1.4, origin="lower", extent=(0, ends, 0, ends), aspect="auto")
+        x, y = np.array(run["rectangles"])[:, [0, 1]] + [0, 1], np.array(run["rectangles"])[:, [2, 3]] + [0, 1]
+        corners = np.stack([np.stack([x[:, i], y[:, j]], axis=1) for i, j in ((0, 0), (1, 0), (1, 1), (0, 1))], axis=1)
+        axes.add_collection(PolyCollection(list(corners), facecolor="none", edgecolor="red", linewidth=0.4))
+        axes.set_xlabel("x  (darker: more neighbours)")
+        axes.set_ylabel("y")
+        _title(axes, run)
 
 
 def _by_time(row, runs: list[dict]) -> None:
@@ -124,5 +135,9 @@ def _by_time(row, runs: list[dict]) -> None:
 def _planes(row, runs: list[dict], shades: list, norm, what: str, ticks) -> None:
     for axes, run, shade in zip(row, runs, shades, strict=True):
         shown = plane(axes, np.array(run["rectangles"]), shade, norm, last=[run["vertices"] - 1] * 2)
-        titled(axes, f"{run['graph']}\n{run['percent']} %, {engineering(run['budget'], 'B')}: {run['boxes']:,} boxes")
+        _title(axes, run)
     row[0].get_figure().colorbar(shown, ax=list(row), pad=0.01, aspect=30, label=what, format=ticks)
+
+
+def _title(axes, run: dict) -> None:
+    titled(axes, f"{run['graph']}\n{run['percent']} %, {engineering(run['budget'], 'B')}: {run['boxes']:,} boxes")

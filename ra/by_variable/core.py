@@ -3,7 +3,7 @@
 The tries are independent of the batch whose bindings are extended; the bindings join as one more relation, `BOUND`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ import numpy as np
 from semi_naive.host import limits
 from semi_naive.host.threads import cpus
 from semi_naive.ra.blocks.block import Block
+from semi_naive.ra.by_variable.tries_in_files import TriesInFiles
 from semi_naive.ra.multiway.query import ConjunctiveQuery, QueryAtom
 from semi_naive.ra.multiway.tries.shape import Shape
 from semi_naive.ra.multiway.tries.trie import Tries
@@ -22,7 +23,7 @@ from semi_naive.ra.rules.steps import MAX_BATCH_BINDINGS, WEIGHT
 class Position(NamedTuple):
     """A position in the work of a Multiway step, from which any process can continue."""
 
-    part: int  # the range of the first variable's values, by its number
+    part: int  # the range of the first variable's values, by its number; the ranges of all boxes are numbered together
     solutions: int  # how many solutions of this range are made already
     batches: int  # how many batches are made already of the unit of solutions that begins here
     # The variable order and the number of ranges (`Core.solutions`), None before they are chosen; BINARY: the binary joins make
@@ -42,6 +43,7 @@ class Core:
     """A query over tries, and the blocks from which the tries were built.
 
     threads: the number of joining threads; None for one a core.
+    in_files: the tries in files, if those in memory have a bound.
     orders: the variable orders chosen so far, by the first query atom, the names, and the size class of the bound relation.
     """
 
@@ -49,6 +51,7 @@ class Core:
     query: ConjunctiveQuery
     tries: Tries
     threads: int | None = None
+    in_files: TriesInFiles | None = None
     orders: dict = field(default_factory=dict)
 
     def is_built_of(self, blocks: list[list[Block]]) -> bool:
@@ -84,23 +87,17 @@ class Core:
         The order of variables, and the number of ranges into which the first variable's values are divided, one for each
         thread, are part of a position: the process that continues might choose others.
         """
-        # its kernels take 0.1 s to load, and most programs do not need them
-        from semi_naive.ra.multiway.leapfrog import Leapfrog
-
         if self.empty:
             return
         chosen = position.plan if isinstance(position.plan, tuple) else None
         order, parts = plan = chosen or (self._order(names), max(2, cpus() if self.threads is None else self.threads))
-        join = Leapfrog(self.query, Shape(self.query, order), self.tries)
         # the first `depth` variables are listed: all to the last of `names`; of no names, none to count, one to find a solution
         least_depth = 0 if counted else 1
         depth = max([order.index(name) + 1 for name in names], default=least_depth)
-        loops = join.loops(depth)
-        rows_end_with_count = loops.nest.width > depth or not depth
-        self._forget_bound()
+        rows_end_with_count = depth < len(order)
         first, skipped = position.part, position.solutions
-        pieces = loops.pieces(self.threads, share=share, first=first, parts=parts)
-        for number, (solution_count, rows) in enumerate(pieces, first):  # rows: the values of the listed variables
+        # rows: the values of the listed variables
+        for number, solution_count, rows in self._results(order, depth, share, first, parts):
             limits.check_limits()
             after = Position(number + 1, 0, 0, plan)
             if not depth:  # there are no rows, only the number of solutions
@@ -117,13 +114,30 @@ class Core:
                 yield Position(number, start, 0, plan), batch
             skipped = 0
 
+    def _results(self, order: tuple[str, ...], depth: int, share, first: int, parts: int) -> Iterator[tuple]:
+        """Yield (number, count, rows) of the ranges of the first variable's values, from the number `first` on: of whole tries,
+        or of boxes if the tries are in files. depth: the number of variables that are listed."""
+        # its kernels take 0.1 s to load, and most programs do not need them
+        from semi_naive.ra.multiway.leapfrog import Leapfrog
+
+        shape = Shape(self.query, order)
+        if self.in_files and self.in_files.hold(self.tries, shape):
+            with self.in_files.shelf(self.tries, shape, changing=BOUND) as shelf:
+                yield from shelf.pieces(self.in_files.budget, depth, self.threads, share, first, parts)
+            return
+        loops = Leapfrog(self.query, shape, self.tries).loops(depth)
+        self._forget_bound()
+        for number, (ways, rows) in enumerate(loops.pieces(self.threads, share=share, first=first, parts=parts), first):
+            yield number, ways, rows
+
     def _order(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the variable order for listing `names`, cached for each size class of the bound relation."""
         # sizes up to a factor of 8 share a class
         size_class = len(self.tries.relations[BOUND][0]).bit_length() // 3 if BOUND in self.tries.relations else 0
         key = (self.query.atoms[0], names, size_class)
         if key not in self.orders:
-            self.orders[key] = order_beginning_with(self.query, self.tries, names)
+            copying = self.in_files.cost_of_copies(self.query, self.tries) if self.in_files else no_cost
+            self.orders[key] = order_beginning_with(self.query, self.tries, names, copying)
         return self.orders[key]
 
     def _forget_bound(self) -> None:
@@ -133,15 +147,22 @@ class Core:
                 del cache[key]
 
 
-def order_beginning_with(query: ConjunctiveQuery, tries: Tries, names: tuple[str, ...]) -> tuple[str, ...]:
+def no_cost(order: tuple[str, ...]) -> float:
+    """Return the cost of a variable order beside that of its loops, if tries are in memory: none."""
+    return 0.0
+
+
+def order_beginning_with(
+    query: ConjunctiveQuery, tries: Tries, names: tuple[str, ...], beside: Callable[[tuple[str, ...]], float] = no_cost
+) -> tuple[str, ...]:
     """Return a variable order that begins with `names`, unless its estimated cost exceeds MAX_COST_RATIO times that of the best
-    order: then the best. If `names` are first, no other variable need be listed."""
+    order: then the best. If `names` are first, no other variable need be listed. beside: see `orders.choose_order`."""
     from semi_naive.ra.multiway.tries import orders
 
-    best = orders.choose_order(query, tries)
+    best = orders.choose_order(query, tries, beside=beside)
     if not names or set(best[: len(names)]) == set(names):
         return best
-    first = orders.choose_order(query, tries, names)
+    first = orders.choose_order(query, tries, names, beside)
     estimate = orders.Estimate(query, tries)
-    near = estimate.connected(first) and estimate.cost(first) <= MAX_COST_RATIO * estimate.cost(best)
-    return first if near else best
+    costs = [estimate.cost(order) + beside(order) for order in (first, best)]
+    return first if estimate.connected(first) and costs[0] <= MAX_COST_RATIO * costs[1] else best

@@ -13,14 +13,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from semi_naive.host import limits
+from semi_naive.host import limits, memory
 from semi_naive.host.private import digest
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.by_variable.core import BINARY, BOUND, DONE, TRIES, Core, Position
+from semi_naive.ra.by_variable.tries_in_files import TriesInFiles
 from semi_naive.ra.expressions.terms import evaluate
-from semi_naive.ra.ir import Atom, Compare, Const, Kind, Order, Term, Var
+from semi_naive.ra.ir import Atom, Call, Compare, Const, Kind, Order, Term, Var
 from semi_naive.ra.multiway import query as joins
-from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant
+from semi_naive.ra.multiway.query import Comparison, ConjunctiveQuery, Constant, Expression
 from semi_naive.ra.multiway.tries.shared import SharedTries
 from semi_naive.ra.multiway.tries.trie import Tries
 from semi_naive.ra.rules.batch import Batch, concatenate_batches
@@ -29,6 +30,7 @@ from semi_naive.ra.rules.steps import MAX_BATCH_BINDINGS, MIN_TRIE_BINDINGS, STA
 Unit = tuple[Position, Iterable[Batch], Position | Callable[[object], Position]]  # see `resumed`
 BINDINGS_PER_CALL = 100_000  # bindings that binary joins make in the time of a call of loops over cached tries, 2 to 5 ms
 BINDINGS_PER_SEED = 2  # bindings that binary joins make in the time in which the loops index one input binding, 150 ns
+MIN_BOXED_BYTES = 1 << 21  # a box of fewer bytes takes longer to choose than to copy (`boxes.BOX_BYTES`)
 BINDINGS_PER_TUPLE = 2  # bindings that binary joins make in about the time in which tries are built of one tuple
 
 
@@ -37,7 +39,7 @@ class Multiway:
     """A join step: extend each binding by all solutions of `atoms`, which have variables, constants and wildcards.
 
     parts: the part of its relation that each atom reads.
-    comparisons: between variables of the atoms, as signed numbers.
+    comparisons: between variables of the atoms and expressions (+ - *) of them, as signed numbers; = and != of any ids.
     binds: the new variables that are needed.
     keep: all variables needed afterwards.
     share: each partition joins its share of the first variable's values.
@@ -45,6 +47,7 @@ class Multiway:
     each: the estimated number of bindings that these make for one binding.
     denied: negated atoms over complete relations and the same variables.
     counted: no variable is bound before, and each binding of `binds` gets a WEIGHT: the number of solutions it stands for.
+    boxed: the tries are in files, and joined box by box, also if they would fit into the memory that they may take.
 
     Each relation is sorted once for each column order (20 ns a tuple); a trie takes 4 to 16 bytes a value.
     """
@@ -59,6 +62,7 @@ class Multiway:
     each: float = 0.0
     denied: tuple[Atom, ...] = ()
     counted: bool = False
+    boxed: bool = False
 
     @property
     def searched(self) -> set[tuple[str, Order]]:
@@ -176,7 +180,7 @@ class Multiway:
     @property
     def _key(self) -> tuple:
         """The key of the tries in the context's cache."""
-        return self.atoms, self.parts, self.comparisons, self.denied
+        return self.atoms, self.parts, self.comparisons, self.denied, self.boxed
 
     @property
     def _read(self) -> list[tuple[Atom, str]]:
@@ -199,8 +203,16 @@ class Multiway:
         if core is None or not core.is_built_of(blocks):
             limits.visit(BINDINGS_PER_TUPLE * sum(block.size for each in blocks for block in each))
             threads = None if context.position[1] == 1 else 1  # where there are other partitions, they have the other cores
-            core = context.cache[self._key] = Core(blocks, self._query(), self._tries(blocks, context), threads)
+            in_files = self._in_files(context)
+            core = context.cache[self._key] = Core(blocks, self._query(), self._tries(blocks, context), threads, in_files)
         return None if core.empty else core
+
+    def _in_files(self, context: Context) -> TriesInFiles | None:
+        """Return the tries in files, for a join whose tries in memory have a bound; None without one."""
+        if context.memory is None and not self.boxed:
+            return None
+        allowed = int(memory.DRIVER_SHARE * memory.limit()) if context.memory is None else context.memory
+        return TriesInFiles(max(allowed, MIN_BOXED_BYTES), self.boxed, context.local_dir)
 
     def _query(self) -> ConjunctiveQuery:
         """Return the atoms, negated atoms and comparisons as a conjunctive query."""
@@ -257,8 +269,11 @@ def _variable_names(atom: Atom) -> tuple[str, ...]:
     return tuple(term.name for term in atom.args if isinstance(term, Var))
 
 
-def _side(term: Term) -> str | Constant:
+def _side(term: Term) -> Expression:
     """Return an operand of a comparison as the query refers to it."""
+    if isinstance(term, Call):
+        left, right = map(_side, term.args)
+        return term.op, left, right
     if isinstance(term, Var):
         return term.name
     assert isinstance(term, Const) and isinstance(term.value, int)

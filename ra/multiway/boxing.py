@@ -12,27 +12,31 @@ plan, form, order
     "multiway"; "boxed"; the variables
 budget, input_bytes
     the bytes of slices that may be in memory; the bytes of the tries in their files
-seconds
-    the time of choosing the boxes and running them; the tries were in files before
-reads: probes, pages, bytes
-    pages of the files that choosing boxes asked for, those of them that were read, and the bytes of the slices that were read
-boxes: ranges, bytes, copied, seconds, count
+seconds, probing
+    the time of choosing the boxes and running them; the tries were in files before; that of choosing them
+reads: probes, pages, bytes, verified
+    pages of the files that choosing boxes asked for, those of them that were read, the bytes of the slices that were read (by
+    this process), and of files that were read once to compare their checksums
+spills
+    the values whose sub-tries were too large for a box
+boxes: ranges, bytes, copied, seconds, copying, count
     for each box: the first and last value of each variable; the bytes of its slices; the bytes of those that the previous box
-    did not have; the answers
+    did not have; the time of copying these and joining, and of copying; the answers
 result: tuples
 """
 
 import contextlib
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import chain, islice
 
 import numpy as np
 
 from semi_naive.balance.trace import VERSION
-from semi_naive.ra.multiway.leapfrog import NO_LIMIT, TASKS_PER_CORE, Leapfrog, domain_for_tasks, nest
+from semi_naive.ra.multiway.leapfrog import NO_LIMIT, TASKS_PER_CORE, Leapfrog, Loops, domain_for_tasks, nest
 from semi_naive.ra.multiway.query import ConjunctiveQuery
 from semi_naive.ra.multiway.tries.boxes import RATIOS, Box, Boxes, Slice, boxing_cost, dimensions_of
 from semi_naive.ra.multiway.tries.domain import Domain
@@ -51,6 +55,7 @@ from semi_naive.ra.storage.runs import Store
 log = logging.getLogger("semi_naive")
 
 MANY_BOXES = 10_000  # boxes from which a warning says that the budget is small
+RANGES_PER_BOX = 1 << 20  # more than there are: a box is divided into `leapfrog.PIECES` ranges for each thread
 SCANNED_PER_BYTE = 0.5  # values that are scanned in the time of copying a byte: 0.3 ns against 0.6
 
 
@@ -73,7 +78,7 @@ def run_boxed(
     sc=None,
     local_dir: str | None = None,
 ) -> Boxed:
-    """Evaluate a query of positive atoms box by box, with at most `budget` bytes of slices in memory at a time.
+    """Evaluate a query box by box, with at most `budget` bytes of slices in memory at a time.
 
     With a SparkContext, its tasks share the boxes, and the budget is that of each task; without, `threads` threads run one box
     after the other. Beyond the budget, a thread takes a byte an id for every set that is restricted further, and the answer
@@ -109,16 +114,16 @@ def warn_of_many_boxes(boxes: Boxes) -> Iterator[Box]:
         yield box
 
 
-@dataclass(frozen=True)
-class FinishedBox:
-    """A finished box, with its results."""
+@dataclass
+class BoxRun:
+    """The record of a box that is evaluated. count and seconds are those so far, until the box has ended."""
 
     box: Box
-    count: int
-    rows: np.ndarray
-    bytes: int  # the size of the slices that were in memory
+    bytes: int  # the size of the slices that are in memory
     copied: int  # the size of the slices that were copied for it
-    seconds: float
+    copying: float  # the seconds that copying took, which `seconds` includes
+    count: int = 0
+    seconds: float = 0.0
 
 
 @dataclass
@@ -137,7 +142,7 @@ class Shelf:
         `Tries`, or another object that writes tries and has their statistics. budget: the bytes of slices for which the
         variable order is chosen; by default all tries fit."""
         tries = Tries.of(relations) if isinstance(relations, Mapping) else relations
-        copying = partial(_cost_of_copies, query, tries, budget) if budget else (lambda order: 0.0)
+        copying = partial(cost_of_copies, query, tries, budget) if budget else (lambda order: 0.0)
         order = query.order or choose_order(query, tries, beside=copying)
         keys = dict.fromkeys(Shape(query, order).tries)
         return cls(
@@ -152,14 +157,25 @@ class Shelf:
         they are found; the result has none then. most: the numbers in the rows that a thread has before the sink takes them, as
         far as boxes can be divided."""
         keep, begun = 0 if count else len(self.order), time.perf_counter()
+        runs: list[BoxRun] = []
+        kept = [np.empty((0, keep), np.int64)]
+        take = sink or kept.append
         try:
-            boxes = warn_of_many_boxes(self.boxes(budget, 1.0 if sc is None else 1 / (TASKS_PER_CORE * cores(sc))))
-            parts = list(self.run_by_tasks(sc, list(boxes), keep) if sc else self.run_here(boxes, keep, threads, sink, most))
+            chosen = self.boxes(budget, 1.0 if sc is None else 1 / (TASKS_PER_CORE * cores(sc)))
+            boxes = warn_of_many_boxes(chosen)
+            found = self.run_by_tasks(sc, list(boxes), keep) if sc else self.run_here(boxes, keep, threads, most)
+            for run, rows in found:
+                if not runs or runs[-1] is not run:
+                    runs.append(run)
+                if keep:
+                    take(self._decoded(rows))
         except Exception as error:  # an error of Spark contains that of a task as text
             if missing := RunMissing.parse(str(error)):
                 raise RunsLost(f"{missing.what}: {missing.path} on {missing.host}: ask again") from None
             raise
-        return self.result(budget, keep, parts, time.perf_counter() - begun, sink)
+        total = sum(run.count for run in runs)
+        trace = self._trace(chosen, runs, time.perf_counter() - begun) | {"result": {"tuples": total}}
+        return Boxed(total, np.concatenate(kept) if keep and not sink else None, trace)
 
     def bytes_beside(self, keep: int) -> tuple[int, int]:
         """Return (bytes for all tries, bytes for each thread) that evaluation takes beside slices. keep: the number of
@@ -173,66 +189,83 @@ class Shelf:
         """Return the boxes of the query under a budget of bytes. most: see `Boxes`."""
         return Boxes(self.query, self.order, self.open(), self.domain.size, budget, most)
 
-    def run_here(self, boxes, keep: int, threads: int | None = None, sink=None, most: int = NO_LIMIT) -> Iterator[FinishedBox]:
-        """Evaluate boxes in this process, in order, with the slices of one box in memory at a time. keep: the number of
-        variables that are listed; sink, most: see `run`."""
-        tries, divisible = self.open(), most < NO_LIMIT
+    def pieces(
+        self, budget: int, keep: int, threads: int | None, share: tuple[int, int] | None, first: int, parts: int | None
+    ) -> Iterator[tuple[int, int, np.ndarray]]:
+        """Yield (number, count, rows): the results of the ranges of each box, from a number on. Numbers ascend; RANGES_PER_BOX
+        of them are for the ranges of a box. share: (number, count): only every `count`-th box, for one of several tasks. Other
+        arguments: see `run_here` and `Loops.pieces`."""
+        number, count = share or (0, 1)
+        begin, skipped = divmod(first, RANGES_PER_BOX)
+        place = begin + (number - begin) % count
+        boxes = islice(self.boxes(budget, 1.0 if count == 1 else 1 / (TASKS_PER_CORE * count)), place, None, count)
+        for run, loops in self._loops_of(boxes, keep):
+            start = skipped if place == begin else 0
+            found = loops.pieces(threads, np.array(run.box.ranges, np.int64), first=start, parts=parts)
+            for range_number, (ways, rows) in enumerate(found, place * RANGES_PER_BOX + start):
+                yield range_number, ways, rows
+            del loops, found  # as in `run_here`
+            place += count
+
+    def run_here(
+        self, boxes: Iterable[Box], keep: int, threads: int | None = None, most: int = NO_LIMIT
+    ) -> Iterator[tuple[BoxRun, np.ndarray]]:
+        """Evaluate boxes in this process, in order. Yield (record, rows): some rows of a box, as ids in the variable order; at
+        the end of each box, none. keep: see `Generator`; most: see `run`."""
+        for run, loops in self._loops_of(boxes, keep, most < NO_LIMIT):
+            begun = time.perf_counter()
+            for found, rows in loops.pieces(threads, np.array(run.box.ranges, np.int64), most=most):
+                run.count += found
+                if keep:
+                    yield run, rows
+            del loops  # its slices must be freed before the next box copies others
+            run.seconds = run.copying + time.perf_counter() - begun
+            yield run, np.empty((0, keep), np.int64)
+
+    def _loops_of(self, boxes: Iterable[Box], keep: int, divisible: bool = False) -> Iterator[tuple[BoxRun, Loops]]:
+        """Yield the loops of each box over its slices, of which those of one box are in memory at a time. The caller deletes
+        the loops before it asks for the next. divisible: see `nest`."""
+        tries = self.open()
         slices: dict[Slice, TrieArray] = {}
         for box in boxes:
-            start, previous = time.perf_counter(), set(slices)
+            begun, previous = time.perf_counter(), set(slices)
             slices = load_slices(box, slices, tries)
+            bytes = {piece: trie.bytes for piece, trie in slices.items()}
+            copied = sum(size for piece, size in bytes.items() if piece not in previous)
             compiled = nest(self.query, self.order, keep, box.levels, tuple(range(len(box.slices))), divisible)
             rooms = compiled.rooms([tries[key] for key in compiled.shape.tries])
             loops = compiled.over(self.domain, [slices[piece] for piece in box.slices], rooms)
-            count, kept_rows = 0, [np.empty((0, keep), np.int64)]
-            for pieces_count, rows in loops.pieces(threads, np.array(box.ranges, np.int64), most=most):
-                count += pieces_count
-                if keep and sink:
-                    sink(self._decoded(rows))
-                elif keep:
-                    kept_rows.append(rows)
-            del loops  # its slices must be freed before the next box copies others
-            bytes = {piece: trie.bytes for piece, trie in slices.items()}
-            copied = sum(size for piece, size in bytes.items() if piece not in previous)
-            yield FinishedBox(box, count, np.concatenate(kept_rows), sum(bytes.values()), copied, time.perf_counter() - start)
+            yield BoxRun(box, sum(bytes.values()), copied, time.perf_counter() - begun), loops
+            del loops
 
     def _decoded(self, ids: np.ndarray) -> np.ndarray:
         """Return rows of ids as rows of values, columns in the order of the query's variables."""
         return Leapfrog(self.query, Shape(self.query, self.order), Tries(self.domain, {})).decoded(ids)
 
-    def run_by_tasks(self, sc, boxes: list[Box], keep: int) -> list[FinishedBox]:
-        """Evaluate boxes by one job of the context `sc`. Each task has a range of them, of about equal bytes, as neighbours
-        share slices. keep: the number of variables that are listed."""
+    def run_by_tasks(self, sc, boxes: list[Box], keep: int) -> Iterator[tuple[BoxRun, np.ndarray]]:
+        """Evaluate boxes by one job of the context `sc`, and yield what `run_here` does. Each task has a range of them, of
+        about equal bytes, as neighbours share slices."""
         weights = np.cumsum([box.bytes for box in boxes])
         tasks = min(TASKS_PER_CORE * cores(sc), len(boxes))
         if not tasks:
-            return []
+            return iter(())
         cuts = np.searchsorted(weights, np.linspace(0, weights[-1], tasks + 1)[1:-1])
         bounds = [0, *np.unique(cuts[cuts > 0]).tolist(), len(boxes)]
         ranges = [boxes[begin:end] for begin, end in zip(bounds, bounds[1:], strict=False)]
         shelf = replace(self, domain=domain_for_tasks(Shape(self.query, self.order), self.domain))
-        return sc.parallelize(ranges, len(ranges)).mapPartitions(RunBoxes(shelf, keep)).collect()
+        return chain.from_iterable(sc.parallelize(ranges, len(ranges)).mapPartitions(RunBoxes(shelf, keep)).collect())
 
-    def result(self, budget: int, keep: int, parts: list[FinishedBox], seconds: float, sink=None) -> Boxed:
-        """Merge the boxes' results: decode the rows or give them to the sink, add up the counts, record the trace."""
-        total, rows = sum(done.count for done in parts), None
-        if keep:
-            rows = self._decoded(np.concatenate([np.empty((0, keep), np.int64), *(done.rows for done in parts)]))
-        if sink and rows is not None and rows.size:  # rows that tasks have returned
-            sink(rows)
-        return Boxed(total, None if sink else rows, self._trace(budget, parts, seconds) | {"result": {"tuples": total}})
-
-    def _trace(self, budget: int, parts: list[FinishedBox], seconds: float) -> dict:
+    def _trace(self, boxes: Boxes, runs: list[BoxRun], seconds: float) -> dict:
         """Return the record of the run, without its result."""
         bytes = sum(file.bytes for file in self.files.values())
-        boxes = [
-            {"ranges": self._ranges_of_values(done.box), "bytes": done.bytes, "copied": done.copied, "seconds": done.seconds,
-             "count": done.count}
-            for done in parts
+        records = [
+            {"ranges": self._ranges_of_values(run.box), "bytes": run.bytes, "copied": run.copied, "seconds": run.seconds,
+             "copying": run.copying, "count": run.count}
+            for run in runs
         ]  # fmt: skip
         facts = {"version": VERSION, "plan": "multiway", "form": "boxed", "order": list(self.order)}
-        facts |= {"budget": budget, "input_bytes": bytes, "seconds": seconds, "reads": asdict(self.reads)}
-        return facts | {"boxes": boxes}
+        facts |= {"budget": boxes.budget, "input_bytes": bytes, "seconds": seconds, "reads": asdict(self.reads)}
+        return facts | {"spills": boxes.spills, "probing": boxes.seconds, "boxes": records}
 
     def _ranges_of_values(self, box: Box) -> list[list[int]]:
         """Return the first and the last value of each range of a box."""
@@ -242,13 +275,13 @@ class Shelf:
         return [self.domain.decode(np.array([low, min(max(high - 1, low), last)])).tolist() for low, high in box.ranges]
 
 
-def _cost_of_copies(query: ConjunctiveQuery, tries, budget: int, order: tuple[str, ...]) -> float:
+def cost_of_copies(query: ConjunctiveQuery, tries, budget: int, order: tuple[str, ...]) -> float:
     """Return the expected cost of the slices of boxes under a variable order, in values scanned."""
-    sizes = [sum(_expected_bytes(tries, key) for key in keys) for keys in dimensions_of(Shape(query, order))]
+    sizes = [sum(expected_bytes(tries, key) for key in keys) for keys in dimensions_of(Shape(query, order))]
     return SCANNED_PER_BYTE * min(boxing_cost(sizes, budget, ratio) for ratio in RATIOS)
 
 
-def _expected_bytes(tries, key: TrieKey) -> int:
+def expected_bytes(tries, key: TrieKey) -> int:
     """Return the expected size of a trie, if tuples have few prefixes in common from the second column on."""
     tuples = tries.tuples(key.relation)
     if len(key.order) == 1:
@@ -266,7 +299,7 @@ class RunBoxes:
 
     def __call__(self, ranges):
         for boxes in ranges:
-            yield from self.shelf.run_here(boxes, self.keep, threads=1)
+            yield list(self.shelf.run_here(boxes, self.keep, threads=1))  # together: a box has one record
 
 
 def load_slices(box: Box, previous: dict[Slice, TrieArray], tries: dict[TrieKey, PagedTrie]) -> dict[Slice, TrieArray]:

@@ -83,8 +83,8 @@ class Leapfrog:
 
 
 def domain_for_tasks(shape: Shape, domain: Domain) -> Domain:
-    """Return the domain of a query for its tasks, without the values unless literals are to be found among them."""
-    return domain if shape.literals else replace(domain, names=NOTHING)
+    """Return the domain of a query for its tasks, without the values unless comparisons read them."""
+    return domain if shape.literals or shape.computes else replace(domain, names=NOTHING)
 
 
 def bind_loops(query: ConjunctiveQuery, order: tuple[str, ...], keep: int, domain: Domain, arrays: list[TrieArray]) -> "Loops":
@@ -150,7 +150,9 @@ class Nest:
         ranks = [domain.rank(value, after) for value in self.shape.literals for after in (False, True)]
         rooms = self.rooms(tries) if rooms is None else rooms
         trie_arguments = [number for trie in tries for number in (trie.base, *trie.arrays())]
-        return Loops(self, domain.size, tries, [np.array(ranks, np.int64), domain.size, rooms, *trie_arguments])
+        literals = np.array(self.shape.literals, np.int64)
+        values = [literals, domain.names, domain.low] if self.shape.computes else []
+        return Loops(self, domain.size, tries, [np.array(ranks, np.int64), domain.size, rooms, *values, *trie_arguments])
 
 
 @dataclass(frozen=True)

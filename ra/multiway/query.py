@@ -20,6 +20,10 @@ class Constant:
         return str(self.value)
 
 
+# A variable by its name, a constant, or (one of "+", "-", "*", expression, expression); it wraps around at 64 bits
+Expression = str | Constant | tuple[str, "Expression", "Expression"]
+
+
 class QueryAtom(NamedTuple):
     """An atom. terms: one variable or more, by name; those of a negated atom are in positive atoms, too."""
 
@@ -32,14 +36,18 @@ class QueryAtom(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A comparison of a variable of a positive atom with another one or a constant. op: = != < <= > >=."""
+    """A comparison of expressions over variables of positive atoms, one at least. op: = != < <= > >=."""
 
     op: str
-    left: str | Constant
-    right: str | Constant
+    left: Expression
+    right: Expression
 
     def __str__(self):
-        return f"{self.left} {self.op} {self.right}"
+        return f"{_text(self.left)} {self.op} {_text(self.right)}"
+
+
+def _text(side: Expression) -> str:
+    return f"({_text(side[1])} {side[0]} {_text(side[2])})" if isinstance(side, tuple) else str(side)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ class World:
     statics: dict[tuple[str, tuple], list[StoredBlock]]  # relations copied completely to every host, by name and column order
     values: Lookups  # symbols and records
     folder: str  # a directory on every host, for the tries that tasks build of copied relations
+    memory: int | None = None  # Config.memory, which bounds the tries of a task's multiway join as well
 
 
 @dataclass
@@ -49,6 +50,14 @@ class TaskContext:
     @property
     def values(self) -> Lookups:
         return self.world.values
+
+    @property
+    def memory(self) -> int | None:
+        return self.world.memory
+
+    @property
+    def local_dir(self) -> str:
+        return self.world.folder
 
     @property
     def position(self) -> tuple[int, int]:

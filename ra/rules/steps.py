@@ -49,6 +49,14 @@ class Context(Protocol):
         """The symbols and records."""
 
     @property
+    def memory(self) -> int | None:
+        """The bytes of tries of a multiway join above which they are in files; None for no such bound."""
+
+    @property
+    def local_dir(self) -> str | None:
+        """The folder for these files; None for the system's temporary one."""
+
+    @property
     def cache(self) -> dict:
         """The data that steps compute from the tuples and reuse, cleared when the tuples change."""
 

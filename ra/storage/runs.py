@@ -48,6 +48,11 @@ class Run:
     def tuples(self) -> int:
         return self.words // self.lanes
 
+    @property
+    def verified(self) -> bool:
+        """True if this process has compared the file with the checksum."""
+        return self in _verified
+
     def open(self) -> np.ndarray:
         """Map the words into memory. The first call in a process verifies them. Raises RunMissing."""
         words = self.mapped()

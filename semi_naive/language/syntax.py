@@ -150,7 +150,7 @@ class Clause(Node):
     """head, or head :- body. A fact has no body.
 
     plan: {version number: order of the atoms, from 1}; plan_spans: the place of each.
-    join: "multiway", "binary", or "".
+    join: "multiway", "boxed", "binary", or "".
     dominating: in head <= dominating :- body, the tuple that removes the head.
     beside: the other heads that the clause was written with."""
 

@@ -25,8 +25,8 @@ from semi_naive.planning.joins.order import Greedy, plan_all
 from semi_naive.planning.joins.placing import Placing, colocated_index, keyed
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.by_variable.bigjoin import Intersect
-from semi_naive.ra.ir import Atom, Compare, Const, Kind, Program, Relation, Rule, Term, Type, Var
-from semi_naive.ra.multiway.query import ConjunctiveQuery, Constant
+from semi_naive.ra.ir import Atom, Call, Compare, Const, Kind, Program, Relation, Rule, Term, Type, Var
+from semi_naive.ra.multiway.query import ConjunctiveQuery, Expression
 from semi_naive.ra.rules.context import World
 from semi_naive.ra.rules.derive import Derivation
 from semi_naive.ra.rules.evaluate import Version
@@ -145,13 +145,15 @@ class PartitionedGraph:
 def rule_of(query: ConjunctiveQuery) -> Rule:
     """Return a query as a rule.
 
-    >>> from semi_naive.ra.multiway.query import Comparison, QueryAtom
+    >>> from semi_naive.ra.multiway.query import Comparison, Constant, QueryAtom
     >>> edges = QueryAtom("edge", ("a", "b")), QueryAtom("edge", ("b", "c"))
     >>> print(rule_of(ConjunctiveQuery(edges, (Comparison("!=", "a", "c"), Comparison("<", "b", Constant(5))))))
     match(a, b, c) :- edge(a, b), edge(b, c), a != c, b < 5.
     """
 
-    def term(operand: str | Constant) -> Term:
+    def term(operand: Expression) -> Term:
+        if isinstance(operand, tuple):
+            return Call(operand[0], tuple(map(term, operand[1:])), Kind.NUMBER)
         return Var(operand, Kind.NUMBER) if isinstance(operand, str) else Const(operand.value, Kind.NUMBER)
 
     atoms = tuple(Atom(atom.relation, tuple(map(term, atom.terms))) for atom in query.atoms)

@@ -1,6 +1,7 @@
 """The benchmark of joins at toy size: all engines agree on every row, and what is printed is what was measured."""
 
 import json
+import tempfile
 
 import networkx as nx
 import numpy as np
@@ -38,6 +39,10 @@ def test_mgt_finds_the_same_within_any_memory():
     trie = graph.want(["up"]).trie("up", (0, 1))
     edges, expected = (trie.directory.astype(np.int64), trie.values[-1]), subgraphs(graph, "triangle")
     assert {mgt.count(*edges, threads, memory) for threads in (1, 2) for memory in (None, 4, 100, 5_000)} == {expected}
+    with tempfile.NamedTemporaryFile() as file:
+        edges[1].tofile(file.name)
+        whole, (found, read) = edges[1].nbytes, mgt.count_file(edges[0], file, 2, edges[1].nbytes // 3)
+        assert found == expected and 4 * whole <= read <= 5 * whole + 16
     nothing = np.zeros(1, np.int64), np.empty(0, np.int32)
     assert mgt.count(*nothing) == 0
 

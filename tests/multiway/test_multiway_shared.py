@@ -127,7 +127,12 @@ def test_binary_joins_may_make_less_once_there_are_tries(tmp_path):
     edges = Block.of([np.arange(9), np.arange(9)], 9)
     here, other = (
         SimpleNamespace(
-            cache={}, values=None, position=(0, 2), host_cache_dir=lambda read: str(tmp_path), blocks=lambda *_: [edges]
+            cache={},
+            values=None,
+            position=(0, 2),
+            memory=None,
+            host_cache_dir=lambda read: str(tmp_path),
+            blocks=lambda *_: [edges],
         )
         for _ in range(2)
     )

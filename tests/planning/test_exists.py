@@ -31,6 +31,7 @@ class Here:
     """A relation in two blocks."""
 
     values, cache, position, exact, unions, batch_size = None, {}, (0, 1), False, False, 3
+    memory = local_dir = None
 
     def __init__(self, parts):
         self.parts = parts

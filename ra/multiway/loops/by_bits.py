@@ -4,6 +4,7 @@
 
 from typing import Any
 
+from semi_naive.ra.multiway.loops.conditions import fold_call
 from semi_naive.ra.multiway.tries.local import NO_VARIABLES, SetVariables
 
 
@@ -24,34 +25,60 @@ class BitLoops:
         self.loops.declare_array("places = np.full(size, np.int32(-1), np.int32)")
         with self.loops.block(f"if {high} - {low} <= LIMIT:"):
             self.loops.write(f"words = ({high} - {low} + 63) >> 6")
-            for slot in variables.slots:
-                self.loops.declare_array(f"bits{slot} = np.empty(LIMIT * LIMIT // 64, np.uint64)")
-                rows = f"base{slot}, dir{slot}, v{slot}_1"
-                self.loops.write(f"fill_adjacency({array}, {low}, {high}, places, {rows}, words, bits{slot})")
-            self.variables = variables  # while it is set, the generator calls `loop` for each of them
-            self.loops.write_variable(group, total)
-            self.variables = NO_VARIABLES
+            bounded = [depth for depth in group if depth in self.loops.bounded]
+            for depth in bounded:
+                for name, end in ((f"first{depth}", 2 * depth), (f"last{depth}", 2 * depth + 1)):
+                    self.loops.write(f"{name} = bisect({array}, {low}, {high}, box[{end}]) - {low}")
+            with self.loops.guarded([f"first{depth} < last{depth}" for depth in bounded]):
+                self._fill_matrices(variables)
+                self.variables = variables  # while it is set, the generator calls `loop` for each of them
+                self.loops.write_variable(group, total)
+                self.variables = NO_VARIABLES
         with self.loops.block("else:"):
             self.loops.write_loop(group[0], group[1:], total)
 
+    def _fill_matrices(self, variables: SetVariables) -> None:
+        """Write the code that fills the matrix of each trie: the rows of the values of variables that select a row of it."""
+        array, low, high = self.loops.names.place(variables.values)
+        for slot in variables.slots:
+            self.loops.declare_array(f"bits{slot} = np.empty(LIMIT * LIMIT // 64, np.uint64)")
+            users = sorted({depth for by in variables.refined.values() for depth, of_row in by.items() if of_row == slot})
+            ends = zip(*(self._places(depth, variables) for depth in users), strict=True)
+            first, last = (fold_call(which, list(own)) for which, own in zip(("min", "max"), ends, strict=True))
+            rows = f"{first}, {last}, places, base{slot}, dir{slot}, v{slot}_1"
+            self.loops.write(f"fill_adjacency({array}, {low}, {high}, {rows}, words, bits{slot})")
+
+    def _places(self, depth: int, variables: SetVariables) -> tuple[str, str]:
+        """Return (first, end) as source: the places of the values of the set that a variable may take."""
+        if depth in self.loops.bounded:
+            return f"first{depth}", f"last{depth}"
+        _, low, high = self.loops.names.place(variables.values)
+        return "0", f"{high} - {low}"
+
+    def _only_counts(self, depth: int) -> bool:
+        """True if only the number of a variable's values is needed, and all bits count."""
+        return self.loops.only_counts(depth) and depth not in self.loops.bounded
+
     def loop(self, depth: int, rest: list[int], total: str) -> None:
-        """Write the loop over one variable: over the bits of the rows that restrict it, or over the whole set. rest: the deeper
-        variables; total: the name of the counter, as source."""
+        """Write the loop over one variable: over the bits of the rows that restrict it, or over the whole set. rest: the
+        deeper variables; total: the name of the counter, as source."""
         restricting_rows = tuple(sorted(self.variables.refined[depth].items()))
-        _, low, high = self.loops.names.place(self.variables.values)
-        if self.loops.only_counts(depth):
-            count = self._count_of_bits(depth, restricting_rows) if restricting_rows else f"{high} - {low}"
+        first, last = self._places(depth, self.variables)
+        if self._only_counts(depth):
+            count = self._count_of_bits(depth, restricting_rows) if restricting_rows else last
             return self.loops.write(f"{total} += {count}")
         if not restricting_rows:
-            with self.loops.block(f"for i{depth} in range({high} - {low}):"):
+            with self.loops.block(f"for i{depth} in range({first}, {last}):"):
                 return self._bound_by_bits(depth, rest, total)
         source, row = self._row_of(restricting_rows)
-        with self.loops.block(f"for k{depth} in range(words):"):
+        is_bounded = depth in self.loops.bounded
+        with self.loops.block(f"for k{depth} in range({f'{first} >> 6, ({last} + 63) >> 6' if is_bounded else 'words'}):"):
             self.loops.write(f"w{depth} = {source}[{row} + k{depth}]")
             with self.loops.block(f"while w{depth} != 0:"):
                 self.loops.write(f"i{depth} = (k{depth} << 6) + np.int64(lowest_bit(w{depth}))")
                 self.loops.write(f"w{depth} &= w{depth} - np.uint64(1)")
-                self._bound_by_bits(depth, rest, total)
+                with self.loops.guarded([f"{first} <= i{depth} < {last}"] if is_bounded else []):
+                    self._bound_by_bits(depth, rest, total)
 
     def _bound_by_bits(self, depth: int, rest: list[int], total: str) -> None:
         """Write the code below a variable that is bound to bit i<depth>: the intersections of rows that are known now, except
@@ -74,7 +101,7 @@ class BitLoops:
         for user, refined in self.variables.refined.items():
             rows = tuple(sorted(refined.items()))
             for length in range(2, len(rows) + 1):
-                only_counted = length == len(rows) and self.loops.only_counts(user) and self.loops.parents[user] == depth
+                only_counted = length == len(rows) and self._only_counts(user) and self.loops.parents[user] == depth
                 if rows[length - 1][0] == depth and not only_counted:
                     sets[rows[:length]] = None
         return sorted(sets, key=len)

@@ -21,7 +21,7 @@ from types import ModuleType
 
 from semi_naive.host.private import digest
 from semi_naive.ra.multiway.loops.by_bits import BitLoops
-from semi_naive.ra.multiway.loops.conditions import Conditions
+from semi_naive.ra.multiway.loops.conditions import Conditions, fold_call
 from semi_naive.ra.multiway.tries.local import set_variables
 from semi_naive.ra.multiway.tries.shape import TOP, Member, Shape, TrieNode, Values, known_depth
 
@@ -95,8 +95,9 @@ class Generator:
 
         box: the bounds of the ids of each variable, then the numbers that the rows may have, and those that they have room for
         at first. ranks: for each literal of comparisons, the number of values of the domain below it, and not above it. size:
-        of the domain. rooms: the sizes of the buffers. For each slot: the parts of a `TrieArray`. count: -1 if the rows would
-        have too many numbers.
+        of the domain. rooms: the sizes of the buffers. If comparisons compute with values: the values of literals, and the
+        names and the least value of the domain. For each slot: the parts of a `TrieArray`. count: -1 if the rows would have too
+        many numbers.
         """
         self.write("count, made = 0, 0")
         width = self.width
@@ -125,6 +126,8 @@ class Generator:
     def _header(self) -> list[str]:
         """Return the lines before the kernel's body: the imports and the signature."""
         arguments, kinds = ["box", "ranks", "size", "rooms"], ["i64", "i64", "types.int64", "i64"]
+        if self.shape.computes:
+            arguments, kinds = [*arguments, "literals", "names", "base"], [*kinds, "i64", "i64", "types.int64"]
         for slot, key in enumerate(self.shape.tries):
             arguments += [f"base{slot}", f"dir{slot}"]
             kinds += ["types.int64", "i32"]
@@ -288,7 +291,7 @@ class Generator:
         depth, *rest = group
         if self.bits.variables.values:
             return self.bits.loop(depth, rest, total)
-        variables = set_variables(self.shape, group, self.bounded)
+        variables = set_variables(self.shape, group)
         if variables and known_depth(variables.values) == self.parents[depth]:
             return self.bits.write_both_versions(variables, group, total)
         self.write_loop(depth, rest, total)
@@ -305,6 +308,8 @@ class Generator:
                 self.write(f"{self._cursor(node)} = {self.names.low(node.parent)}")
         with self.block(f"for j{depth} in range({low}, {high}):"):
             self.write(f"x{depth} = np.int64({array}[j{depth}])")
+            if self.names.needs_raw(depth):
+                self.write(f"r{depth} = names[x{depth}] if names.size else x{depth} + base")
             self._write_body(depth, deeper, total)
 
     def _domain(self, depth: int) -> tuple[str, str, str]:
@@ -326,10 +331,10 @@ class Generator:
         """Write the searches for a variable's bounds in its set, array[low:high]. Return the source (low, high) of its part."""
         lows, highs = self.names.bounds(depth)
         if lows:
-            self.write(f"low{depth} = seek({array}, {low}, {high}, {_fold_call('max', lows)})")
+            self.write(f"low{depth} = seek({array}, {low}, {high}, {fold_call('max', lows)})")
             low = f"low{depth}"
         if highs:
-            self.write(f"high{depth} = bisect({array}, {low}, {high}, {_fold_call('min', highs)})")
+            self.write(f"high{depth} = bisect({array}, {low}, {high}, {fold_call('min', highs)})")
             high = f"high{depth}"
         return low, high
 
@@ -360,11 +365,6 @@ class Generator:
         low, high = self._write_bounds(depth, array, low, high)
         marked = ", ".join((self.names.mark(before), *self.names.place(before)))
         self.write(f"{total} += count_marked({marked}, {array}, {low}, {high})")
-
-
-def _fold_call(function: str, terms: list[str]) -> str:
-    """Return the source of a function call with some terms, or the only term."""
-    return terms[0] if len(terms) == 1 else f"{function}({', '.join(terms)})"
 
 
 @cache

@@ -6,15 +6,16 @@ is its place in it. A *node* is a sibling range of a trie (`tries.shape`).
 """
 
 from semi_naive.ra.ir import MIRRORED
-from semi_naive.ra.multiway.tries.shape import Compared, Member, Shape, TrieNode, Values
+from semi_naive.ra.multiway.tries.shape import Compared, Member, Shape, Side, TrieNode, Values, depths_in
 
 
 class Conditions:
     """The names and conditions in the kernel of one query shape.
 
-    The id of the variable at depth d is x<d>. The range of node n is l<n> to h<n> in the values of its level. The stored
-    intersection of a set of nodes with number n is b<n>[:c<n>], and its mark is m<n>. bounded: the depths of variables that are
-    restricted to a box. marked: the sets that have marks, in the order of their discovery.
+    The variable at depth d is x<d> as an id and, if a comparison computes with it, r<d> as a value. The range of node n is l<n>
+    to h<n> in the values of its level. The stored intersection of a set of nodes with number n is b<n>[:c<n>], and its mark is
+    m<n>. bounded: the depths of variables that are restricted to a box. marked: the sets that have marks, in the order of their
+    discovery.
     """
 
     def __init__(self, shape: Shape, bounded: frozenset[int]):
@@ -45,12 +46,31 @@ class Conditions:
     def mark(self, values: Values) -> str:
         return f"m{self.number(values)}"
 
-    def _as_bound(self, comparison: Compared) -> tuple[str, int] | None:
+    def raw(self, side: Side) -> str:
+        """Return the source of the value of a side of a comparison that is computed."""
+        if isinstance(side, tuple):
+            return f"({self.raw(side[1])} {side[0]} {self.raw(side[2])})"
+        return f"r{side}" if side >= 0 else f"literals[{~side}]"
+
+    def needs_raw(self, depth: int) -> bool:
+        """True if a comparison computes with a variable's value, or compares it with a computed one outside of `bounds`."""
+        for comparison in self.shape.comparisons:
+            bound = self._as_bound(comparison)
+            sides = [bound[1]] if bound else [comparison.left, comparison.right]
+            if comparison.computes and any(depth in depths_in(side) for side in sides):
+                return True
+        return False
+
+    def _as_bound(self, comparison: Compared) -> tuple[str, Side] | None:
         """Return (op, other side) if a comparison bounds the last of its variables to a range of ids; None for a filter."""
-        last, (op, left, right) = max(comparison.depths), comparison
-        if op == "!=" or left == right:
+        last = max(comparison.depths)
+        op, left, right = comparison
+        if op == "!=":
             return None
-        return (op, right) if left == last else (MIRRORED[op], left)
+        for mirrored, side, other in ((op, left, right), (MIRRORED[op], right, left)):
+            if side == last and last not in depths_in(other):
+                return mirrored, other
+        return None
 
     def bounds(self, depth: int) -> tuple[list[str], list[str]]:
         """Return (lows, highs): the inclusive lower and exclusive upper bounds of a variable's ids, as source."""
@@ -67,8 +87,10 @@ class Conditions:
             highs.append(f"box[{2 * depth + 1}]")
         return lows, highs
 
-    def _rank(self, side: int, after: bool) -> str:
+    def _rank(self, side: Side, after: bool) -> str:
         """Return the source of the first id whose value is not below a side's value or, if `after`, is above it."""
+        if isinstance(side, tuple):
+            return f"rank(names, base, size, {self.raw(side)}, {after})"
         if side < 0:
             return f"ranks[{2 * ~side + after}]"
         return f"x{side} + 1" if after else f"x{side}"
@@ -78,12 +100,13 @@ class Conditions:
         conditions = []
         for comparison in self.shape.comparisons:
             if max(comparison.depths) == depth and self._as_bound(comparison) is None:
-                literal = min(comparison.left, comparison.right)
-                if literal < 0:  # a constant: see `shape.Comparison`
+                op, left, right = "==" if comparison.op == "=" else comparison.op, comparison.left, comparison.right
+                if isinstance(left, tuple) or isinstance(right, tuple):
+                    conditions.append(f"{self.raw(left)} {op} {self.raw(right)}")
+                elif (literal := min(left, right)) < 0:  # a constant: see `shape.Side`
                     conditions.append(f"not {self._rank(literal, False)} <= x{depth} < {self._rank(literal, True)}")
                 else:
-                    op = "==" if comparison.op == "=" else comparison.op
-                    conditions.append(f"x{comparison.left} {op} x{comparison.right}")
+                    conditions.append(f"x{left} {op} x{right}")
         return conditions
 
     def present(self, member: Member) -> str:
@@ -94,3 +117,8 @@ class Conditions:
         if frozenset([node]) in self.marked:
             return f"{self.mark(frozenset([node]))}[{last}] == 1"
         return f"contains({self.levels(node)}, {self.low(node)}, {self.high(node)}, {last})"
+
+
+def fold_call(function: str, terms: list[str]) -> str:
+    """Return the source of a function call with some terms, or the only term."""
+    return terms[0] if len(terms) == 1 else f"{function}({', '.join(terms)})"

@@ -1,6 +1,6 @@
 """Boxes: divide the variables' values into ranges, so that the slices of the tries that a box needs fit a memory budget.
 
-After Zinn, "General-Purpose Join Algorithms for Listing Triangles in Large Graphs" (2015), §3, for any query of positive atoms:
+After Zinn, "General-Purpose Join Algorithms for Listing Triangles in Large Graphs" (2015), §3, for any query:
 
 1. A variable is a *dimension* if tries begin with it. Its range is the longest whose sub-tries fit the dimension's share of the
    budget, found by probing the tries. Atoms over one relation share slices.
@@ -12,6 +12,7 @@ After Zinn, "General-Purpose Join Algorithms for Listing Triangles in Large Grap
 5. If all tries fit, they are one box.
 """
 
+import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -118,11 +119,24 @@ class Boxes:
         self.keys = [self.shape.tries[member.slot] for member in self.shape.members]
         self.slots: dict[tuple[int, ...], tuple] = {}  # the slots of boxes, by their levels
         self.spans: dict[Slice, tuple[int, int]] = {}
+        self.spills = 0  # the values whose sub-tries were too large, so far
+        self.seconds = 0.0  # the time of choosing boxes, so far
         sizes = [sum(self.tries[key].bytes for key in keys) for keys in dimensions_of(self.shape)]
         self.ratio = min(RATIOS, key=lambda ratio: boxing_cost(sizes, self.budget, ratio))  # of the least expected cost
 
     def __iter__(self) -> Iterator[Box]:
         """Yield the boxes. Raises BudgetTooSmall if one tuple of each atom does not fit into a box."""
+        boxes = self._chosen()
+        while True:
+            begun = time.perf_counter()
+            box = next(boxes, None)
+            self.seconds += time.perf_counter() - begun
+            if box is None:
+                return
+            yield box
+
+    def _chosen(self) -> Iterator[Box]:
+        """Yield the boxes, without their times."""
         least = sum(least_bytes(len(key.order)) for key in self.keys)
         if self.budget < least:
             raise BudgetTooSmall(
@@ -132,8 +146,9 @@ class Boxes:
         levels = (1,) * len(self.keys)  # unless it spills, an atom is sliced by its first variable
         start = self.narrowed(PartialBox(((0, self.size),) * len(self.order), levels, self.budget))
         if start and self.most == 1 and (box := self._whole_tries_box(start)).bytes <= self.budget:
-            return iter([box])
-        return self._boxes_within(start, 0) if start else iter(())
+            yield box
+        elif start:
+            yield from self._boxes_within(start, 0)
 
     def _whole_tries_box(self, state: PartialBox) -> Box:
         """Return the only box if all tries fit: it has whole tries."""
@@ -152,7 +167,8 @@ class Boxes:
             return
         below = {group: self._siblings(group, state) for group in groups}
         low, last = state.ranges[depth]
-        while (low := self._next_common_id(below.values(), low)) < last:
+        positive = [within for group, within in below.items() if self._positive_atoms(group)]
+        while (low := self._next_common_id(positive, low)) < last:
             high, sliced = self._longest_range(state, below, depth, low, last)
             inner = self.narrowed(sliced.with_range(depth, low, high))
             if inner:
@@ -171,6 +187,7 @@ class Boxes:
             return sum(cost(state, group, within, low, high)[1] for group, within in below.items())
 
         if size(low + 1) > allowed:
+            self.spills += 1
             return low + 1, self._spilled(state, below, low, allowed)
         end = longest_end(size, allowed, low + 1, last)
         for group, within in below.items():
@@ -218,6 +235,10 @@ class Boxes:
                 by_trie_and_path.setdefault((self.keys[atom], member.path[:level]), []).append(atom)
         return [Group(trie, path, tuple(atoms)) for (trie, path), atoms in by_trie_and_path.items()]
 
+    def _positive_atoms(self, group: Group) -> list[int]:
+        """Return the atoms of a group that are not negated; without one, the group's ids do not restrict a variable."""
+        return [atom for atom in group.atoms if not self.shape.members[atom].negated]
+
     def _siblings(self, group: Group, state: PartialBox) -> Siblings:
         """Return the range of its trie that a group slices. Its path has spilled variables, of one value each."""
         return siblings(self.tries[group.trie], [state.ranges[depth][0] for depth in group.path[:-1]])
@@ -240,10 +261,11 @@ class Boxes:
         ranges = list(state.ranges)
         for group, piece in state.slices.items():
             if len(group.path) < len(group.trie.order):
-                for atom in group.atoms:
+                for atom in self._positive_atoms(group):
                     _narrow_range(ranges, self.shape.members[atom].path[len(group.path)], *self._span(piece))
-        less = [comparison for comparison in self.shape.comparisons if comparison.op == "<" and len(comparison.depths) == 2]
-        for _, below, above in less * 2:  # again, as a comparison may narrow a range that an earlier one has read
+        less = [(c.left, c.right) for c in self.shape.comparisons if c.op == "<" and len(c.depths) == 2]
+        ordered = [(below, above) for below, above in less if isinstance(below, int) and isinstance(above, int)]
+        for below, above in ordered * 2:  # again, as a comparison may narrow a range that an earlier one has read
             least, end = ranges[below][0] + 1, ranges[above][1] - 1
             _narrow_range(ranges, below, 0, end)
             _narrow_range(ranges, above, least, self.size)

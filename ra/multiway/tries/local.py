@@ -35,12 +35,12 @@ class SetVariables(NamedTuple):
 NO_VARIABLES = SetVariables(frozenset(), {})
 
 
-def set_variables(shape: Shape, group: list[int], bounded: frozenset[int]) -> SetVariables | None:
-    """Return a group as variables over one set of values, if all of them are; else None. Also None if a comparison or a box
-    restricts one of them, or if none is restricted by two earlier ones: then bits are not worth while."""
+def set_variables(shape: Shape, group: list[int]) -> SetVariables | None:
+    """Return a group as variables over one set of values, if all of them are; else None. Also None if a comparison restricts
+    one of them, or if none is restricted by two earlier ones: then bits are not worth while."""
     values = shape.values(group[0])
     compared = set().union(*(comparison.depths for comparison in shape.comparisons))
-    if not values or (bounded | compared) & set(group):
+    if not values or compared & set(group):
         return None
     members = [member for member in shape.members if set(member.path) & set(group)]
     if not all(_is_within_group(member, values, group) for member in members):
@@ -66,15 +66,15 @@ def _restricting_slots(shape: Shape, depth: int, values: Values) -> dict[int, in
     return slots if values <= shape.values(depth) and len(slots) == len(further) else None
 
 
-@njit(types.void(i32, integer, integer, i32, integer, i32, i32, integer, u64), **JIT)
-def fill_adjacency(values, low, high, places, base, directory, children, words, bits):
+@njit(types.void(i32, integer, integer, integer, integer, i32, integer, i32, i32, integer, u64), **JIT)
+def fill_adjacency(values, low, high, first, last, places, base, directory, children, words, bits):
     """Set row i of a bit matrix, of `words` words, to the values of values[low:high] that are among the children of the i-th of
-    them. base, directory, children: a trie (`TrieArray`) and its second level; places: an array with an entry for every id, -1
-    on entry and on return."""
+    them, for first <= i < last. base, directory, children: a trie (`TrieArray`) and its second level; places: an array with an
+    entry for every id, -1 on entry and on return."""
     for i in range(low, high):
         places[values[i]] = i - low
-    bits[: (high - low) * words] = 0
-    for i in range(low, high):
+    bits[first * words : last * words] = 0
+    for i in range(low + first, low + last):
         begin, end = below(directory, values[i] - base)
         row = (i - low) * words
         for j in range(begin, end):

@@ -46,7 +46,7 @@ def ends_over_one_set(query: ConjunctiveQuery, order: tuple[str, ...]) -> bool:
     """True if a connected group of the last variables of an order, three or more, ranges over one set (see `local`)."""
     shape = Shape(query, order)
     groups = (group for depth in range(1, len(order) - 2) for group in shape.components(range(depth, len(order))))
-    return any(set_variables(shape, group, frozenset()) is not None for group in groups if len(group) > 2)
+    return any(set_variables(shape, group) is not None for group in groups if len(group) > 2)
 
 
 class Estimate:

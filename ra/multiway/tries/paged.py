@@ -34,6 +34,7 @@ class Reads:
     probes: int = 0  # pages requested, cached ones included
     pages: int = 0  # pages read from files
     bytes: int = 0  # bytes of slices read
+    verified: int = 0  # bytes of files read to compare their checksums
 
 
 @dataclass(eq=False)
@@ -99,6 +100,7 @@ class PagedTrie:
     ends: tuple[np.ndarray, ...]
     widths: tuple[int, ...]  # the size of the largest sibling range of each level
     bytes: int  # of the file
+    known: dict[tuple, tuple[int, ...]] = field(default_factory=dict)  # positions that probes have found (`slices`)
 
     def widest(self, level: int) -> int:
         return self.widths[level]
@@ -158,7 +160,9 @@ class StoredTrie:
 
     def open(self, reads: Reads | None = None) -> PagedTrie:
         """Open the trie. Raises RunMissing if its file is damaged: the first call in a process verifies all of it."""
-        file, reads = self.arrays.readable(), reads or Reads()
+        reads = reads or Reads()
+        reads.verified += 0 if self.arrays.file.verified else self.bytes
+        file = self.arrays.readable()
         directory, *levels = (
             PagedArray(file, np.dtype(dtype), begin, length, reads)
             for begin, (dtype, length) in zip(self.arrays.begins(), self.arrays.sections, strict=True)

@@ -50,6 +50,18 @@ def bisect(values, low, high, target):
     return low
 
 
+@njit(integer(i64, integer, integer, integer, types.boolean), **JIT)
+def rank(names, low, count, value, after):
+    """Return the number of values of a `Domain` that are below `value`, or with `after` not above it."""
+    if names.size:
+        return np.searchsorted(names, value, side="right") if after else np.searchsorted(names, value)
+    if value < low:
+        return 0
+    if value > low + count - 1:
+        return count
+    return value - low + after
+
+
 @njit(types.boolean(i32, integer, integer, integer), **JIT)
 def contains(values, low, high, target):
     """True if a set, values[low:high] ascending, has an id."""

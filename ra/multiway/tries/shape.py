@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from semi_naive.ra.multiway.query import ConjunctiveQuery, Constant, QueryAtom
+from semi_naive.ra.multiway.query import ConjunctiveQuery, Expression, QueryAtom
 
 TOP = -1  # the depth before any variable is bound
 
@@ -65,17 +65,49 @@ class Member(NamedTuple):
         return TrieNode(self.slot, self.path[:level])
 
 
+Side = int | tuple[str, "Side", "Side"]  # the depth of a variable, ~k for the k-th literal, or (operator, side, side)
+
+
 class Compared(NamedTuple):
-    """A comparison. left, right: the depth of a variable, or ~k for the k-th literal."""
+    """A comparison of two sides."""
 
     op: str
-    left: int
-    right: int
+    left: Side
+    right: Side
 
     @property
     def depths(self) -> set[int]:
         """The depths of its variables."""
-        return {side for side in (self.left, self.right) if side >= 0}
+        return depths_in(self.left) | depths_in(self.right)
+
+    @property
+    def computes(self) -> bool:
+        """True if a side is computed from values, of which ids are not enough."""
+        return isinstance(self.left, tuple) or isinstance(self.right, tuple)
+
+    def solved(self) -> "Compared":
+        """Return an equation solved for the variable that is bound last, if that is possible, so that it bounds the variable to
+        one value. Addition wraps around, so its inverse is exact."""
+        last = max(self.depths)
+        side, other = (self.left, self.right) if last in depths_in(self.left) else (self.right, self.left)
+        if self.op != "=" or last in depths_in(other):
+            return self
+        while isinstance(side, tuple):
+            op, left, right = side
+            if op == "*" or depths_in(left) & depths_in(right) & {last}:
+                return self
+            if last in depths_in(left):
+                side, other = left, ("-" if op == "+" else "+", other, right)
+            else:
+                side, other = right, ("-", other, left) if op == "+" else ("-", left, other)
+        return Compared("=", side, other)
+
+
+def depths_in(side: Side) -> set[int]:
+    """Return the depths of the variables in a side of a comparison."""
+    if isinstance(side, tuple):
+        return depths_in(side[1]) | depths_in(side[2])
+    return {side} if side >= 0 else set()
 
 
 @dataclass
@@ -95,7 +127,12 @@ class Shape:
     def __post_init__(self):
         self.depth = {name: depth for depth, name in enumerate(self.order)}
         self.members = [self._member(atom, number) for number, atom in enumerate(self.query.atoms)]
-        self.comparisons = [Compared(c.op, self._side(c.left), self._side(c.right)) for c in self.query.comparisons]
+        self.comparisons = [Compared(c.op, self._side(c.left), self._side(c.right)).solved() for c in self.query.comparisons]
+
+    @property
+    def computes(self) -> bool:
+        """True if a comparison computes with values."""
+        return any(comparison.computes for comparison in self.comparisons)
 
     @property
     def tries(self) -> list[TrieKey]:
@@ -116,8 +153,10 @@ class Shape:
         slot = self.slots.setdefault((key, beginning), len(self.slots))
         return Member(slot, path, atom.negated)
 
-    def _side(self, side: str | Constant) -> int:
+    def _side(self, side: Expression) -> Side:
         """Return a side of a comparison as in `Compared`."""
+        if isinstance(side, tuple):
+            return side[0], self._side(side[1]), self._side(side[2])
         if isinstance(side, str):
             return self.depth[side]
         if side.value not in self.literals:

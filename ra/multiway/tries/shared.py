@@ -8,6 +8,7 @@ import os
 import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from semi_naive.host import private
@@ -15,8 +16,10 @@ from semi_naive.host.exclusive import exclusive
 from semi_naive.host.private import digest
 from semi_naive.ra.multiway.tries.arrays import ArrayFile
 from semi_naive.ra.multiway.tries.domain import NOTHING, Domain
+from semi_naive.ra.multiway.tries.paged import StoredTrie
 from semi_naive.ra.multiway.tries.trie import TrieArray, Tries
 from semi_naive.ra.storage.missing import RunMissing
+from semi_naive.ra.storage.runs import Store
 
 log = logging.getLogger("semi_naive")
 
@@ -84,6 +87,19 @@ class SharedTries(Tries):
             path, build = os.path.join(self.folder, digest(*key)), super().trie
             self.built[key] = make_once(path, lambda: ArrayFile.write(build(*key).arrays(), f"{path}.trie"), TrieArray.mapped)
         return super().trie(*key)
+
+    def stored(self, key: tuple, store: Store, name: str, sc=None) -> StoredTrie:
+        """Write a trie to a file; that of a relation of the folder is written there, once for all processes of the host."""
+        if key[0] not in self.shared:
+            return super().stored(key, store, name, sc)
+        write = partial(super().stored, key, Store(self.folder), name)
+        return make_once(os.path.join(self.folder, f"{digest(*key)}.paged"), write, _opened)
+
+
+def _opened(stored: StoredTrie) -> StoredTrie:
+    """Return a trie whose file is here and undamaged. Raises RunMissing."""
+    stored.open()
+    return stored
 
 
 def _description_path(folder: str) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from semi_naive.ra.multiway.tries.paged import PagedArray, PagedTrie
 from semi_naive.ra.multiway.tries.trie import TrieArray
 
+MAX_KNOWN_POSITIONS = 1 << 12  # ids whose positions in a trie are remembered: half a megabyte
 ID, POSITION = 4, 8  # bytes of an id (a value or an entry of the directory), and of a position (an entry of an index)
 
 
@@ -47,11 +48,21 @@ def siblings(trie: PagedTrie, path: Sequence[int]) -> Siblings:
 
 def levels(within: Siblings, low: int, high: int) -> list[tuple[int, int]]:
     """Return for each level, from that of the siblings down, the range of positions at and below the ids in [low, high)."""
-    ranges = [(within.position(low), within.position(high))]
-    for index in within.trie.index[within.level :]:
-        begin, end = ranges[-1]
-        ranges.append((index[begin], index[end]))
-    return ranges
+    return list(zip(_positions(within, low), _positions(within, high), strict=True))
+
+
+def _positions(within: Siblings, id: int) -> tuple[int, ...]:
+    """Return for each level, from that of the siblings down, the first position at or below an id that is not below `id`. The
+    search for a range asks for its first id many times, and those for later boxes ask for the same ids again."""
+    known, key = within.trie.known, (within.path, id)
+    if key not in known:
+        if len(known) >= MAX_KNOWN_POSITIONS:
+            known.clear()
+        found = [within.position(id)]
+        for index in within.trie.index[within.level :]:
+            found.append(index[found[-1]])
+        known[key] = tuple(found)
+    return known[key]
 
 
 def bytes_of(within: Siblings, low: int, high: int) -> int:

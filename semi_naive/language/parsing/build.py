@@ -13,6 +13,7 @@ from semi_naive.language.parsing.tokens import Token
 from semi_naive.language.syntax import Node
 
 REPRESENTATIONS = ("btree", "brie", "eqrel", "ordered", "btree_delete")
+JOINS = ("multiway", "boxed", "binary")
 SEMANTICS = ("stratified", "wellfounded")  # semantics of negation in recursion: an error, or three-valued
 IO_QUALIFIERS = ("input", "output", "printsize")  # obsolete qualifiers that are directives now
 
@@ -216,8 +217,8 @@ class StatementBuilder(Reduce):
     @node
     def join(self, span, how):
         """Return the kind of a join hint."""
-        if how not in ("multiway", "binary"):
-            self.problem(f"the kind of join {how} is unknown", span, "write .join multiway or .join binary")
+        if how not in JOINS:
+            self.problem(f"the kind of join {how} is unknown", span, f"expected one of {', '.join(JOINS)}")
         return str(how)
 
     @node

@@ -151,7 +151,8 @@ class _StepDescriber:
         else:
             self.number += 1
             older = ", what is older of what grows" * ("full" in step.parts)
-            how = f"variable by variable{older}{', a share on each partition' * step.share}"
+            boxed = ", box by box, with the tries in files" * step.boxed
+            how = f"variable by variable{boxed}{older}{', a share on each partition' * step.share}"
             yield f"{self.number}. {atoms}{TAB}{how} → {estimated(chosen.expected, 'binding')}; {chosen.reason}"
         for literal in (*step.comparisons, *map(ir.Not, step.denied)):
             yield f"   within: {self._shown(literal)}"

@@ -43,7 +43,9 @@ def _add_multiway(compiler: Any, atoms: dict[int, Atom], core: CyclicCore) -> No
     binary = _binary_steps(compiler, atoms, tested, live) if core.binary_fanout else []
     fanout = core.binary_fanout
     compiler.steps.append(
-        Multiway(without_unused, parts, compared, binds, frozenset(live), compiler.deal, binary, fanout, denied, counted)
+        Multiway(
+            without_unused, parts, compared, binds, frozenset(live), compiler.deal, binary, fanout, denied, counted, core.boxed
+        )  # fmt: skip
     )
     compiler.deal, compiler.first_joined = False, True
     compiler.bound |= names

@@ -16,15 +16,17 @@ from typing import Any
 from semi_naive.host.numbers import quantity
 from semi_naive.planning.joins.fanout import Sizes
 from semi_naive.planning.joins.placing import Placing
-from semi_naive.planning.rewrite import components, connected, has_simple_arguments
-from semi_naive.ra.ir import Atom, Compare, Const, Kind, Literal, Not, Rule, Term, Var, Wild
+from semi_naive.planning.rewrite import components, connected, has_simple_arguments, variables_of
+from semi_naive.ra.ir import Atom, Call, Compare, Const, Kind, Literal, Not, Rule, Term, Var, Wild
 from semi_naive.ra.rules.steps import MIN_TRIE_BINDINGS
 
 Atoms = dict[int, Atom]  # atoms of a body, by place
 Parts = dict[int, str]  # by place of an atom, the part of its relation that it reads, if not "all"
 MIN_ACYCLIC_TUPLES = 2_000  # tuples that an acyclic body reads from which a multiway join is considered
 # For each hint on a rule: the mode, and the qualifier that requests it.
-HINTS = {"multiway": ("always", ".join"), "binary": ("never", ".join")}
+HINTS = {"multiway": ("always", ".join"), "boxed": ("always", ".join"), "binary": ("never", ".join")}
+ARITHMETIC = "+", "-", "*"  # functors of signed numbers that loops compute
+SAME_BY_BITS = Kind.UNSIGNED, Kind.SYMBOL  # kinds other than signed numbers whose values are equal if their 64 bits are
 CYCLIC = "the body is cyclic; binary joins"
 # Costs in nanoseconds: of a binding that a binary or a fused join makes; of a tuple that the multiway plan reads; of an answer.
 BINARY_NS, FUSED_NS, READ_NS, ANSWER_NS = 25, 2, 150, 100
@@ -41,7 +43,8 @@ class CyclicCore:
     batches of few bindings.
     apart: relations are partitioned, so BiGJoin joins them instead of loops over tries.
     indexed: BiGJoin searches the indexes that other joins use.
-    order: the order of variables for BiGJoin, if it is given."""
+    order: the order of variables for BiGJoin, if it is given.
+    boxed: tries are in files, and joined box by box."""
 
     places: frozenset[int]
     reason: str
@@ -49,6 +52,7 @@ class CyclicCore:
     apart: bool = False
     indexed: bool = False
     order: tuple[str, ...] = ()
+    boxed: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,8 @@ def choose_core(
         kind = "the cyclic core" if places else "all atoms"
         joined = places or largest_component({n: atom_variables(atom) for n, atom in atoms.items() if can_have_trie(atom)})
         apart, indexed = _is_partitioned(atoms, joined - {delta}, placing), indexed and delta is not None
-        return CoreChoice(CyclicCore(joined, f"{kind}, as {requested_by} asks", apart=apart, indexed=indexed))
+        reason, boxed = f"{kind}, as {requested_by} asks", rule.join == "boxed"
+        return CoreChoice(CyclicCore(joined, reason, apart=apart, indexed=indexed, boxed=boxed))
     if indexed and delta is not None and places:
         return CoreChoice(CyclicCore(places, "the cyclic core, from what has changed", indexed=True))
     if _is_partitioned(atoms, (places or atoms.keys()) - {delta}, placing):  # a delta need not be searched
@@ -244,16 +249,25 @@ def _is_bound(term: Term, bound: Container[str]) -> bool:
 
 
 def is_tested_in_loops(literal: Literal, atoms: Collection[Atom], sizes: Sizes) -> bool:
-    """True if the loops of a multiway join over some atoms can test a literal: a comparison of signed numbers, or a negated
-    atom, of constants and variables that the loops bind. The trie of a negated atom must not be larger than those of the other
-    relations together."""
+    """True if the loops of a multiway join over some atoms can test a literal: a comparison of signed numbers (with sums,
+    differences and products), one of ids for equality, or a negated atom, of constants and variables that the loops bind. The
+    trie of a negated atom must not exceed those of the other relations."""
     bound = frozenset().union(*map(atom_variables, atoms))
     if isinstance(literal, Not):
         read = sum(sizes.size(name) for name in {atom.relation for atom in atoms})
         atom = literal.atom
         return can_have_trie(atom) and atom_variables(atom) <= bound and sizes.size(atom.relation) <= read
-    if not isinstance(literal, Compare) or literal.kind != Kind.NUMBER:
+    if not isinstance(literal, Compare):
         return False
     sides = (literal.left, literal.right)
-    is_known = all(isinstance(side, Const) or _is_bound(side, bound) for side in sides)
-    return is_known and any(isinstance(side, Var) for side in sides)
+    if literal.kind != Kind.NUMBER:
+        return literal.kind in SAME_BY_BITS and literal.op in ("=", "!=") and all(_is_bound(side, bound) for side in sides)
+    return all(_is_computable(side, bound) for side in sides) and bool(variables_of(sides))
+
+
+def _is_computable(term: Term, bound: Container[str]) -> bool:
+    """True if the loops of a multiway join can compute a signed number of constants and variables that they bind."""
+    if isinstance(term, Call):
+        is_known = term.kind == Kind.NUMBER and term.op in ARITHMETIC and len(term.args) == 2
+        return is_known and all(_is_computable(arg, bound) for arg in term.args)
+    return isinstance(term, Const) and isinstance(term.value, int) or _is_bound(term, bound)

@@ -234,7 +234,8 @@ class Partitioned:
     def world(self) -> World:
         """Return the relations, files and values that tasks read."""
         relations = {name: relation.snapshot() for name, relation in self.relations.items()} | self.statics.partitioned
-        return World(relations, self.statics.replicated, self.cluster.share_values(self.database.values), self.tries)
+        values = self.cluster.share_values(self.database.values)
+        return World(relations, self.statics.replicated, values, self.tries, self.config.memory)
 
     def record_job(self, delta: int, births: list[int], phases: list[dict], begun: float) -> None:
         """Record a job of one or several iterations: in the trace, for the limits, and for progress. delta: tuples in the delta

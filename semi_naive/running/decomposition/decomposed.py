@@ -86,7 +86,8 @@ class Decomposed:
         statics = Statics(self.database, self.cluster, Placing(frozenset(self.homes)), self.trace, self.map)
         statics.ensure({index for *_, body in versions for index in body.searched}, 1)
         values = self.cluster.share_values(self.database.values)
-        world = World({}, statics.replicated, values, self.cluster.store.path("tries", self.cluster.label("stratum")))
+        tries = self.cluster.store.path("tries", self.cluster.label("stratum"))
+        world = World({}, statics.replicated, values, tries, self.config.memory)
         deltas = [Delta(self.local.recursive_rules.index(rule), relation, body.derivation) for rule, relation, body in versions]
         steps = None if self.config.max_iterations is None else self.config.max_iterations - self.local.iteration
         pieces, dealt = self._deal_base(base)

@@ -54,7 +54,7 @@ class RunState:
         if self.plan not in PLANS:
             raise ValueError(f"plan is {self.plan!r}: expected one of {', '.join(PLANS)}")
         self.program = self.compiled.program
-        self.database = Database(self.program, self.values)
+        self.database = Database(self.program, self.values, self.config.memory, self.config.local_dir)
         self.database.rounding = not self.keeps  # delta rules keep every tuple that they make
         self.indexes = Indexes({name: relation.arity for name, relation in self.program.relations.items()})
         self.profile = Profile()

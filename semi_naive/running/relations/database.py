@@ -45,8 +45,9 @@ MAX_PROJECTED_SHARE = 0.5  # the fraction of tuples that are distinct in some co
 class Database:
     """The tables of a run, by relation; also the `Sizes` for the planner, and the `Context` of rules in the driver."""
 
-    def __init__(self, program: Program, values: Values):
+    def __init__(self, program: Program, values: Values, memory: int | None = None, local_dir: str | None = None):
         self.program, self.values = program, values
+        self.memory, self.local_dir = memory, local_dir  # of Config: see `Context`
         self.tables = {name: self.empty_table(name) for name in program.relations}
         self.on_partitions: dict[str, OnPartitions | Remade] = {}  # relations on the partitions
         self._estimates: dict[str, dict[tuple, tuple[list[int], Any]]] = {}  # by relation, see `_estimated`
