@@ -103,6 +103,7 @@ class Join:
     has a matching tuple.
     composed: the variables (key, carried, new) of a join of pairs after which only carried and new are needed.
     towards: the order in which these two are needed, if it matters.
+    projected: the relation is recursive, and `order` has the columns in use only, in which equal tuples are one.
     least, greatest: terms that bound the column after the keys; tuples below the least or above the greatest are not needed.
     """
 
@@ -115,6 +116,7 @@ class Join:
     every: bool = False
     composed: tuple[str, str, str] | None = None
     towards: tuple[str, ...] | None = None
+    projected: bool = False
     least: tuple[Term, ...] = ()
     greatest: tuple[Term, ...] = ()
     sliceable = True  # threads may run the step on slices of a batch (see `ra.rules.derive`)

@@ -151,6 +151,8 @@ class Assembler:
         """Emit one step of a body. Raises Unknown if the machine cannot run it."""
         if isinstance(step, steps.Join):
             self._search(at.JOIN if step.binds or step.every else at.EXISTS, step, step.part, step.binds)
+            if step.projected:
+                self._once_each(step)
         elif isinstance(step, steps.AntiJoin):
             self._search(at.LACKS, step, step.part)
         elif isinstance(step, steps.Filter):
@@ -203,6 +205,15 @@ class Assembler:
         column = self.delta_columns.get(key.name) if self.delta_columns and isinstance(key, Var) else None
         if column is not None and operation != at.LACKS and relation < 0:
             self.sieve.append((column, blocks))
+
+    def _once_each(self, step: steps.Join) -> None:
+        """Emit the tests that let each combination of values pass once, after a join that reads some columns of a relation of
+        the stratum: rows have all columns, and those of the delta may repeat values of older tuples."""
+        if step.part == "delta":
+            new = (Var(name, Kind.NUMBER) for _, name in sorted(step.binds))
+            self._search(at.LACKS, steps.AntiJoin(step.relation, step.order, (*step.keys, *new), "full"), "full")
+        if step.binds:
+            self._distinct(steps.EarlyProjection(tuple(sorted(step.keep & self.variables.keys()))))
 
     def _cursor(self) -> int:
         """Return the position of a new cursor."""

@@ -35,17 +35,19 @@ class PlannedBody:
     note: str = ""  # the reason why a cyclic body is joined atom by atom
     first: str = ""  # the relation of the delta, if no other atom reads it: every order begins with it
 
+    may_project: bool = False  # True if an index of some columns of a recursive relation may pay once it has grown
+
     @cached
     def has_alternatives(self) -> bool:
-        """True if there may be a better order: two atoms have only one worth trying."""
-        return sum(isinstance(literal, ir.Atom) for literal in self.rule.body) > 2
+        """True if there may be a better order (two atoms have only one worth trying), or better indexes."""
+        return self.may_project or sum(isinstance(literal, ir.Atom) for literal in self.rule.body) > 2
 
     def outgrown(self, sizes: Sizes) -> bool:
         """True if a relation has grown or shrunk so much since planning that another order may be better."""
         if not self.has_alternatives:
             return False
         for name, planned in self.sizes.items():
-            least = MIN_TUPLES_OF_FIRST if name == self.first else MIN_TUPLES
+            least = MIN_TUPLES_OF_FIRST if name == self.first and not self.may_project else MIN_TUPLES
             now, then = max(sizes.size(name), least), max(planned, least)
             if now > REPLAN_RATIO * then or then > REPLAN_RATIO * now:
                 return True

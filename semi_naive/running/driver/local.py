@@ -99,6 +99,10 @@ class Local:
         self.iterations = Iterations(self.stratum.relations, relations, self.database)
         recursive = set(self.stratum.relations) - self.iterations.names if self.stratum.recursive else set()
         self.recursive = recursive
+        plain = {name for name in recursive if name in relations and relations[name].plain}
+        stepwise = any(relations[name].stepwise for name in self.stratum.relations if name in relations)
+        # A session derives suspects again after each loss, so equal columns of another suspect do count.
+        self.projectable = frozenset() if stepwise or self.charges_for_indexes else frozenset(plain)
         self.dominance: Dominance | None = None  # applies the subsumptive rules, which few strata have
         if dominated := [relations[name] for name in self.stratum.relations if name in relations and relations[name].dominated]:
             from semi_naive.running.driver import dominance
@@ -121,7 +125,7 @@ class Local:
         self.tables: dict[str, Any] = {}  # the tables of the stratum's relations, while it is evaluated in this process
         self.marks: dict[str, Any] = {}  # by relation, the state to roll back to
         self.shares_indexes = True  # False if bodies have been planned since their indexes were shared
-        if any(relations[name].stepwise for name in self.stratum.relations if name in relations):
+        if stepwise:
             self.small = 0  # the machine supports neither choices nor subsumption
 
     def nonrecursive_versions(self) -> list[RuleVersion]:
@@ -166,10 +170,12 @@ class Local:
         self._plan([version])
         return self._body(*version).derivation
 
-    def compiled(self) -> list[tuple[Rule, str, PlannedBody]]:
-        """Return (rule, relation of the delta, body) of all delta versions, for evaluators that do not use the tables of this
-        process: the machine, and tasks on the partitions."""
-        self.for_driver = False
+    def compiled(self, in_tasks: bool = False) -> list[tuple[Rule, str, PlannedBody]]:
+        """Return (rule, relation of the delta, body) of all delta versions, for the machine, or for tasks on the partitions,
+        which do not use the tables of this process."""
+        if in_tasks and self.for_driver:
+            self.for_driver = False
+            self.bodies.clear()
         self._plan(self.delta_versions)
         return [(version.rule, version.delta_relation, self._body(*version)) for version in self.delta_versions]
 
@@ -420,7 +426,7 @@ class Local:
                 rule, self.database, self.indexes, parts, place, number, multiway=self.multiway, made=made,
                 indexed=self._indexed(number), in_driver=self.database if self.for_driver else None, folds=self.for_driver,
                 streams=self.database.streams if self.for_driver else {},
-                lattice=self.database.program.lattice(rule.head.relation),
+                lattice=self.database.program.lattice(rule.head.relation), projectable=self.projectable,
             )  # fmt: skip
         return self.bodies[key]
 
