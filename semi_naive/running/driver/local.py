@@ -88,7 +88,7 @@ class Local:
     paused_until: int = 0  # the iteration at which the machine may be used again
     outer_tables: dict[str, Any] = field(default_factory=dict)  # tables of other strata whose delta the first iteration reads
     assembled: dict = field(default_factory=dict)  # rule versions assembled for the machine
-    for_driver: bool = True  # bodies are planned for this process, where steps may use its tables directly
+    for_driver: bool = True  # steps may use the tables of this process directly, and read some of their columns
     course: Course | None = None  # the recorded sizes of the iterations of a recursive stratum
 
     charges_for_indexes = False  # True if plans charge for indexes to be built. In a run these cost little beside the joins.
@@ -172,8 +172,8 @@ class Local:
 
     def compiled(self, in_tasks: bool = False) -> list[tuple[Rule, str, PlannedBody]]:
         """Return (rule, relation of the delta, body) of all delta versions, for the machine, or for tasks on the partitions,
-        which do not use the tables of this process."""
-        if in_tasks and self.for_driver:
+        which do not use the tables of this process. In a session, the machine also reads tables of other strata by rows."""
+        if self.for_driver and (in_tasks or self.charges_for_indexes):
             self.for_driver = False
             self.bodies.clear()
         self._plan(self.delta_versions)
