@@ -48,4 +48,5 @@ def range_values(start: np.ndarray, step: np.ndarray, rows: np.ndarray, nth: np.
     [1, 2, 9, 7]
     """
     with np.errstate(all="ignore"):
-        return as_bits(start.take(rows) + nth.astype(start.dtype) * step.take(rows))
+        moved = nth.astype(start.dtype, copy=False)
+        return as_bits(start.take(rows) + (moved if (step == 1).all() else moved * step.take(rows)))

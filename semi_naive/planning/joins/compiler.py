@@ -13,9 +13,9 @@ from semi_naive.planning.joins.body import has_wild, makes_content, names_of_var
 from semi_naive.planning.joins.multiway import CyclicCore
 from semi_naive.planning.joins.placing import NOWHERE, Placing
 from semi_naive.planning.joins.solving import solved
-from semi_naive.planning.rewrite import variables_of
+from semi_naive.planning.rewrite import map_children, variables_of
 from semi_naive.ra import ir
-from semi_naive.ra.ir import Aggregate, Atom, Compare, Kind, Literal, Not, Order, Pack, Range, Rule, Term, Truth, Var, Wild
+from semi_naive.ra.ir import Aggregate, Atom, Call, Compare, Kind, Literal, Not, Order, Pack, Range, Rule, Term, Truth, Var, Wild
 from semi_naive.ra.rules import steps
 from semi_naive.ra.rules.aggregated import Aggregated
 from semi_naive.ra.rules.derive import Derivation
@@ -23,6 +23,9 @@ from semi_naive.ra.rules.exists import Without
 from semi_naive.ra.rules.folding import Streamed
 from semi_naive.ra.rules.gathering import Gather, Hold
 from semi_naive.ra.rules.weighing import Weigh, extreme_only
+
+NUMBERS = Kind.NUMBER, Kind.UNSIGNED
+TOTAL_FUNCTORS = frozenset("+ - * neg band bor bxor bnot bshl bshr bshru min max".split())  # of numbers; they have no errors
 
 
 class Ungrounded(AssertionError):
@@ -354,9 +357,24 @@ class Compiler:
             other = Var(self._fresh_name("range"), literal.result.kind)
             self.pending.append(Compare("=", other, literal.result, other.kind))
             literal = Range(other, literal.start, literal.stop, literal.step)
+        self._compute_before_range()
         self.steps.append(steps.Generate(literal, frozenset(self.live())))
         self.bound.add(literal.result.name)
         return True
+
+    def _compute_before_range(self) -> None:
+        """Compute the parts of pending comparisons that do not depend on a range before its values are generated."""
+
+        def computed(node):
+            is_part = isinstance(node, Call) and node.op in TOTAL_FUNCTORS and node.kind in NUMBERS
+            if not is_part or not names_of_variables(node) or not self._is_bound(node):
+                return map_children(node, computed)
+            name = self._fresh_name("part")
+            self.steps.append(steps.Bind(name, node))
+            self.bound.add(name)
+            return Var(name, node.kind)
+
+        self.pending = [computed(each) if isinstance(each, Compare) else each for each in self.pending]
 
     def _aggregate(self, literal: Aggregate) -> bool:
         """Add an aggregate. Returns False if a variable that it shares with the rest of the rule is not bound."""
