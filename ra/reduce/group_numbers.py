@@ -7,6 +7,8 @@ from semi_naive.ra.reduce.fold_kernels import number_rows
 MAX_DENSE_KEY = 1 << 21  # keys below it are their group's number: 32 MB an aggregate and thread at most
 INITIAL_GROUPS = 1 << 10  # the smallest capacity of a hash table, in groups
 
+MAX_QUADRUPLED_GROUPS = 1 << 20  # groups up to which a full table becomes four times as large, as each is inserted again
+
 
 class GroupNumbers:
     """Dense numbers for the distinct values of `arity` columns: the value itself, if there is one column of small numbers; else
@@ -37,7 +39,8 @@ class GroupNumbers:
             begin, self.size = number_rows(rows, self.known, self.table, found, begin, self.size)
             if begin == size:
                 return found
-            self._resize(2 * self.known.shape[1], self.known[:, : self.size])
+            room = self.known.shape[1]
+            self._resize((4 if room < MAX_QUADRUPLED_GROUPS else 2) * room, self.known[:, : self.size])
 
     def _resize(self, room: int, rows: np.ndarray) -> None:
         """Make a table for up to `room` groups, in which the known rows (arity, n) have the numbers 0 … n - 1."""
