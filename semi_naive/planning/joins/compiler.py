@@ -15,7 +15,23 @@ from semi_naive.planning.joins.placing import NOWHERE, Placing
 from semi_naive.planning.joins.solving import solved
 from semi_naive.planning.rewrite import map_children, variables_of
 from semi_naive.ra import ir
-from semi_naive.ra.ir import Aggregate, Atom, Call, Compare, Kind, Literal, Not, Order, Pack, Range, Rule, Term, Truth, Var, Wild
+from semi_naive.ra.ir import (
+    Aggregate,
+    Atom,
+    Call,
+    Compare,
+    Kind,
+    Literal,
+    Not,
+    Order,
+    Pack,
+    Range,
+    Rule,
+    Term,
+    Truth,
+    Var,
+    Wild,
+)
 from semi_naive.ra.rules import steps
 from semi_naive.ra.rules.aggregated import Aggregated
 from semi_naive.ra.rules.derive import Derivation
