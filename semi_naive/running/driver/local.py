@@ -262,9 +262,9 @@ class Local:
         if self.iteration == 1:
             self._plan(self.delta_versions)
         self.marks = {name: table.mark() for name, table in self.tables.items()}
-        words = sum(min(table.count, table.nbytes // 8) for table in self.tables.values())  # a dense table takes few words
-        if self.budget is not None and self.returns == 0 and words > self.max_tuples:
-            raise TooLarge
+        if self.budget is not None and self.returns == 0 and sum(table.count for table in self.tables.values()) > self.max_tuples:
+            if sum(min(table.count, table.nbytes // 8) for table in self.tables.values()) > self.max_tuples:
+                raise TooLarge  # a dense table takes few words
         self._within_memory()
         delta = sum(table.delta_size for table in self.tables.values())
         due = [version for version in self.delta_versions if self.tables[version.delta_relation].delta_size]
