@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MAX_BATCH_BINDINGS = 1 << 18  # about the number of bindings in a batch, which bounds the memory of a body
 MIN_TRIE_BINDINGS = 4_000_000  # bindings that binary joins make, 50 ns each, from which loops over tries are worth compiling
 START = (0, 0, 0)  # a join's first position: the block, the row of the batch, the number of partners of this row already made
-MIN_PAIRED_BINDINGS = 256  # bindings from which pairs are sorted for a join of pairs
+MIN_PAIRED_BINDINGS = 512  # bindings whose sorting as pairs pays: with it a join of 300 took 9 % longer, one of 2,500 14 % less
 MAX_DENSE_IDS = 1 << 27  # ids below this have a bitmap in a join of pairs: 16 MB
 MAX_CELLS = MAX_DENSE_IDS >> 6  # the 64-bit words of this bitmap
 MIN_SAMPLED_BINDINGS = 10_000  # a larger batch decides whether an early projection removes duplicates
