@@ -6,12 +6,12 @@ becomes: JOIN path (its delta), binds x and y → JOIN edge by y, binds z → HE
 register. Terms are also referred to by registers, by number.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import NamedTuple
 
-from semi_naive.ra.by_variable.multiway import Multiway
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Call, Compare, Const, Kind, Literal, Order, Range, Term, Truth, Var
 from semi_naive.ra.rules import steps
@@ -170,7 +170,7 @@ class Assembler:
             self._aged(at.AGED, step, step.name)
         elif isinstance(step, Older):
             self._aged(at.OLDER, step, AGE)
-        elif isinstance(step, Multiway) and step.steps and step.each <= MAX_BINARY_JOIN_BINDINGS:
+        elif getattr(step, "each", math.inf) <= MAX_BINARY_JOIN_BINDINGS and step.steps:  # a `Multiway`, imported where it is made
             self.binary = True
             self._steps(step.steps)
         else:
