@@ -17,6 +17,11 @@ def range_counts(kind: Kind, start: np.ndarray, stop: np.ndarray, step: np.ndarr
     than MAX_RANGE_VALUES values, such as one to infinity or NaN.
     """
 
+    bounds = [start, stop, *([] if step is None else [step])]
+    if start.size > 1 and all((bound[1:] == bound[:-1]).all() for bound in bounds):  # as of range(0, 8): counted once
+        step, counts = range_counts(kind, *(bound[:1] for bound in bounds))
+        return step.repeat(start.size), counts.repeat(start.size)
+
     def less(left, right):
         return order_of_values(as_bits(left), kind) < order_of_values(as_bits(right), kind)
 

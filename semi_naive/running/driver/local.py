@@ -262,7 +262,11 @@ class Local:
         if self.iteration == 1:
             self._plan(self.delta_versions)
         self.marks = {name: table.mark() for name, table in self.tables.items()}
-        if self.budget is not None and self.returns == 0 and sum(table.count for table in self.tables.values()) > self.max_tuples:
+        if (
+            self.budget is not None
+            and self.returns == 0
+            and sum(table.count for table in self.tables.values()) > self.max_tuples
+        ):
             if sum(min(table.count, table.nbytes // 8) for table in self.tables.values()) > self.max_tuples:
                 raise TooLarge  # a dense table takes few words
         self._within_memory()
