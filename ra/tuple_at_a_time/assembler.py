@@ -170,9 +170,7 @@ class Assembler:
             self._aged(at.AGED, step, step.name)
         elif isinstance(step, Older):
             self._aged(at.OLDER, step, AGE)
-        elif (
-            getattr(step, "each", math.inf) <= MAX_BINARY_JOIN_BINDINGS and step.steps
-        ):  # a `Multiway`, imported where it is made
+        elif getattr(step, "each", math.inf) <= MAX_BINARY_JOIN_BINDINGS and step.steps:  # a `Multiway`
             self.binary = True
             self._steps(step.steps)
         else:
