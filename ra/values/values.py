@@ -256,6 +256,7 @@ class Values(Lookups):
         """Give hashed ids to new content from now on."""
         self._move_to_lexicons()
         for lexicon in [self._symbols, *self._records.values()]:
+            assert isinstance(lexicon, Dictionary)
             lexicon.frozen = True
 
     def _move_to_lexicons(self) -> None:

@@ -233,7 +233,8 @@ class RecordTexts(Unpacked):
         fields = fields_of_tag(type_, tag)
         names = [name for name, _ in fields]
         before, *after = self.style.pieces(names) if tag is None else self.style.branch(type_.branches[tag].name, names)
-        parts, texts = [], [before] * len(ids)  # columns of finished parts, and the texts of the unfinished one
+        parts: list[list] = []  # columns of finished parts
+        texts = [before] * len(ids)  # of the unfinished one
         for column, piece, (_, name) in zip(columns, after, fields, strict=True):
             kind = self.types[name].kind
             if kind == Kind.RECORD:
