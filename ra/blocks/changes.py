@@ -195,7 +195,7 @@ def is_compact(table: Table) -> bool:
 def only_home_index(table: Table) -> Table:
     """Return a settled table with its home index only. Other indexes are rebuilt when they are searched."""
     other = snapshot(table)
-    other.full = {other.home: other.full[other.home]}
+    other.full, other.projected = {other.home: other.full[other.home]}, {}
     return other
 
 
@@ -214,6 +214,7 @@ def table_without(table: Table, lost: Block) -> Table:
     if lost.size == table.count:
         return Table(table.arity, packing=table.packing)
     other = snapshot(table)
+    other.forget_projections()
     for order, blocks in table.full.items():
         lost_in_order = lost.reordered(order)
         other.full[order] = [rest for block in blocks if (rest := _without_tuples(block, lost_in_order)).size]
@@ -224,6 +225,7 @@ def remove_tuples(table: Table, removed: Block) -> None:
     """Remove tuples, a block in home order, from full and delta in place, also between two iterations."""
     if not removed.size:
         return
+    table.forget_projections()
     by_order = {order: table.from_home(removed, order) for order in {*table.full, *table.delta}}
     for order, blocks in table.full.items():
         table.full[order] = [rest for block in blocks if (rest := _without_tuples(block, by_order[order])).size]

@@ -39,6 +39,8 @@ class Table:
 
     home: the column order in which new tuples are compared with known ones. With a reduction, its key comes first.
     full, delta: the known tuples and those of the last iteration, by column order. A join that needs another order adds it.
+    projected: the distinct values of some columns in full, by the order of these columns. In delta, such an order has the
+    values that full has not: each value is new once.
     new: the tuples of this iteration, in home order.
     packing: the packing of the columns in the relation's own order; None until the first insert.
     max_blocks: if full has more blocks of one order, some are merged.
@@ -48,6 +50,7 @@ class Table:
     home: Order = ()
     full: dict[Order, list[Block]] = field(default_factory=dict)
     delta: dict[Order, Block] = field(default_factory=dict)
+    projected: dict[Order, list[Block]] = field(default_factory=dict)
     new: list[Block] = field(default_factory=list)
     packing: Packing | None = None
     max_blocks: int = MAX_BLOCKS
@@ -86,8 +89,8 @@ class Table:
         if self.packing is not None and self.count:
             bounds = widen(bounds, self._value_bounds())
         self.packing = snug(bounds)
-        for order, blocks in self.full.items():
-            self.full[order] = [block.repacked(self.packing.ordered(order)) for block in blocks]
+        for index in (self.full, self.projected):
+            index.update((order, [block.repacked(self._ordered(order)) for block in blocks]) for order, blocks in index.items())
         self.delta = {order: block.repacked(self.packing.ordered(order)) for order, block in self.delta.items()}
         self.new = [block.repacked(self._ordered(self.home)) for block in self.new]
 
@@ -134,7 +137,7 @@ class Table:
     @property
     def nbytes(self) -> int:
         """The bytes of all blocks, in every order. May be read from any thread."""
-        full = [block for blocks in list(self.full.values()) for block in blocks]
+        full = [block for blocks in [*self.full.values(), *self.projected.values()] for block in blocks]
         outside = self.reduction.nbytes if self.reduction else 0
         return outside + sum(block.nbytes for block in [*full, *list(self.delta.values()), *self.new])
 
@@ -244,9 +247,8 @@ class Table:
     def advance(self) -> int:
         """End an iteration: delta goes into full, new becomes delta. Return the size of the delta."""
         self.reduce()
-        for order, blocks in self.full.items():
-            if self.delta_size:
-                self.full[order] = stacked(blocks, self._delta(order), self.max_blocks)
+        for index in (self.full, self.projected) if self.delta_size else ():
+            index.update((order, stacked(blocks, self._delta(order), self.max_blocks)) for order, blocks in index.items())
         self.delta = {}
         if self.new:
             self.delta[self.home] = merge_blocks(self.new, self._ordered(self.home))
@@ -312,19 +314,31 @@ class Table:
     def _delta(self, order: Order) -> Block:
         """Return the delta in a column order, sorted on first use."""
         if order not in self.delta:
-            self.delta[order] = self.from_home(self.delta[self.home], order)
+            block = self.from_home(self.delta[self.home], order)
+            for known in self.projected.get(order, ()):
+                block = block.without(known)
+            self.delta[order] = block
         return self.delta[order]
+
+    def forget_projections(self) -> None:
+        """Drop the indexes of some columns, as tuples are removed from the table."""
+        self.projected = {}
+        self.delta = {order: block for order, block in self.delta.items() if len(order) == self.arity}
 
     def from_home(self, block: Block, order: Order) -> Block:
         """Return a block in home order sorted in another order."""
         return block.reordered(tuple(self.home.index(i) for i in order), self._ordered(order))
 
     def blocks(self, part: str, order: Order) -> list[Block]:
-        """Return the blocks of part "full", "delta" or "all" (both) in a column order. A missing index is built and kept."""
+        """Return the blocks of part "full", "delta" or "all" (both) in a column order. An order of some columns stands for
+        their distinct values. A missing index is built and kept."""
         order = self._equivalent_order(order)
-        if part != "delta" and order not in self.full:
-            self.full[order] = [self.from_home(block, order) for block in self.full[self.home]]
-        blocks = [] if part == "delta" else list(self.full[order])
+        projects = len(order) < self.arity
+        index = self.projected if projects else self.full
+        if order not in index and (part != "delta" or projects):
+            full = [self.from_home(block, order) for block in self.full[self.home]]
+            index[order] = [merge_blocks(full, full[0].packing)] if projects and full else full
+        blocks = [] if part == "delta" else list(index[order])
         if part != "full" and self.delta_size:
             blocks.append(self._delta(order))
         return blocks

@@ -17,6 +17,11 @@ def range_counts(kind: Kind, start: np.ndarray, stop: np.ndarray, step: np.ndarr
     than MAX_RANGE_VALUES values, such as one to infinity or NaN.
     """
 
+    bounds = [start, stop, *([] if step is None else [step])]
+    if start.size > 1 and all((bound[1:] == bound[:-1]).all() for bound in bounds):  # as of range(0, 8): counted once
+        step, counts = range_counts(kind, *(bound[:1] for bound in bounds))
+        return step.repeat(start.size), counts.repeat(start.size)
+
     def less(left, right):
         return order_of_values(as_bits(left), kind) < order_of_values(as_bits(right), kind)
 
@@ -48,4 +53,7 @@ def range_values(start: np.ndarray, step: np.ndarray, rows: np.ndarray, nth: np.
     [1, 2, 9, 7]
     """
     with np.errstate(all="ignore"):
-        return as_bits(start.take(rows) + nth.astype(start.dtype) * step.take(rows))
+        moved = nth.astype(start.dtype, copy=False)
+        moved = moved if (step == 1).all() else moved * step.take(rows)
+        is_same = (start[1:] == start[:-1]).all()
+        return as_bits(moved + (start[:1] if is_same else start.take(rows)))

@@ -22,56 +22,15 @@ from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.expressions.aggregates import GroupReduction
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Aggregate, Kind, Var, Wild
-from semi_naive.ra.reduce.fold_kernels import count_pairs, next_task, number_rows
+from semi_naive.ra.reduce.fold_kernels import count_pairs, next_task
+from semi_naive.ra.reduce.group_numbers import GroupNumbers
 from semi_naive.ra.rules.batch import Batch, concatenate_batches, unit
 from semi_naive.ra.rules.derive import MAX_BUFFERED_TUPLES, Derivation, derivation_slices, is_sliceable, searched_parts
 from semi_naive.ra.rules.steps import MAX_BATCH_BINDINGS, WEIGHT, Context, Join, run_steps
 
-MAX_DENSE_KEY = 1 << 21  # keys below it are their group's number: 32 MB an aggregate and thread at most
 MAX_COUNTED_VALUE = 1 << 21  # values below it, in the second column of pairs, are counted in an array: 32 MB a thread
 MAX_FOLDED_BINDINGS = 1 << 16  # in a batch: its arrays of 0.5 MB are reused, which saves two thirds of the page faults
 PAIRS_PER_TASK = 1 << 18  # about the number of pairs that one task counts
-INITIAL_GROUPS = 1 << 10  # the smallest capacity of a hash table, in groups
-
-
-class GroupNumbers:
-    """Dense numbers for the distinct values of `arity` columns: the value itself, if there is one column of small numbers; else
-    numbers from a hash table.
-
-    size: the numbers are below it. known: the values (arity, capacity) by number; table: the hash table of numbers, -1 where it
-    is free; both empty while values are their own numbers.
-    """
-
-    def __init__(self, arity: int):
-        self.arity, self.size = arity, int(not arity)
-        self.known, self.table = np.empty((arity, 0), np.int64), np.empty(0, np.int64)
-
-    def numbers(self, columns: list[np.ndarray], size: int) -> np.ndarray:
-        """Return the group number of each row (size,), given the rows as columns. New groups get new numbers."""
-        if not columns:
-            return np.zeros(size, np.int64)
-        if not self.table.size and self.arity == 1 and size and 0 <= columns[0].min() and columns[0].max() < MAX_DENSE_KEY:
-            self.size = max(self.size, int(columns[0].max()) + 1)
-            return np.ascontiguousarray(columns[0])
-        if not self.table.size:
-            self._resize(max(INITIAL_GROUPS, 2 * self.size), np.arange(self.size)[None])
-        rows, numbers, begin = np.array(columns, np.int64).reshape(self.arity, size), np.empty(size, np.int64), 0
-        while True:
-            begin, self.size = number_rows(rows, self.known, self.table, numbers, begin, self.size)
-            if begin == size:
-                return numbers
-            self._resize(2 * self.known.shape[1], self.known[:, : self.size])
-
-    def _resize(self, room: int, rows: np.ndarray) -> None:
-        """Make a table for up to `room` groups, in which the known rows (arity, n) have the numbers 0 … n - 1."""
-        slots = 2 << (room - 1).bit_length()  # a power of two; at most half of them are taken
-        self.known, self.table = np.empty((self.arity, room), np.int64), np.full(slots, -1)
-        if rows.size:
-            number_rows(np.ascontiguousarray(rows), self.known, self.table, np.empty(rows.shape[1], np.int64), 0, 0)
-
-    def columns(self, numbers: np.ndarray) -> list[np.ndarray]:
-        """Return the values of the groups with these numbers, as columns."""
-        return [numbers] * self.arity if not self.table.size else list(self.known[:, numbers])
 
 
 class Folding:

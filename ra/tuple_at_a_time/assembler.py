@@ -6,12 +6,12 @@ becomes: JOIN path (its delta), binds x and y → JOIN edge by y, binds z → HE
 register. Terms are also referred to by registers, by number.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import NamedTuple
 
-from semi_naive.ra.by_variable.multiway import Multiway
 from semi_naive.ra.expressions.terms import evaluate
 from semi_naive.ra.ir import Call, Compare, Const, Kind, Literal, Order, Range, Term, Truth, Var
 from semi_naive.ra.rules import steps
@@ -151,6 +151,8 @@ class Assembler:
         """Emit one step of a body. Raises Unknown if the machine cannot run it."""
         if isinstance(step, steps.Join):
             self._search(at.JOIN if step.binds or step.every else at.EXISTS, step, step.part, step.binds)
+            if step.projected:
+                self._once_each(step)
         elif isinstance(step, steps.AntiJoin):
             self._search(at.LACKS, step, step.part)
         elif isinstance(step, steps.Filter):
@@ -168,7 +170,7 @@ class Assembler:
             self._aged(at.AGED, step, step.name)
         elif isinstance(step, Older):
             self._aged(at.OLDER, step, AGE)
-        elif isinstance(step, Multiway) and step.steps and step.each <= MAX_BINARY_JOIN_BINDINGS:
+        elif getattr(step, "each", math.inf) <= MAX_BINARY_JOIN_BINDINGS and step.steps:  # a `Multiway`
             self.binary = True
             self._steps(step.steps)
         else:
@@ -203,6 +205,15 @@ class Assembler:
         column = self.delta_columns.get(key.name) if self.delta_columns and isinstance(key, Var) else None
         if column is not None and operation != at.LACKS and relation < 0:
             self.sieve.append((column, blocks))
+
+    def _once_each(self, step: steps.Join) -> None:
+        """Emit the tests that let each combination of values pass once, after a join that reads some columns of a relation of
+        the stratum: rows have all columns, and those of the delta may repeat values of older tuples."""
+        if step.part == "delta":
+            new = (Var(name, Kind.NUMBER) for _, name in sorted(step.binds))
+            self._search(at.LACKS, steps.AntiJoin(step.relation, step.order, (*step.keys, *new), "full"), "full")
+        if step.binds:
+            self._distinct(steps.EarlyProjection(tuple(sorted(step.keep & self.variables.keys()))))
 
     def _cursor(self) -> int:
         """Return the position of a new cursor."""

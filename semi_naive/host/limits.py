@@ -163,9 +163,10 @@ def are_set() -> bool:
 
 def check_limits() -> None:
     """Raise LimitExceeded if a deadline has passed, or the evaluation was cancelled. 0.1 µs without limits."""
-    if _limits.get() is not None:
-        for limits in in_force():
-            limits.check()
+    limits = _limits.get()
+    while limits is not None:
+        limits.check()
+        limits = limits.around
 
 
 def measure(count_bytes: Callable[[], int]) -> None:

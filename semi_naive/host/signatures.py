@@ -171,7 +171,8 @@ class Signature:
                 value = values[place]
                 if (
                     type(value) is not np.ndarray
-                    or value.dtype is not dtype
+                    or value.dtype is not dtype  # which is checked first, as it takes a tenth of the time
+                    and value.dtype != dtype
                     or value.ndim != dimensions
                     or value.flags.num & flags != flags
                 ):

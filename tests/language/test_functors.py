@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bench.fuzz.operators import substr
 from semi_naive import Program
 from semi_naive.ra import ir
-from semi_naive.ra.expressions import patterns
+from semi_naive.ra.expressions import arithmetic, patterns
 from semi_naive.ra.expressions.patterns import BadRegularExpression, compile_pattern
 from semi_naive.ra.expressions.ranges import range_counts, range_values
 from semi_naive.ra.expressions.terms import EvaluationError, evaluate, holds
@@ -429,6 +429,23 @@ def test_ranges():
     assert expanded(FLOAT, np.float64, [0.0], [2.0], [0.75]) == ([0, 0, 0], [0.0, 0.75, 1.5])
     with pytest.raises(EvaluationError, match=r"range\(0, 1000000000001, 1\): it has more than 1,000,000,000,000 values"):
         expanded(NUMBER, np.int64, [0], [10**12 + 1])
+
+
+def test_parts_that_do_not_depend_on_a_range_are_computed_once_for_each_binding(monkeypatch):
+    sizes = []
+    bor = arithmetic.OPERATORS["bor"]
+    monkeypatch.setitem(arithmetic.OPERATORS, "bor", lambda kind, *args: sizes.append(args[0].size) or bor(kind, *args))
+    program = """
+    .decl p(n: number, x: number, y: number)
+    .input p
+    .decl q(n: number, i: number)
+    .output q
+    q(n, i) :- p(n, x, y), i = range(0, n), i band (x bor y) = i, i != 7 / x.
+    """
+    facts = [(n, n % 8, n % 3) for n in range(100) if n % 8 or n == 0]  # a division by 0 is never made: the range is empty
+    with Program(program).run({"p": facts}) as result:
+        assert result["q"].to_set() == {(n, i) for n, x, y in facts for i in range(n) if i & (x | y) == i and i != 7 // x}
+    assert sum(sizes) == len(facts)
 
 
 @pytest.mark.parametrize("options", [{}, {"small_delta": 10**6}, {"small_delta": 0}])

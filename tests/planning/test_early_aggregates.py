@@ -14,6 +14,7 @@ from bench.fuzz.oracle import solve
 from semi_naive import Config, Program
 from semi_naive.language import compile_text
 from semi_naive.planning.rewriting.early_aggregates import aggregate_early
+from semi_naive.ra.reduce import group_numbers
 from semi_naive.ra.rules import aggregated, derive, folding
 from semi_naive.running.relations.cluster import Cluster
 from semi_naive.running.run import ProgramRun
@@ -134,9 +135,9 @@ def folding_by(request, monkeypatch):
     monkeypatch.setattr(aggregated, "MIN_SLICE_GROUPS", 1)
     monkeypatch.setattr(Cluster, "driver_cores", 1 if request.param == "alone" else 3)
     if request.param == "hashed":
-        monkeypatch.setattr(folding, "MAX_DENSE_KEY", 2)
+        monkeypatch.setattr(group_numbers, "MAX_DENSE_KEY", 2)
         monkeypatch.setattr(folding, "MAX_COUNTED_VALUE", 2)
-        monkeypatch.setattr(folding, "INITIAL_GROUPS", 1)
+        monkeypatch.setattr(group_numbers, "INITIAL_GROUPS", 1)
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

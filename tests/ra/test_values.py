@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from semi_naive.ra.text.symbols import SymbolTable
 from semi_naive.ra.values import dictionary
 from semi_naive.ra.values.dictionary import Dictionary, Rows, Strings
+from semi_naive.ra.values.records import RecordTable
 from semi_naive.ra.values.values import AddedValues, Values
 
 
@@ -253,3 +254,37 @@ def test_threads_share_a_dictionary(frozen):
         assert not errors
         every = shared.content_from(0)
         assert len(np.unique(every, axis=1).T) == every.shape[1] == len(shared)
+
+
+@given(st.lists(st.lists(st.tuples(*[st.integers(-2, 3)] * 3), min_size=1), min_size=1), st.data())
+def test_a_table_of_records_is_a_dictionary_of_them(pieces, data):
+    table, known = RecordTable(3, base=1), Dictionary(Rows, base=1)
+    marks = []
+    for piece in pieces:
+        rows = np.array(piece, np.int64).T.copy()
+        marks.append((table.mark(), known.mark()))
+        assert table.find(rows, -7).tolist() == known.find(rows, -7).tolist()
+        ids = table.encode(rows)
+        assert ids.tolist() == known.encode(rows).tolist() and table.decode(ids).tolist() == rows.tolist()
+        if data.draw(st.booleans()):
+            of_table, of_known = marks.pop()
+            table.back_to(of_table)
+            known.back_to(of_known)
+    assert len(table) == len(known) == len(table.lexicon())
+    every = np.arange(1, len(table) + 1)
+    assert not every.size or table.lexicon().decode(every).tolist() == table.content_from(0).tolist()
+    with pytest.raises(KeyError, match="is not the id of any record"):
+        table.decode(np.array([len(table) + 1]))
+
+
+def test_many_records_are_numbered_in_the_order_of_their_first_appearance():
+    table, rows = RecordTable(2, base=1), np.array([np.arange(9000) % 3000, np.arange(9000) % 1000])
+    assert table.encode(rows).tolist() == [1 + number % 3000 for number in range(9000)]
+
+
+def test_records_keep_their_ids_when_they_are_shared_and_a_mark_from_before_is_restored(tmp_path, values):
+    ids, mark = values.pack(np.array([[1, 2], [3, 4]])), values.mark()
+    shared = worker(values.share(str(tmp_path)))
+    assert shared.fields(ids, 2).tolist() == [[1, 2], [3, 4]] and values.pack(np.array([[9], [9]]))[0] < 0
+    values.back_to(mark)
+    assert values.pack(np.array([[9, 1], [9, 3]])).tolist() == [3, 1]

@@ -23,8 +23,13 @@ path(x, z) :- path(x, y), path(y, z), x >= 0.
 
 
 @random_cases(200)
-def test_the_driver_agrees_with_the_oracle(case, random, machine):
-    """A block at a time, a tuple at a time, and to and fro between them."""
+def test_the_driver_agrees_with_the_oracle(case, random, machine, monkeypatch):
+    """A block at a time, a tuple at a time, and to and fro between them; recursive atoms read by the columns in use."""
+    monkeypatch.setattr("semi_naive.ra.rules.steps.MIN_PAIRED_BINDINGS", random.choice([0, 512]))
+    if random.random() < 0.5:
+        monkeypatch.setattr("semi_naive.running.relations.database.MIN_INDEXED_TUPLES", 0)
+        monkeypatch.setattr("semi_naive.running.relations.database.MIN_REPAYING_BINDINGS", 0)
+        monkeypatch.setattr("semi_naive.running.relations.database.distinct_share", lambda table, columns: 0.25)
     check(case, Config(small_delta=random.choice([0, 1, 2, 3, 5, 50_000])))
 
 
@@ -33,6 +38,7 @@ def test_rules_on_several_cores_agree_with_the_oracle(case, random, monkeypatch,
     """In slices, and together, however little there is to cut; a block at a time, and handed over in the middle as well."""
     monkeypatch.setattr("semi_naive.ra.rules.derive.MIN_SLICE_BINDINGS", 1)
     monkeypatch.setattr("semi_naive.running.relations.cluster.Cluster.driver_cores", 3)
+    monkeypatch.setattr("semi_naive.ra.rules.steps.MIN_PAIRED_BINDINGS", random.choice([0, 512]))
     config = Config(small_delta=0, local_tuples=random.choice([5, 1_000_000]), buckets=4)
     for least, shared in in_turn(case.seed, [(1 << 60, 1), (0, 1 << 60), (0, 1)]):  # in slices, together, both
         monkeypatch.setattr("semi_naive.running.driver.together.MIN_DELTA_TUPLES", least)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from semi_naive.host.memory import uncollected
 from semi_naive.io.values.bits import SIGN
 from semi_naive.io.values.record_text import Style
 from semi_naive.io.values.records import NIL, RecordTexts
@@ -53,6 +54,7 @@ def order_keys(column: np.ndarray, type_: Type, types: dict, values: Lookups, st
     return texts, positions
 
 
+@uncollected()
 def record_texts(ids: np.ndarray, type_: Type, types: dict, values: Lookups, style: Style) -> list[str]:
     """Return each record as text; see `RecordTexts.texts`."""
     return RecordTexts(ids[ids != NIL], type_, types, values, style).texts(ids.tolist(), type_)

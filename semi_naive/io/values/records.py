@@ -7,6 +7,7 @@ call of `values.pack`.
 
 from collections import defaultdict
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from semi_naive.ra.values import branches
 from semi_naive.ra.values.values import Known, Lookups
 
 NIL = 0
+MAX_COPYING_LEVELS = 64  # levels of records up to which the text of each is made: a text of so many is copied as often
 NOT_YET = object()  # the tag of a value whose fields have not been visited
 
 
@@ -213,20 +215,26 @@ class Unpacked:
 class RecordTexts(Unpacked):
     """Records as text, made column by column: 0.5 µs a field.
 
-    fields: for each (type name, id): the text, cut into strings and the keys of the records inside, last part first.
+    levels: of each level of records, from the outside in, their keys (type name, id) and the columns of their cut texts:
+    strings, keys of the records inside, strings, and so on.
+    finished: the text of each key. fields: the cut text, last part first, of a key that is not finished.
     """
 
     def __init__(self, ids: np.ndarray, type_: Type, types: dict, values: Lookups, style: Style):
         self.style = style
+        self.levels: list[tuple[list[tuple[str, int]], list[list]]] = []
+        self.finished = {(name, NIL): style.nil for name in types}
         super().__init__(ids, type_, types, values)
-        self.fields.update(((name, NIL), (style.nil,)) for name in types)
+        for keys, columns in reversed(self.levels):
+            self._finish(keys, columns)
 
     def _add_records(self, type_: Type, tag: int | None, ids: list[int], columns: list[list]) -> None:
-        """Add the cut texts of records of one type and branch to `fields`."""
+        """Add the cut texts of records of one type and branch to `levels`."""
         fields = fields_of_tag(type_, tag)
         names = [name for name, _ in fields]
         before, *after = self.style.pieces(names) if tag is None else self.style.branch(type_.branches[tag].name, names)
-        parts, texts = [], [before] * len(ids)  # columns of finished parts, and the texts of the unfinished one
+        parts: list[list] = []  # columns of finished parts
+        texts = [before] * len(ids)  # of the unfinished one
         for column, piece, (_, name) in zip(columns, after, fields, strict=True):
             kind = self.types[name].kind
             if kind == Kind.RECORD:
@@ -237,22 +245,36 @@ class RecordTexts(Unpacked):
             else:
                 scalar = self.style.scalar
                 texts = [f"{text}{scalar(value, kind)}{piece}" for text, value in zip(texts, column, strict=True)]
-        cuts = zip(*reversed([*parts, texts]), strict=True)
-        self.fields.update(((type_.name, i), cut) for i, cut in zip(ids, cuts, strict=True))
+        keys = [(type_.name, i) for i in ids]
+        self.fields.update(dict.fromkeys(keys, ()))
+        self.levels.append((keys, [*parts, texts]))
+
+    def _finish(self, keys: list[tuple[str, int]], columns: list[list]) -> None:
+        """Make the texts of some records, after those of the records inside; only cut them, if they are too deep to copy a text
+        at each level, or if a record inside is also one of an outer level, which is not finished."""
+        if len(self.levels) <= MAX_COPYING_LEVELS:
+            texts, *rest = columns
+            with suppress(KeyError):
+                for inner, after in zip(rest[::2], rest[1::2], strict=True):
+                    texts = [f"{text}{self.finished[key]}{end}" for text, key, end in zip(texts, inner, after, strict=True)]
+                self.finished.update(zip(keys, texts, strict=True))
+                return
+        self.fields.update(zip(keys, zip(*reversed(columns), strict=True), strict=True))
 
     def texts(self, ids: Iterable[int], type_: Type) -> list[str]:
         """Return records as text: 0.5 µs for each record inside. The text of one is reused in later ones that contain it."""
         return [self._text((type_.name, top)) for top in ids]
 
     def _text(self, top: tuple[str, int]) -> str:
-        """Return the text of the record (type name, id), which replaces its parts in `fields`."""
-        parts, waiting = [], [*self.fields[top]]
+        """Return the text of the record (type name, id), and finish it."""
+        parts: list[str] = []
+        waiting: list = [] if top in self.finished else [*self.fields[top]]
         while waiting:
             item = waiting.pop()
             if isinstance(item, str):
                 parts.append(item)
+            elif item in self.finished:
+                parts.append(self.finished[item])
             else:
                 waiting += self.fields[item]
-        text = "".join(parts)
-        self.fields[top] = (text,)
-        return text
+        return self.finished.setdefault(top, "".join(parts))

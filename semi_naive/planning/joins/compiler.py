@@ -5,6 +5,7 @@
 becomes: scan delta sg → join edge on a → keep x and b, once each → join edge on b. The order is chosen for the current sizes
 (see `order`), and the body is compiled again when they have changed, which takes some 100 µs."""
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
@@ -12,9 +13,25 @@ from semi_naive.planning.joins.body import has_wild, makes_content, names_of_var
 from semi_naive.planning.joins.multiway import CyclicCore
 from semi_naive.planning.joins.placing import NOWHERE, Placing
 from semi_naive.planning.joins.solving import solved
-from semi_naive.planning.rewrite import variables_of
+from semi_naive.planning.rewrite import map_children, variables_of
 from semi_naive.ra import ir
-from semi_naive.ra.ir import Aggregate, Atom, Compare, Kind, Literal, Not, Order, Pack, Range, Rule, Term, Truth, Var, Wild
+from semi_naive.ra.ir import (
+    Aggregate,
+    Atom,
+    Call,
+    Compare,
+    Kind,
+    Literal,
+    Not,
+    Order,
+    Pack,
+    Range,
+    Rule,
+    Term,
+    Truth,
+    Var,
+    Wild,
+)
 from semi_naive.ra.rules import steps
 from semi_naive.ra.rules.aggregated import Aggregated
 from semi_naive.ra.rules.derive import Derivation
@@ -22,6 +39,9 @@ from semi_naive.ra.rules.exists import Without
 from semi_naive.ra.rules.folding import Streamed
 from semi_naive.ra.rules.gathering import Gather, Hold
 from semi_naive.ra.rules.weighing import Weigh, extreme_only
+
+NUMBERS = Kind.NUMBER, Kind.UNSIGNED
+TOTAL_FUNCTORS = frozenset("+ - * neg band bor bxor bnot bshl bshr bshru min max".split())  # of numbers; they have no errors
 
 
 class Ungrounded(AssertionError):
@@ -53,6 +73,8 @@ class Compiler:
         self.made_content: dict[str, Term] = {}
         self.first_joined = every  # True if bindings are on the partitions of the first atom's tuples
         self.streams: Mapping[str, Derivation] = {}  # the derivations of relations without a table
+        self.projectable: Collection[str] = ()  # recursive relations that may be read by some of their columns
+        self.may_project = False  # True if indexes of some columns of such a relation may pay once it has grown
         self.weighs = False  # bindings may have a WEIGHT: equal ones are counted, not listed
         self.core: CyclicCore | None = None  # atoms that are joined together, except a delta among them
         # Returns the core of an aggregate's body, given the body and the variables that are bound outside.
@@ -132,7 +154,7 @@ class Compiler:
             ranged = bounds[0]
             order = (*order[: len(keys)], ranged, *(column for column in order[len(keys) :] if column != ranged))
             used = tuple(sorted(used, key=order.index))
-        if keys and number not in self.parts and part == "all" and self._choose_projected_index(atom, used):
+        if self._choose_projected_index(number, atom, used, bool(keys)):
             order = used
         place_of = {column: place for place, column in enumerate(order)}
         binds = tuple((place_of[column], name) for column, name in sorted(new.items()) if name in live)
@@ -141,6 +163,7 @@ class Compiler:
             order = self._exchange_if_partitioned(atom.relation, order, key_terms, self.every or bool(binds))
         may_repeat = not self.every and (self.bound - live or len(binds) < len(order) - len(keys))
         step = steps.Join(atom.relation, part, order, key_terms, binds, frozenset(live), self.every)
+        step.projected = order == used and number in self.parts and len(used) < len(atom.args)
         step.least, step.greatest = bounds[1:] if bounds else ((), ())
         step.composed = self._composition(keys, binds, live, atom)
         if atom.relation in self.streams:
@@ -172,16 +195,34 @@ class Compiler:
 
     def project(self, live: set[str]) -> None:
         """Add a projection to the live variables, which drops duplicate bindings, unless the other atoms only filter."""
-        if not all(self._is_bound(term) for _, atom in self.atoms for term in atom.args):
+        if self._has_partners():
             self.bound &= live
             self.steps.append(steps.EarlyProjection(tuple(sorted(self.bound - {steps.GROUP}))))
 
-    def _choose_projected_index(self, atom: Atom, used: Order) -> bool:
-        """Decide whether to search an index that has only the columns in use, without duplicates. If it pays, lower the
-        expected number of bindings, log the reason, and return True."""
-        if self.sizes is None or self.every or self.whole or len(used) == len(atom.args):
+    def _has_partners(self) -> bool:
+        """True if another atom may multiply the bindings: it does not only filter them."""
+        return not all(self._is_bound(term) for _, atom in self.atoms for term in atom.args)
+
+    def _choose_projected_index(self, number: int, atom: Atom, used: Order, is_searched: bool) -> bool:
+        """Decide whether to read an index that has only the columns in use, without duplicates. If it pays, lower the expected
+        number of bindings, log the reason, and return True.
+
+        Of a recursive relation, such an index grows with it. Its delta has each combination of values once, when it is new: in
+        the iterations since, the rule has made its heads with all that the other atoms had. So this pays if other atoms follow,
+        and for a searched relation always."""
+        part = self.parts.get(number, "all")
+        if self.sizes is None or self.every or self.whole or not 0 < len(used) < len(atom.args):
             return False
-        share = self.sizes.projected_share(atom.relation, used, self.choose.rows)
+        if number in self.parts:
+            bindings = math.inf
+            if atom.relation not in self.projectable or not (self._has_partners() if part == "delta" else is_searched):
+                return False
+            self.may_project = True
+        elif is_searched and part == "all":
+            bindings = self.choose.rows
+        else:
+            return False
+        share = self.sizes.projected_share(atom.relation, used, bindings)
         if share < 1.0:
             self.choose.cap(share * self.choose.rows, len(self.choose.log) - 1)
             self.choose.log[-1].reason += f"; distinct in the columns in use, one tuple of {1 / share:,.0f}"
@@ -329,9 +370,24 @@ class Compiler:
             other = Var(self._fresh_name("range"), literal.result.kind)
             self.pending.append(Compare("=", other, literal.result, other.kind))
             literal = Range(other, literal.start, literal.stop, literal.step)
+        self._compute_before_range()
         self.steps.append(steps.Generate(literal, frozenset(self.live())))
         self.bound.add(literal.result.name)
         return True
+
+    def _compute_before_range(self) -> None:
+        """Compute the parts of pending comparisons that do not depend on a range before its values are generated."""
+
+        def computed(node):
+            is_part = isinstance(node, Call) and node.op in TOTAL_FUNCTORS and node.kind in NUMBERS
+            if not is_part or not names_of_variables(node) or not self._is_bound(node):
+                return map_children(node, computed)
+            name = self._fresh_name("part")
+            self.steps.append(steps.Bind(name, node))
+            self.bound.add(name)
+            return Var(name, node.kind)
+
+        self.pending = [computed(each) if isinstance(each, Compare) else each for each in self.pending]
 
     def _aggregate(self, literal: Aggregate) -> bool:
         """Add an aggregate. Return False if a variable that it shares with the rest of the rule is not bound."""

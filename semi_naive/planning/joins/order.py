@@ -3,7 +3,7 @@
 The number of tuples that match a binding is estimated (see `fanout`) from the relation's size and the number of distinct values
 of its bound columns, at the start of the stratum, or when these turn out to have changed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -16,6 +16,7 @@ from semi_naive.planning.joins.indexes import Indexes
 from semi_naive.planning.joins.multiway import choose_core, choose_counted, largest_result
 from semi_naive.planning.joins.placing import NOWHERE, Placing
 from semi_naive.planning.maintaining.names import origin
+from semi_naive.planning.rewrite import has_autoinc
 from semi_naive.planning.rewriting.whole_bodies import FoldedBody, fold_of
 from semi_naive.ra.ir import Atom, Call, Order, Rule, Var, Wild
 from semi_naive.ra.rules.derive import Derivation
@@ -215,13 +216,14 @@ def plan_body(
     rule: Rule, sizes: Sizes, indexes: Indexes, parts: dict[int, str], delta: int | None = None, version=0,
     placing: Placing = NOWHERE, deal: bool = False, multiway: str = "auto", made: dict[str, set[Order]] | None = None,
     indexed: bool = False, in_driver: Any = None, folds: bool = False,
-    streams: Mapping[str, Derivation] = NO_STREAMS, lattice: str | None = None,
+    streams: Mapping[str, Derivation] = NO_STREAMS, lattice: str | None = None, projectable: Collection[str] = (),
 ) -> PlannedBody:  # fmt: skip
     """Compile a rule's body in the best order known. `parts`: the part of a relation that an atom reads, by place in the body;
     `delta`: the place of the atom that reads the delta; `version`: the number of the delta version, for its .plan; `placing`,
     `deal`: see `Compiler`; `in_driver`: `sizes` there; `multiway`: Config's; `made`: see `Greedy`; `indexed`: see
     `choose_core`; `folds`: the rule is evaluated in the driver, so a body that is aggregated as a whole may be folded;
-    `streams`: the derivations of relations without a table; `lattice`: "min" or "max", if the head keeps best values."""
+    `streams`: the derivations of relations without a table; `lattice`: "min" or "max", if the head keeps best values;
+    `projectable`: see `Compiler`."""
     fold = fold_of(rule) if folds and not parts and not rule.plan else None
     folded = _plan_fold(rule, fold, sizes, indexes, multiway, made, streams) if fold else None
     if fold and folded and not fold.guards:
@@ -233,7 +235,7 @@ def plan_body(
     once = delta is None and not parts and placing is NOWHERE
     greedy = Greedy(sizes, parts, delta, given, made, indexes if once else None)
     compiler = Compiler(rule, greedy, indexes.order_for, parts, placing=placing, deal=deal, sizes=in_driver)
-    compiler.streams = streams
+    compiler.streams, compiler.projectable = streams, () if has_autoinc(rule) else projectable
 
     binary = partial(binary_steps, rule, sizes, indexes.arities)
     choice = choose_core(rule, greedy, version, multiway, placing, partial(binary, rule.body), indexed)
@@ -251,7 +253,7 @@ def plan_body(
     first = delta_relation if relations.count(delta_relation) == 1 else ""
     planned = {name: sizes.size(name) for name in relations}
     derivation = Derivation(steps, rule.head.relation, rule.head.args)
-    return PlannedBody(rule, derivation, greedy.log, planned, choice.note, first)
+    return PlannedBody(rule, derivation, greedy.log, planned, choice.note, first, compiler.may_project)
 
 
 def _cost(log: list[ChosenAtom]) -> float:

@@ -82,7 +82,7 @@ class Decomposed:
             base[part] |= {name: block} if block.size else {}
         if not self.forced:
             self._check(base)
-        versions = self.local.compiled()
+        versions = self.local.compiled(in_tasks=True)
         statics = Statics(self.database, self.cluster, Placing(frozenset(self.homes)), self.trace, self.map)
         statics.ensure({index for *_, body in versions for index in body.searched}, 1)
         values = self.cluster.share_values(self.database.values)

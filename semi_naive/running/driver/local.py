@@ -88,7 +88,7 @@ class Local:
     paused_until: int = 0  # the iteration at which the machine may be used again
     outer_tables: dict[str, Any] = field(default_factory=dict)  # tables of other strata whose delta the first iteration reads
     assembled: dict = field(default_factory=dict)  # rule versions assembled for the machine
-    for_driver: bool = True  # bodies are planned for this process, where steps may use its tables directly
+    for_driver: bool = True  # steps may use the tables of this process directly, and read some of their columns
     course: Course | None = None  # the recorded sizes of the iterations of a recursive stratum
 
     charges_for_indexes = False  # True if plans charge for indexes to be built. In a run these cost little beside the joins.
@@ -99,6 +99,10 @@ class Local:
         self.iterations = Iterations(self.stratum.relations, relations, self.database)
         recursive = set(self.stratum.relations) - self.iterations.names if self.stratum.recursive else set()
         self.recursive = recursive
+        plain = {name for name in recursive if name in relations and relations[name].plain}
+        stepwise = any(relations[name].stepwise for name in self.stratum.relations if name in relations)
+        # A session derives suspects again after each loss, so equal columns of another suspect do count.
+        self.projectable = frozenset() if stepwise or self.charges_for_indexes else frozenset(plain)
         self.dominance: Dominance | None = None  # applies the subsumptive rules, which few strata have
         if dominated := [relations[name] for name in self.stratum.relations if name in relations and relations[name].dominated]:
             from semi_naive.running.driver import dominance
@@ -121,7 +125,7 @@ class Local:
         self.tables: dict[str, Any] = {}  # the tables of the stratum's relations, while it is evaluated in this process
         self.marks: dict[str, Any] = {}  # by relation, the state to roll back to
         self.shares_indexes = True  # False if bodies have been planned since their indexes were shared
-        if any(relations[name].stepwise for name in self.stratum.relations if name in relations):
+        if stepwise:
             self.small = 0  # the machine supports neither choices nor subsumption
 
     def nonrecursive_versions(self) -> list[RuleVersion]:
@@ -166,10 +170,12 @@ class Local:
         self._plan([version])
         return self._body(*version).derivation
 
-    def compiled(self) -> list[tuple[Rule, str, PlannedBody]]:
-        """Return (rule, relation of the delta, body) of all delta versions, for evaluators that do not use the tables of this
-        process: the machine, and tasks on the partitions."""
-        self.for_driver = False
+    def compiled(self, in_tasks: bool = False) -> list[tuple[Rule, str, PlannedBody]]:
+        """Return (rule, relation of the delta, body) of all delta versions, for the machine, or for tasks on the partitions,
+        which do not use the tables of this process. In a session, the machine also reads tables of other strata by rows."""
+        if self.for_driver and (in_tasks or self.charges_for_indexes):
+            self.for_driver = False
+            self.bodies.clear()
         self._plan(self.delta_versions)
         return [(version.rule, version.delta_relation, self._body(*version)) for version in self.delta_versions]
 
@@ -256,9 +262,13 @@ class Local:
         if self.iteration == 1:
             self._plan(self.delta_versions)
         self.marks = {name: table.mark() for name, table in self.tables.items()}
-        words = sum(min(table.count, table.nbytes // 8) for table in self.tables.values())  # a dense table takes few words
-        if self.budget is not None and self.returns == 0 and words > self.max_tuples:
-            raise TooLarge
+        if (
+            self.budget is not None
+            and self.returns == 0
+            and sum(table.count for table in self.tables.values()) > self.max_tuples
+        ):
+            if sum(min(table.count, table.nbytes // 8) for table in self.tables.values()) > self.max_tuples:
+                raise TooLarge  # a dense table takes few words
         self._within_memory()
         delta = sum(table.delta_size for table in self.tables.values())
         due = [version for version in self.delta_versions if self.tables[version.delta_relation].delta_size]
@@ -417,7 +427,7 @@ class Local:
                 rule, self.database, self.indexes, parts, place, number, multiway=self.multiway, made=existing_orders,
                 indexed=self._indexed(number), in_driver=self.database if self.for_driver else None, folds=self.for_driver,
                 streams=self.database.streams if self.for_driver else {},
-                lattice=self.database.program.lattice(rule.head.relation),
+                lattice=self.database.program.lattice(rule.head.relation), projectable=self.projectable,
             )  # fmt: skip
         return self.bodies[key]
 

@@ -13,7 +13,7 @@ from semi_naive.io.results.sorted_rows import Blocks, column_keys
 from semi_naive.io.values.bits import BUILT_IN
 from semi_naive.io.values.record_text import TableStyle
 from semi_naive.planning.joins.fanout import uniform_fanout
-from semi_naive.ra.blocks.block import Block, merge_blocks
+from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.blocks.unpacking import Part, disjoint_blocks, parts_of
 from semi_naive.ra.expressions.terms import evaluate
@@ -51,7 +51,6 @@ class Database:
         self.tables = {name: self.empty_table(name) for name in program.relations}
         self.on_partitions: dict[str, OnPartitions | Remade] = {}  # relations on the partitions
         self._estimates: dict[str, dict[tuple, tuple[list[int], Any]]] = {}  # by relation, see `_estimated`
-        self._projections: dict[tuple[str, Order], tuple[list[Block], list[Block]]] = {}  # with the blocks they were made of
         self.cache: dict = {}  # a cache for tries and filters built by steps
         self.position = 0, 1  # this, batch_size, exact and unions: see `Context`
         self.streams: dict[str, Derivation] = {}  # of relations whose only reader folds their tuples as they are made
@@ -77,22 +76,8 @@ class Database:
         return self.tables[relation].insert(list(columns), columns.shape[1])
 
     def blocks(self, relation: str, part: str, order: Order) -> list[Block]:
-        """Return the blocks of a part ("full", "delta", "all") of a relation in a column order. A shorter order stands for a
-        projection."""
-        if part == "all" and len(order) < self.tables[relation].arity:
-            return self._projection(relation, order)
+        """Return the blocks of a part ("full", "delta", "all") of a relation in a column order (`Table.blocks`)."""
         return self.tables[relation].blocks(part, order)
-
-    def _projection(self, relation: str, order: Order) -> list[Block]:
-        """Return the distinct values of some columns of a relation as a block, which is cached until the relation changes."""
-        table = self.tables[relation]
-        blocks = table.blocks("all", table.home)
-        projected_blocks, projection = self._projections.get((relation, order), ([], []))
-        if list(map(id, projected_blocks)) != list(map(id, blocks)):
-            parts = [table.from_home(block, order) for block in blocks]
-            projection = [merge_blocks(parts, parts[0].packing)] if parts else []
-            self._projections[relation, order] = blocks, projection
-        return projection
 
     def repays_index(self, relation: str, bindings: float) -> bool:
         """True if an index that only one rule searches is worth building. bindings:
@@ -139,10 +124,7 @@ class Database:
 
     def held(self) -> dict[str, int]:
         """Return the bytes of every table in this process, with all of its indexes. Any thread may call it."""
-        held = {name: table.nbytes for name, table in list(self.tables.items()) if name not in self.on_partitions}
-        for (name, _), (_, blocks) in list(self._projections.items()):
-            held[name] = held.get(name, 0) + sum(block.nbytes for block in blocks)
-        return held
+        return {name: table.nbytes for name, table in list(self.tables.items()) if name not in self.on_partitions}
 
     def columns(self, relation: str) -> np.ndarray:
         """Return all tuples as columns (arity, n), in this process."""

@@ -108,12 +108,12 @@ class Incremental(Local):
         self._plan(versions)
         return set().union(*(self._body(*rule_version).searched for rule_version in versions))
 
-    def compiled(self) -> list[tuple[Rule, str, PlannedBody]]:
+    def compiled(self, in_tasks: bool = False) -> list[tuple[Rule, str, PlannedBody]]:
         """Return (rule, relation of the delta, body) of all delta versions, with those of the first iteration last."""
         first = self.first if self.outer_tables else []
         self._plan(first)
         own = ((rule_version.rule, rule_version.delta_relation, self._body(*rule_version)) for rule_version in first)
-        return [*super().compiled(), *own]
+        return [*super().compiled(in_tasks), *own]
 
     @property
     def work(self) -> int:
