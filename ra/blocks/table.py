@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from semi_naive.ra.blocks.block import Block, common_packing, merge_blocks, stacked
+from semi_naive.ra.blocks.block import Block, common_packing, merge_blocks, merge_last, stacked
 from semi_naive.ra.blocks.packings import bounds_of, fits, snug
 from semi_naive.ra.ir import Order
 from semi_naive.ra.packing import Bounds, Packing, widen
@@ -98,7 +98,7 @@ class Table:
 
     def _value_bounds(self) -> Bounds:
         """Return the bounds of all values, in the relation's own order. The table may not be empty."""
-        bounds = reduce(widen, [bounds_of(block.columns()) for block in self._all_blocks() if block.size])
+        bounds = reduce(widen, [block.bounds for block in self._all_blocks() if block.size])
         return self._in_own_order(bounds)
 
     def _in_own_order(self, bounds: Bounds) -> Bounds:
@@ -197,7 +197,7 @@ class Table:
         """Return the bounds of a block in home order, in the relation's own order; None if it has the table's packing."""
         if self.packing is not None and block.packing == self._ordered(self.home):
             return None
-        return self._in_own_order(bounds_of(block.columns()))
+        return self._in_own_order(block.bounds)
 
     def _make_room_for(self, block: Block, bounds: Bounds | None = None) -> None:
         """Widen the packing, if necessary, for the values of a block in home order. bounds: of the block, if they are known."""
@@ -244,12 +244,15 @@ class Table:
     def advance(self) -> int:
         """End an iteration: delta goes into full, new becomes delta. Return the size of the delta."""
         self.reduce()
-        for order, blocks in self.full.items():
-            if self.delta_size:
-                self.full[order] = stacked(blocks, self._delta(order), self.max_blocks)
+        if self.delta_size:
+            for order in sorted(self.full, key=self.home.__eq__):  # home last, as the others may be sorted from it
+                self.full[order] = [*self.full[order], self._delta(order)]
+                del self.delta[order]
+                merge_last(self.full[order], self.max_blocks)
         self.delta = {}
         if self.new:
-            self.delta[self.home] = merge_blocks(self.new, self._ordered(self.home))
+            merge_last(self.new, 1)
+            self.delta[self.home] = self.new[0].repacked(self._ordered(self.home))
             self.new = []
         return self.delta_size
 
