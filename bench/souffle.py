@@ -52,7 +52,9 @@ def parsed(arguments):
     parser.add_argument("--souffle", metavar="DIR", help="the folder that souffle is in (default: looked for on the PATH)")
     parser.add_argument("--data", type=Path, help="a folder with doop/ and crdt/, in each the program and its facts, .gz")
     parser.add_argument("--suite", metavar="DIR", help="a folder of programs and facts, or own: those of bench/suite.py")
-    parser.add_argument("--size", choices=("small", "medium", "large"), default="small", help="of --suite own (default: %(default)s)")
+    parser.add_argument(
+        "--size", choices=("small", "medium", "large"), default="small", help="of --suite own (default: %(default)s)"
+    )
     parser.add_argument("--jobs", type=int, help="cores of each run of a suite (default: all); 1 if the machine is not idle")
     return parser.parse_args(arguments)
 

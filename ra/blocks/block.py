@@ -72,7 +72,7 @@ class Block:
 
     @cached
     def bounds(self) -> Bounds:
-        """The least and the greatest value of each column. Takes 2 ns a value, once; BOUNDED_ROWS tuples at a time are unpacked."""
+        """The least and the greatest value of each column. 2 ns a value, once; BOUNDED_ROWS tuples at a time are unpacked."""
         if not self.has_words or not self.size:  # words of chunks would be kept
             return bounds_of(self.columns())
         pieces = (self.picked(slice(begin, begin + BOUNDED_ROWS)) for begin in range(0, self.size, BOUNDED_ROWS))

@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from semi_naive.ra.blocks.block import Block, common_packing, merge_blocks, merge_last, stacked
+from semi_naive.ra.blocks.block import Block, common_packing, merge_blocks, merge_last
 from semi_naive.ra.blocks.packings import bounds_of, fits, snug
 from semi_naive.ra.ir import Order
 from semi_naive.ra.packing import Bounds, Packing, widen
@@ -214,7 +214,8 @@ class Table:
             self._make_room_for(block)  # another thread may have needed another packing
             block = self._sifted(block.repacked(self._ordered(self.home)), self.new)
             if block.size:
-                self.new = self.reduction.gathered(self.new, block) if self.reduction else stacked(self.new, block)
+                self.new = self.reduction.gathered(self.new, block) if self.reduction else [*self.new, block]
+                merge_last(self.new, MAX_BLOCKS)
         return block.size
 
     def _sifted(self, block: Block, known: list[Block]) -> Block:
