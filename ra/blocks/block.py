@@ -346,8 +346,9 @@ def _references(log: list[Block], place: int) -> tuple:
     """Return all that tells if no other object refers to a block of a list, nor to its words, and these are an array's own."""
     block, words = log[place], vars(log[place]).get("words")
     owner = words if words is None or words.base is None else words.base
+    memory = getattr(owner, "base", None)  # None if it is numpy's; a kernel's counts the arrays in it
     counts = getrefcount(block), getrefcount(words), getrefcount(owner)
-    return type(block), type(owner), getattr(owner, "base", None) is None, *counts
+    return type(block), type(owner), memory is None or getattr(memory, "refcount", 0) == 1, *counts
 
 
 # of a block in one list, with words that own their memory, or are a view of an array that does; the counts depend on Python
