@@ -38,7 +38,7 @@ def embedding_query(
     covered = {edge for cover in covers for edge in combinations(cover, 2)}
     ordered_by_triangle = {edge for cover in covers if _is_ordered(cover, less) for edge in combinations(cover, 2)}
     for u, v in pattern.edges:
-        needs_order = (u, v) not in ordered_by_triangle and {(u, v), (v, u)} & less  # an atom `up` restricts it
+        needs_order = (u, v) not in ordered_by_triangle and {(u, v), (v, u)} & less  # by an atom `up`
         if (u, v) not in covered or needs_order:
             atoms.append(_edge_atom(u, v, less, pattern.directed))
     comparisons = tuple(_vertex_comparisons(pattern, less)) if injective else ()
@@ -113,22 +113,23 @@ def find_matches(
         return boxed.count if rows is None else rows, boxed.trace
     tries, trace = vertices.want({atom.relation for atom in query.atoms}), None
     if plan == "leapfrog" and sc is not None and not on_this_host(sc.master):
-        found = shares.run_shares(query, tries, sc, count=count)
+        matches = shares.run_shares(query, tries, sc, count=count)
     elif plan == "leapfrog":
-        found = leapfrog.leapfrog_join(query, tries, count=count)
+        matches = leapfrog.leapfrog_join(query, tries, count=count)
     elif plan == "boxed":
         assert memory is not None
         boxed = boxing.run_boxed(query, tries, memory, count=count, sc=sc)
-        found, trace = boxed.count if count else boxed.rows, boxed.trace
+        matches, trace = boxed.count if count else boxed.rows, boxed.trace
     else:
         planned = replace(query, order=query.order or orders.choose_order(query, tries))
         graph = vertices.on_partitions(sc or _spark_context(None), plan == "bigjoin-s")
-        number, columns, trace = graph.run(planned if vertices.directed else _oriented(planned), not count, memory=memory)
-        found = number if count else columns.T
-    return found if count else found.astype(np.int32)[:, np.argsort(query.variables)], trace
+        planned = planned if vertices.directed else _with_oriented_edges(planned)
+        number, columns, trace = graph.run(planned, not count, memory=memory)
+        matches = number if count else columns.T
+    return matches if count else matches.astype(np.int32)[:, np.argsort(query.variables)], trace
 
 
-def _oriented(query: ConjunctiveQuery) -> ConjunctiveQuery:
+def _with_oriented_edges(query: ConjunctiveQuery) -> ConjunctiveQuery:
     """Return a query over an undirected graph in which each atom of `edge` begins with the vertex that is bound first. As the
     relation has both directions, one index serves all of these atoms."""
     assert query.order is not None
