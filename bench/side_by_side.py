@@ -71,7 +71,7 @@ def tasks(options, folder: Path):
     wanted = options.rows.split(",") if options.rows else None
     if options.suite == "own":
         size = "toy" if options.toy else options.size
-        for name in wanted or suite.NAMES:
+        for name in wanted or [name for name, (_, sizes) in suite.NAMES.items() if size in sizes]:
             yield Task(name, suite.program(name), suite.write_facts(name, size, folder / name))
         return
     found = {path.parent.name: path for path in sorted(Path(options.suite).glob("*/*.dl")) if path.stem == path.parent.name}

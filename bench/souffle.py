@@ -1,13 +1,13 @@
 """Programs by Soufflé's compiler and by this engine, in turn, on all cores: from the shell, and ours warm in a process as well.
 
     python -m bench.souffle [--rows doop,andersen] [--repeat 3] [--souffle DIR] [--data DIR] [--quick] [--out FILE]
-    python -m bench.souffle --suite own|DIR [--size small|medium] [--rows cyk,life] [--timeout 60] …
+    python -m bench.souffle --suite own|DIR [--size small|medium|large] [--rows cyk,life] [--timeout 60] …
 
 Soufflé is looked for in --souffle DIR, then on the PATH. It compiles each program once, which is not timed, and the binary is
 kept. Stops with an error when a relation has not as many tuples for both. Prints the medians and how many times as long
 Soufflé takes; writes every sample, and what it ran on, as JSON.
 
-With --suite the programs are those of a folder (NAME/NAME.dl and NAME/facts/), or twenty of our own (suite.py). Wall time,
+With --suite the programs are those of a folder (NAME/NAME.dl and NAME/facts/), or our own (suite.py). Wall time,
 processor time and peak memory are measured, and the outputs must have the same tuples. --souffle A:B compares with several.
 """
 
@@ -51,8 +51,10 @@ def parsed(arguments):
     parser.add_argument("--rows", help=f"separated by commas (default: all; {','.join(NAMES)}, or programs of the suite)")
     parser.add_argument("--souffle", metavar="DIR", help="the folder that souffle is in (default: looked for on the PATH)")
     parser.add_argument("--data", type=Path, help="a folder with doop/ and crdt/, in each the program and its facts, .gz")
-    parser.add_argument("--suite", metavar="DIR", help="a folder of programs and facts, or own: the twenty of bench/suite.py")
-    parser.add_argument("--size", choices=("small", "medium"), default="small", help="of --suite own (default: %(default)s)")
+    parser.add_argument("--suite", metavar="DIR", help="a folder of programs and facts, or own: those of bench/suite.py")
+    parser.add_argument(
+        "--size", choices=("small", "medium", "large"), default="small", help="of --suite own (default: %(default)s)"
+    )
     parser.add_argument("--jobs", type=int, help="cores of each run of a suite (default: all); 1 if the machine is not idle")
     return parser.parse_args(arguments)
 

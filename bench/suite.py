@@ -1,7 +1,8 @@
-"""Twenty programs for `bench.souffle --suite own` (programs/suite/NAME.dl), and what makes their facts: seeded, in three sizes.
+"""Programs for `bench.souffle --suite own` (programs/suite/NAME.dl), and what makes their facts: seeded, in several sizes.
 
-Each function gets a random generator and the numbers of its size, and returns the rows of each relation. Sizes were chosen
-by the time that Soufflé's compiler takes with numbers of 64 bits on 2 cores: small 0.05 to 0.5 s, medium 2 to 20 s.
+Each function gets a random generator and the numbers of its size, and returns the rows of each relation. The sizes of twenty
+were chosen by the time that Soufflé's compiler takes with numbers of 64 bits on 2 cores: small 0.05 to 0.5 s, medium 2 to 20 s.
+Seven more have 10 to 30 million tuples at size large, to measure memory.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,11 +18,11 @@ SEED = 2811
 SHARES = (500_000, 300_000, 200_000)
 
 
-def facts(toy: tuple, small: tuple, medium: tuple):
+def facts(**sizes: tuple):
     """Registers a function as what makes the facts of the program of its name, from the numbers of each size."""
 
     def register(function):
-        NAMES[function.__name__] = function, {"toy": toy, "small": small, "medium": medium}
+        NAMES[function.__name__] = function, sizes
         return function
 
     return register
@@ -262,3 +263,45 @@ def sudoku(rng, puzzles: int) -> Facts:
         for place in rng.permutation(81)[:34]:
             given.append((puzzle, int(place) // 9, int(place) % 9, int(grid[place // 9, place % 9])))
     return {"given": given}
+
+
+@facts(toy=(6, 2, 3), large=(2000, 50, 200))
+def walks(rng, nodes: int, starts: int, steps: int) -> Facts:
+    return {"size": [(steps,)], "start": some(rng, starts, nodes), "step": some(rng, 3 * nodes, nodes, nodes)}
+
+
+@facts(toy=(30, 4), large=(1_000_000, 50_000))
+def pairs(rng, rows: int, shops: int) -> Facts:
+    return {"visits": some(rng, rows, 1 << 31, shops), "sells": some(rng, rows, shops, 1 << 31)}
+
+
+@facts(toy=(5, 8, 4), large=(900_000, 1_800_000, 4))
+def hops(rng, nodes: int, roads: int, most: int) -> Facts:
+    return {"size": [(most,)], "road": some(rng, roads, nodes, nodes)}
+
+
+@facts(toy=(3,), large=(140,))
+def lattice(rng, most: int) -> Facts:
+    return {"size": [(most,)]}
+
+
+@facts(toy=(40, 5, 2, 3), large=(1_600_000, 100_000, 3000, 24))
+def meetings(rng, visits: int, guests: int, places: int, hours: int) -> Facts:
+    return {"visit": some(rng, visits, guests, places, hours)}
+
+
+@facts(toy=(10, 4, 10), large=(1_000_000, 100_000, 1_000_000))
+def orders(rng, orders: int, articles: int, offers: int) -> Facts:
+    below = articles, 5000, 1_000_000, 10_000, 40_000
+    return {"ordered": some(rng, orders, 1 << 30, 1 << 22, articles, 4000), "offered": some(rng, offers, *below)}
+
+
+@facts(toy=(10, 3), large=(4_000_000, 400_000))
+def purchases(rng, purchases: int, buyers: int) -> Facts:
+    """Each buyer lives in two or three towns."""
+    rows = some(rng, purchases, 1 << 30, buyers, 20_000, 10_000)
+    homes = some(rng, 5 * buyers // 2, buyers, 1000)
+    return {
+        "purchase": ((i, f"buyer number {b}", f"article {a}", p) for i, b, a, p in rows),
+        "lives": [(f"buyer number {b}", f"town {t}") for b, t in homes],
+    }

@@ -4,22 +4,30 @@ searched by a prefix of them.
 
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import pairwise
+from sys import getrefcount
 
 import numpy as np
 
+from semi_naive.host.interrupts import deferred
+from semi_naive.host.memory import discard
 from semi_naive.ra import words as single
 from semi_naive.ra.blocks import kernels, sampling_kernels
 from semi_naive.ra.blocks.kernels import FEW, Columns, as_one_array, kernel_ready
-from semi_naive.ra.blocks.packings import WORD_BITS, bounds_of, fits, mark_within_bounds, pack_columns, roomy
+from semi_naive.ra.blocks.packings import HALVES, WORD_BITS, bounds_of, fits, mark_within_bounds, pack_columns, roomy
 from semi_naive.ra.cached import ProcessLocal, cached
 from semi_naive.ra.chunks import Chunks, chunked, field_of, minus, minus_words, size_of, union, words_at, words_of
 from semi_naive.ra.joins.unions import ROW, cells_of
 from semi_naive.ra.lanes import among, merge_all, sort_unique
 from semi_naive.ra.packing import Bounds, Packing, widen
+from semi_naive.ra.storage.sorted_runs import WordRun, cuts, merge_sorted_runs
 
 SPARSE_READ = 8  # if at most one word in 8 is read, these words are computed from the chunks instead of all words
 TUPLES_PER_SEARCH = 512  # tuples indexed in a directory in the time of one search by bisection
 TUPLES_PER_ENTRY = 4  # tuples indexed in a directory in the time of one more directory entry
+BOUNDED_ROWS = 1 << 15  # tuples whose columns are unpacked at a time: they stay in a processor's cache
+MERGED_TUPLES = 1 << 20  # tuples of large blocks that are merged at a time: 1.5 ns a tuple more than at once, 3 with a fourth
+MIN_MERGED_BY_PIECES = 1 << 22  # tuples of the larger block, from which memory is worth that time
 MIN_TUPLES_PER_CHUNK = 2  # on average; with fewer, words take less memory than chunks
 
 Directory = tuple[np.uint64, int, np.ndarray]  # (base, coarse, starts): see `kernels.directory`
@@ -71,8 +79,11 @@ class Block:
 
     @cached
     def bounds(self) -> Bounds:
-        """The least and the greatest value of each column. Takes 2 ns a value, once."""
-        return bounds_of(self.columns())
+        """The least and the greatest value of each column. 2 ns a value, once; BOUNDED_ROWS tuples at a time are unpacked."""
+        if not self.has_words or not self.size:  # words of chunks would be kept
+            return bounds_of(self.columns())
+        pieces = (self.picked(slice(begin, begin + BOUNDED_ROWS)) for begin in range(0, self.size, BOUNDED_ROWS))
+        return reduce(widen, (bounds_of(piece.columns()) for piece in pieces))
 
     @cached
     def described(self) -> ProcessLocal:
@@ -203,8 +214,8 @@ class Block:
         return np.array(masks, np.uint64)
 
     def directory(self, rest: int) -> Directory:
-        """Return the directory of the words by all but the lowest `rest` bits. Computed on first use; takes 16 bytes a tuple at
-        most."""
+        """Return the directory of the words by all but the lowest `rest` bits. Computed on first use; takes 8 bytes a tuple, 16
+        if each key has an entry."""
         if rest not in self._directories:
             self._directories[rest] = directory_of(self.words[0], rest)
         return self._directories[rest]
@@ -263,16 +274,17 @@ class Chunked(Block):
 
 def _directory_layout(words: np.ndarray, rest: int, most: int = 0) -> tuple[int, int, int]:
     """Return (base, coarse, number of entries) of a directory of sorted words: its entry i is for the words with
-    ((word >> rest) - base) >> coarse == i. most: about the number of entries, by default two a word."""
-    base = int(words[0]) >> rest
+    ((word >> rest) - base) >> coarse == i. If an entry for each key would be more than two a word, there are at most `most`, by
+    default one a word: four times as many take 16 ns a word longer to make, and save up to 25 ns a search (2026-11)."""
+    base, limit = int(words[0]) >> rest, most or words.size
     span = (int(words[-1]) >> rest) - base
-    coarse = max(0, span.bit_length() - (most or 2 * words.size + 64).bit_length())
+    coarse = max(0, span.bit_length() - limit.bit_length() + 1) if span >= 2 * words.size + 64 else 0
     return base, coarse, (span >> coarse) + 1
 
 
 def directory_of(words: np.ndarray, rest: int, most: int = 0) -> Directory:
     """Return the directory of sorted words by their keys, the bits above the lowest `rest`: for ranges of keys, the position of
-    the first word. most: about the number of entries, by default two a word."""
+    the first word. most: see `_directory_layout`."""
     base, coarse, entries = _directory_layout(words, rest, most)
     return np.uint64(base), coarse, kernels.directory(words, rest, np.uint64(base), coarse, entries)
 
@@ -295,7 +307,7 @@ def common_packing(blocks: list[Block], arity: int) -> Packing:
     packings = dict.fromkeys(block.packing for block in blocks if block.size)
     bounds = reduce(widen, [packing.bounds for packing in packings], ((0, 0),) * arity)
     if packings and bounds not in [packing.bounds for packing in packings]:
-        bounds = reduce(widen, [bounds_of(block.columns()) for block in blocks if block.size])
+        bounds = reduce(widen, [block.bounds for block in blocks if block.size])
     return next((packing for packing in packings if fits(bounds, packing)), None) or roomy(bounds)
 
 
@@ -315,9 +327,51 @@ def stacked(blocks: list[Block], block: Block, max_blocks: int = 6) -> list[Bloc
     [8]
     """
     log = [*blocks, block] if block.size else list(blocks)
-    while len(log) > 1 and (log[-2].size < 2 * log[-1].size or len(log) > max_blocks):
-        log[-2:] = [merge_blocks(log[-2:], log[-1].packing)]
+    merge_last(log, max_blocks)
     return log
+
+
+def merge_last(log: list[Block], max_blocks: int) -> None:
+    """Merge the last two blocks of a list, in place, until it is as `stacked` returns it. Blocks that only this list refers to
+    are freed while they are merged."""
+    while len(log) > 1 and (log[-2].size < 2 * log[-1].size or len(log) > max_blocks):
+        alone = [_references(log, place) in UNSHARED for place in (-2, -1)]
+        if any(alone) and log[-2].packing == log[-1].packing and log[-2].size > MIN_MERGED_BY_PIECES:
+            log[-2:] = [_merge_by_pieces(log[-2:], alone)]
+        else:
+            log[-2:] = [merge_blocks(log[-2:], log[-1].packing)]
+
+
+def _references(log: list[Block], place: int) -> tuple:
+    """Return all that tells if no other object refers to a block of a list, nor to its words, and these are an array's own."""
+    block, words = log[place], vars(log[place]).get("words")
+    owner = words if words is None or words.base is None else words.base
+    memory = getattr(owner, "base", None)  # None if it is numpy's; a kernel's counts the arrays in it
+    counts = getrefcount(block), getrefcount(words), getrefcount(owner)
+    return type(block), type(owner), memory is None or getattr(memory, "refcount", 0) == 1, *counts
+
+
+# of a block in one list, with words that own their memory, or are a view of an array that does; the counts depend on Python
+UNSHARED = [
+    _references([Block(HALVES, np.empty((1, 1), np.uint64))], 0),
+    _references([Block(HALVES, np.empty(1, np.uint64)[None])], 0),
+]
+
+
+def _merge_by_pieces(blocks: list[Block], alone: list[bool]) -> Block:
+    """Return the union of two blocks of one packing. The words of a block that is alone are lost: their memory is returned
+    piece by piece, so that the blocks and their union take as much as the union."""
+    packing, runs = blocks[0].packing, [WordRun(block.words_once()) for block in blocks]
+    words, size = np.empty((packing.lanes, sum(run.size for run in runs)), np.uint64), 0
+    with deferred():  # after an interrupt, the tuples would be in neither
+        for begins, ends in pairwise(cuts(runs, MERGED_TUPLES)):
+            piece = merge_sorted_runs(runs, begins, ends, packing.lanes)
+            words[:, size : size + piece.shape[1]] = piece
+            size += piece.shape[1]
+            for run, is_alone, begin, end in zip(runs, alone, begins.tolist(), ends.tolist(), strict=True):
+                for lane in run.words if is_alone else ():
+                    discard(lane[begin:end])
+    return Block(packing, np.ascontiguousarray(words[:, :size]))
 
 
 def group_begins(block: Block, keys: int) -> np.ndarray:

@@ -10,7 +10,7 @@ from functools import lru_cache, reduce
 import numpy as np
 
 from semi_naive.ra.blocks.block import Block, common_packing, merge_blocks, union_of_blocks
-from semi_naive.ra.blocks.packings import bounds_of, fits, mark_within_bounds, pack_columns
+from semi_naive.ra.blocks.packings import fits, mark_within_bounds, pack_columns
 from semi_naive.ra.blocks.table import Table, snapshot
 from semi_naive.ra.blocks.thinned import Thinned, whole_and_dropped, without_positions
 from semi_naive.ra.lanes import among
@@ -238,6 +238,6 @@ def _without_tuples(block: Block, removed: Block) -> Block:
     if removed.size * SEARCH_RATIO <= block.size:
         positions = _search_positions(removed, block)
         return without_positions(block, positions[positions >= 0])
-    if removed.packing == block.packing or fits(bounds_of(removed.columns()), block.packing):
+    if removed.packing == block.packing or fits(removed.bounds, block.packing):
         return block.without(removed.repacked(block.packing))
     return selected_tuples(block, ~_mark_common(block, removed))

@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from semi_naive.ra.blocks.block import Block, common_packing, merge_blocks, stacked
+from semi_naive.ra.blocks.block import Block, common_packing, merge_blocks, merge_last
 from semi_naive.ra.blocks.packings import bounds_of, fits, snug
 from semi_naive.ra.ir import Order
 from semi_naive.ra.packing import Bounds, Packing, widen
@@ -101,7 +101,7 @@ class Table:
 
     def _value_bounds(self) -> Bounds:
         """Return the bounds of all values, in the relation's own order. The table may not be empty."""
-        bounds = reduce(widen, [bounds_of(block.columns()) for block in self._all_blocks() if block.size])
+        bounds = reduce(widen, [block.bounds for block in self._all_blocks() if block.size])
         return self._in_own_order(bounds)
 
     def _in_own_order(self, bounds: Bounds) -> Bounds:
@@ -200,7 +200,7 @@ class Table:
         """Return the bounds of a block in home order, in the relation's own order; None if it has the table's packing."""
         if self.packing is not None and block.packing == self._ordered(self.home):
             return None
-        return self._in_own_order(bounds_of(block.columns()))
+        return self._in_own_order(block.bounds)
 
     def _make_room_for(self, block: Block, bounds: Bounds | None = None) -> None:
         """Widen the packing, if necessary, for the values of a block in home order. bounds: of the block, if they are known."""
@@ -217,7 +217,8 @@ class Table:
             self._make_room_for(block)  # another thread may have needed another packing
             block = self._sifted(block.repacked(self._ordered(self.home)), self.new)
             if block.size:
-                self.new = self.reduction.gathered(self.new, block) if self.reduction else stacked(self.new, block)
+                self.new = self.reduction.gathered(self.new, block) if self.reduction else [*self.new, block]
+                merge_last(self.new, MAX_BLOCKS)
         return block.size
 
     def _sifted(self, block: Block, known: list[Block]) -> Block:
@@ -247,11 +248,15 @@ class Table:
     def advance(self) -> int:
         """End an iteration: delta goes into full, new becomes delta. Return the size of the delta."""
         self.reduce()
-        for index in (self.full, self.projected) if self.delta_size else ():
-            index.update((order, stacked(blocks, self._delta(order), self.max_blocks)) for order, blocks in index.items())
+        for index in (self.projected, self.full) if self.delta_size else ():
+            for order in sorted(index, key=self.home.__eq__):  # home last, as the others may be sorted from it
+                index[order] = [*index[order], self._delta(order)]
+                del self.delta[order]
+                merge_last(index[order], self.max_blocks)
         self.delta = {}
         if self.new:
-            self.delta[self.home] = merge_blocks(self.new, self._ordered(self.home))
+            merge_last(self.new, 1)
+            self.delta[self.home] = self.new[0].repacked(self._ordered(self.home))
             self.new = []
         return self.delta_size
 

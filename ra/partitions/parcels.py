@@ -12,7 +12,7 @@ import numpy as np
 from semi_naive.balance.bucket_map import BucketMap
 from semi_naive.balance.hashing import bucket_of, subbucket_of
 from semi_naive.ra.blocks.block import Block, merge_blocks, union_of_blocks
-from semi_naive.ra.blocks.packings import bounds_of, has_half_words, snug
+from semi_naive.ra.blocks.packings import has_half_words, snug
 from semi_naive.ra.lanes import combined
 from semi_naive.ra.packing import Bounds, Packing, widen
 from semi_naive.ra.storage import codec
@@ -127,7 +127,7 @@ def received_block(records: Iterable, tag: str, tight: bool = False) -> Block | 
         return None
     if not tight or len({block.packing for block in blocks}) == 1:
         return union_of_blocks(blocks, blocks[0].arity)
-    return merge_blocks(blocks, snug(reduce(widen, [bounds_of(block.columns()) for block in blocks])))
+    return merge_blocks(blocks, snug(reduce(widen, [block.bounds for block in blocks])))
 
 
 def arrived_count(records, tag: str) -> int:

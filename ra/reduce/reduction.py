@@ -21,7 +21,7 @@ A table without a reduction keeps every tuple. With one, the life of a tuple (`r
 
 import numpy as np
 
-from semi_naive.ra.blocks.block import Block, stacked
+from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import empty, remove_tuples, tuples_at, union_of_blocks
 from semi_naive.ra.blocks.table import Table
 from semi_naive.ra.words import sort
@@ -54,7 +54,7 @@ class Reduction:
 
     def gathered(self, new: list[Block], block: Block) -> list[Block]:
         """Return the blocks of candidates after adding one."""
-        return stacked(new, block)
+        return [*new, block]
 
     def reduced(self, table: Table, born: Block) -> tuple[Block, Block]:
         """Return the candidates that are born, and the tuples of full and delta that they supersede. All are in home order."""

@@ -113,13 +113,15 @@ class Sink:
     def _insert_columns(self) -> None:
         """Insert the buffered columns, in the relation's own order."""
         if self.buffered_rows:
-            places = [self.table.home.index(column) for column in range(len(self.table.home))]
-            columns = [np.concatenate([columns[place] for columns in self.buffered_columns]) for place in places]
+            pieces = [[*column] for column in zip(*self.buffered_columns, strict=True)]
+            self.buffered_columns = []
+            made = [np.concatenate(pieces.pop(0)) for _ in self.table.home]  # the pieces of a column are freed before the next
+            columns = [made[self.table.home.index(column)] for column in range(len(self.table.home))]
             if self.fresh is not None:
                 self.fresh.append(self.table.fresh(columns, self.buffered_rows, self.lock))
             else:
                 self.born += self.table.insert(columns, self.buffered_rows, self.lock)
-            self.buffered_columns, self.buffered_rows = [], 0
+            self.buffered_rows = 0
 
 
 def derivation_slices(derivation: Derivation, context: Context, cores: int, least: int = 0) -> Iterator[Batch]:

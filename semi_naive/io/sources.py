@@ -13,11 +13,11 @@ from semi_naive.host.threads import ahead, in_threads
 from semi_naive.io import unread
 from semi_naive.io.files import contents, file_size, io_errors, is_compressed, is_plain, line_pieces, open_binary
 from semi_naive.io.formats.delimited import read_by_rules, read_delimited
-from semi_naive.io.formats.layouts import Format, Matrix
+from semi_naive.io.formats.layouts import Format, Matrix, Raw
 from semi_naive.io.formats.lines import located_rows
 from semi_naive.io.formats.matrix_market import check_entries, symmetric_edges
 from semi_naive.io.formats.parquet import empty_table, parquet_bytes, read_batches, row_groups
-from semi_naive.io.formats.plain_text import PARSED_PIECE_BYTES, read_plain
+from semi_naive.io.formats.plain_text import PARSED_PIECE_BYTES, PlainText, field_roles, read_plain
 from semi_naive.io.unread import Source, in_one_piece
 from semi_naive.ra.ir import Kind
 from semi_naive.ra.values.values import Values
@@ -72,16 +72,33 @@ class TextFile(Source):
             return located_rows(stream, self.form, self.relation, self.path)
 
     def prepared(self) -> Callable[[Values], Iterable[np.ndarray]]:
-        """Parse the file if it is plain text; then only its symbols remain to be numbered."""
+        """Parse a small file if it is plain text; then only its symbols remain to be numbered. A larger one is parsed while the
+        pieces before are numbered and packed."""
         with io_errors(self.path), open_binary(self.path) as stream:
             if "layout" not in vars(self):  # found here, the file is opened once
                 vars(self)["layout"] = located_rows(stream, self.form, self.relation, self.path)
+            if field_roles(self.layout, self.relation) is None:
+                return in_one_piece(self._by_rules)
+            if not is_plain(stream) or file_size(self.path) > PARSED_PIECE_BYTES:
+                return self._in_pieces
             stream.seek(self.layout.offset)
-            size = PARSED_PIECE_BYTES
-            if is_plain(stream):  # one byte more than a small file has, so that its first read sees the end
-                size = min(size, (file_size(self.path) or size) + 1)
+            size = (file_size(self.path) or PARSED_PIECE_BYTES) + 1  # one byte more, so that a first read sees the end
             plain = read_plain(line_pieces(stream, size), self.layout, self.relation)
         return in_one_piece(plain.columns if plain else self._by_rules)
+
+    def _in_pieces(self, values: Values) -> Iterator[np.ndarray]:
+        """Yield the columns of plain text in pieces, which threads parse. A piece that `read_plain` does not accept is read by
+        the rules."""
+        form, line = self.layout, self.layout.line
+        with io_errors(self.path), open_binary(self.path) as stream:
+            stream.seek(form.offset)
+            for text, plain in in_threads(self._parsed, line_pieces(stream, PARSED_PIECE_BYTES)):
+                given = text, form, self.relation, self.types, values, self.path, line
+                yield plain.columns(values) if plain else read_by_rules(*given)
+                line += text.count(b"\n")
+
+    def _parsed(self, text: Raw) -> tuple[Raw, PlainText | None]:
+        return text, read_plain(iter([text]), self.layout, self.relation)
 
     def _by_rules(self, values: Values) -> np.ndarray:
         """Read a file that `read_plain` does not accept."""

@@ -366,6 +366,21 @@ def test_a_small_file_is_opened_once(tmp_path, monkeypatch):
         assert result["e"].to_set() == {(2, 1), (4, 3)} and opened == [str(tmp_path / "e.facts")]
 
 
+def test_a_large_text_is_read_in_pieces_and_its_errors_name_the_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("semi_naive.io.sources.PARSED_PIECE_BYTES", 50)
+    rows, path = [(number, f"n{number % 7}") for number in range(60)], tmp_path / "e.facts"
+    lines = [f"{number}\t{name}\n" for number, name in rows]
+    lines[30] = "0x1e\tn2\n"  # read by the rules
+    path.write_text("".join(lines))
+    program = Program(".decl e(x: number, y: symbol)\n.input e\n.output e")
+    with program.run(tmp_path) as result:
+        assert result["e"].to_set() == {*rows}
+    path.write_text("".join([*lines[:40], "forty\tn5\n", *lines[41:]]))
+    with pytest.raises(BadInput) as error:
+        program.run(tmp_path)
+    assert error.value.line == 41 and "forty" in str(error.value)
+
+
 def by_tasks(data, split=SPAN_BYTES, **reading) -> list:
     """The edges as tasks read them: the named pairs in order."""
     source, names, found = edge_source(data, **reading), Values(), []

@@ -48,7 +48,7 @@ class PlainText:
 def read_plain(pieces: Iterator[Raw], form: Format, relation: Relation, threads: bool = True) -> PlainText | None:
     """Parse a text that is given in pieces of whole lines. Return None if some part must be read by
     `semi_naive.io.formats.lines`."""
-    roles = _roles(form, relation)
+    roles = field_roles(form, relation)
     if roles is None:
         return None
     parse, first_two = partial(_parse_piece, form, roles, relation.arity), list(islice(pieces, 2))
@@ -60,7 +60,7 @@ def read_plain(pieces: Iterator[Raw], form: Format, relation: Relation, threads:
     return PlainText(relation.arity, [place for place, kind in enumerate(relation.kinds) if kind == Kind.SYMBOL], parsed)
 
 
-def _roles(form: Format, relation: Relation) -> list[int] | None:
+def field_roles(form: Format, relation: Relation) -> list[int] | None:
     """Return the kernel's role for each field of a line; None if it cannot read one of them."""
     from semi_naive.ra.text.fields import NUMBER, SKIP, STRING, UNSIGNED
 
