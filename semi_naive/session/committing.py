@@ -152,7 +152,8 @@ class Commits:
         if self.epochs[0].number < number:
             self.append_epoch(number, statistics.at)
         session.batches |= dict([transaction.batch] if transaction.batch else [])
-        changed = {name: Changes(session, session.relations[name], changes[name]) for name in self._reported(changes)}
+        relation = session.registry.relation
+        changed = {relation(name).name: Changes(session, relation(name), changes[name]) for name in self._reported(changes)}
         transaction.epoch, transaction.ignored, transaction.changes = number, ignored, MappingProxyType(changed)
         session.system.add(statistics)
 

@@ -345,7 +345,7 @@ class Session(Relations):
 
     def subscribe(
         self, relation: str, callback: Callback, /, *, snapshot: bool = False, since: int | None = None, epochs: int = 1,
-        seconds: float = 0.0, background: bool = False, name: str | None = None, **parameters: Any,
+        seconds: float = 0.0, background: bool = False, name: str | None = None, keep: bool = True, **parameters: Any,
     ) -> Subscription:  # fmt: skip
         """Call callback(changes, epoch) after each later transaction that changes a relation. The thread that commits makes the
         call, before another transaction can begin. An exception of the callback is logged; the transaction stands.
@@ -358,11 +358,13 @@ class Session(Relations):
         background: a thread of its own makes the calls, so that a slow callback delays no transaction. `seconds` implies it.
         name: the changes are kept for this name until `Subscription.ack`, also after `cancel`. A later subscription
         by the name first gets the changes that are not acknowledged, or the changes after `since`, one epoch at a time.
+        keep: False for the changes of registered rules alone: their tuples are neither evaluated nor kept for the subscription.
+            ValueError unless it is one rule whose head has all variables of its body.
         """
         self.check_open()
         when = Granularity(epochs, seconds, background)
         with self.limited(), self.in_turn():
-            return self.registry.subscribers.subscribe(relation, callback, parameters, when, snapshot, since, name)
+            return self.registry.subscribers.subscribe(relation, callback, parameters, when, snapshot, since, name, keep=keep)
 
     def sink(
         self, relation: str, op: str | None = None, key: Iterable[str] | None = None, query: str | None = None

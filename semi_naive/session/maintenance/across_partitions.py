@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from semi_naive.host import limits
 from semi_naive.planning.maintaining import Begun, Maintained
 from semi_naive.planning.maintaining.flips import AGGREGATED
-from semi_naive.planning.maintaining.names import after, before, explicit, gained, lost, origin, remaining, renamed, suspects
+from semi_naive.planning.maintaining.names import after, before, explicit, gained, is_changes_only, lost, origin, remaining, renamed, suspects
 from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra.blocks.changes import Change
 from semi_naive.ra.blocks.table import Table
@@ -164,7 +164,10 @@ class AcrossPartitions:
             with limits.budget(max_bindings):
                 divided = self._maintain(own, changes)
             self.relations.collect_small(self.number, self.stratum)
-            return {name: self._change_from(name, each, divided.get(name, each)) for name, each in old.items()}
+            changed = {name: self._change_from(name, each, divided.get(name, each)) for name, each in old.items()}
+            for name in filter(is_changes_only, old):  # only the new tuples were there
+                self.relations.set_contents(name, old[name])
+            return changed
 
     def _place_of_jobs(self, own: FactChanges, changes: AllChanges) -> AbstractContextManager:
         """Return a context in which jobs run in this process, if they take less time than Spark needs to start them."""
@@ -190,7 +193,7 @@ class AcrossPartitions:
         with self._temporary() as put:
             changed = self._put_changes(below, put)
             suspected = self._overdelete(own, below, changed, put)
-            rest, divided = {}, {}
+            rest, divided = {}, {name: contents for name, contents in suspected.items() if is_changes_only(name)}
             for name, contents in whole.items():
                 rest[name], divided[name] = self._without(contents, suspected.get(name))
             rederivable = {name for name in suspected if name in own or name not in deltas.single}

@@ -28,7 +28,7 @@ from semi_naive.planning.joins.order import RuleVersion
 from semi_naive.planning.maintaining import Maintained
 from semi_naive.planning.maintaining.counted import counting
 from semi_naive.planning.maintaining.flips import AGGREGATED, is_exact
-from semi_naive.planning.maintaining.names import after, asked, before, explicit, gained, lost, origin, suspects
+from semi_naive.planning.maintaining.names import after, asked, before, explicit, gained, is_changes_only, lost, origin, suspects
 from semi_naive.planning.maintaining.suspected import suspecting
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import (
@@ -303,13 +303,13 @@ class DeleteRederive:
     def _insert_once(self, own: FactChanges, suspected: dict[str, Block]) -> dict[str, Change]:
         """Do the same as `insert` for a stratum that `is_straight`: derive all heads, then compare them with the relation."""
         (name,) = self.kinds
-        table = self.relations.tables[name]
+        table = self.relations.tables[name]  # empty if the tuples are not kept; then no head was there before: see `single`
         born, gone = own[name].born if name in own else empty(table.arity), suspected.get(name) or empty(table.arity)
         with self._rederivable(suspected, own):
             derived = self.inserting.heads(name, table, self._applicable(self.insertions))
         heads = union_of_blocks([born, derived], table.arity)
         change = Change(selected_tuples(heads, ~membership(heads, table)), block_minus(gone, heads))
-        if change.size:
+        if change.size and not is_changes_only(name):
             self.relations.tables[name] = grown(table_without(table, change.lost), change.born)
         return {name: change}
 

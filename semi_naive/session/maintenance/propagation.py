@@ -10,14 +10,16 @@ are skipped (`dependents`).
 Later strata read tables without the lost tuples, and with the new tuples as their delta.
 """
 
+import math
 from collections.abc import Callable, Collection, Iterator, Set
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heapify, heappop, heappush
-from typing import cast
+from typing import Any, cast
 
 from semi_naive.host import limits, memory
 from semi_naive.host.limits import OverBudget
+from semi_naive.planning.maintaining.names import is_changes_only, with_tuples
 from semi_naive.planning.strata import Stratum
 from semi_naive.ra.blocks.changes import Change, grown, membership, only_home_index, selected_tuples, table_without
 from semi_naive.ra.blocks.table import Table, snapshot
@@ -112,6 +114,8 @@ class Propagation:
         """Maintain a stratum by the first method that succeeds, or else recompute it, and return the changes of its relations.
         own: the changes of its explicit facts; stale: it must be recomputed."""
         relations = self.relations
+        if is_changes_only(stratum.relations[0]):
+            return self._changes_only(number, stratum)
         closure = None if stale else relations.closure(number, own, self.changes)
         if closure and not self._is_affected(closure):
             return {}
@@ -122,6 +126,18 @@ class Propagation:
         if (rules := self.rules.here.get(number)) and not rules.forget_counts():
             del self.rules.here[number]
         return self.recomputation.recompute(number, before)
+
+    def _changes_only(self, number: int, stratum: Stratum) -> AllChanges:
+        """Return the changes of a relation whose tuples are not kept. They are followed however many they are, as it cannot be
+        recomputed and compared."""
+        spread, (name,) = self._is_spread(stratum), stratum.relations
+        if self.changes.keys() & stratum.reads <= {f"{name}.parameters"}:  # subscribers with other values have come or gone
+            return {}
+        by_number: dict[int, Any] = self.rules.across if spread else self.rules.here
+        if number not in by_number:
+            reason = f"the tuples of {with_tuples(name)} are not kept"
+            by_number[number] = AcrossPartitions(self.relations, number) if spread else DeleteRederive(self.relations, number, reason)
+        return by_number[number].maintain({}, self.changes, math.inf)
 
     def _is_affected(self, closure: Closure) -> bool:
         """True if the changes of a closure's edges may change its pairs."""

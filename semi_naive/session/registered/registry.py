@@ -18,6 +18,7 @@ from semi_naive.host import limits
 from semi_naive.host.numbers import quantity
 from semi_naive.io import as_columns
 from semi_naive.language.errors import ProgramError
+from semi_naive.planning.maintaining.names import changes_only, is_changes_only, with_tuples
 from semi_naive.planning.rewrite import reachable
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import Change, empty
@@ -28,7 +29,7 @@ from semi_naive.session.durability.registrations import Registrations
 from semi_naive.session.facts import settled_table
 from semi_naive.session.registered.bodies import NAME, rules_of_body
 from semi_naive.session.registered.demand import Demand
-from semi_naive.session.registered.rules import Inlined, Registered, registered, system_rules
+from semi_naive.session.registered.rules import Inlined, Registered, registered, rules_of_changes, system_rules
 from semi_naive.session.registered.shapes import Shapes
 from semi_naive.session.registered.subscribers import Subscribers
 from semi_naive.session.registered.subscriptions import rest_of_table, without_parameters
@@ -63,6 +64,7 @@ class Registry:
         # The system relations, except for those whose names the program declares. They are maintained while they have users.
         self.system_rules = {name: system_rules(each) for name, each in RELATIONS.items() if name not in session.declared}
         self.waiting: dict[str, Waiting] = {}
+        self.of_changes: dict[str, Registered] = {}  # the rules whose changes alone have subscribers: see `rules_of_changes`
         self._shapes = Shapes(session.program.checked.types)
         self._uses: Uses = {}
         self.subscribers = Subscribers(session, self)
@@ -110,7 +112,7 @@ class Registry:
                 readers[read].add(rules.name)
         names = reachable([name], readers)
         concerned = [rules for each, rules in self.rules.items() if each in names]
-        if used := [each.name for each in concerned if each.users]:
+        if used := [each.name for each in concerned if self._users(each)]:
             raise ValueError(
                 f"{', '.join(used)} is evaluated, for subscriptions: cancel these before rules are added to {name}"
             )
@@ -188,12 +190,17 @@ class Registry:
         readers = sorted(each.name for each in self.rules.values() if name in each.reads | each.inlines)
         if readers:
             raise ValueError(f"{name} is read by {', '.join(readers)}: unregister what reads it first")
-        if rules.users:
-            users = quantity(rules.users, "subscription")
+        if number := self._users(rules):
+            users = quantity(number, "subscription")
             raise ValueError(f"{name} is needed by {users}: cancel first, and end those that have a name")
         self._session.commits.log_event(False, "unregister", name)
         self._session.turns.add_undo(partial(self._add, rules))
         self._drop(name)
+
+    def _users(self, rules: Registered) -> int:
+        """Return the number of users of rules, including subscribers to changes alone."""
+        of_changes = self.of_changes.get(changes_only(rules.name))
+        return rules.users + (of_changes.users if of_changes else 0)
 
     def _registered(self, name: str) -> Registered:
         """Return registered rules. Raises KeyError if there are none of this name."""
@@ -203,6 +210,7 @@ class Registry:
 
     def relation(self, name: str) -> Relation:
         """Return a relation of the program, of registered rules, or about the session. Raises KeyError if there is none."""
+        name = with_tuples(name)
         self.check_waiting(name)
         if name in self.system_rules:
             return RELATIONS[name]
@@ -266,7 +274,10 @@ class Registry:
 
     def _evaluable(self, name: str) -> Registered | None:
         """Return the rules of a relation that is evaluated while it has users; None for one of the program."""
-        return self.rules.get(name) or self.system_rules.get(name) or self.demand.parts.get(name)
+        if is_changes_only(name) and name not in self.of_changes:
+            self.of_changes[name] = rules_of_changes(self._registered(with_tuples(name)))
+        by_name: tuple[dict[str, Registered], ...] = (self.rules, self.system_rules, self.demand.parts, self.of_changes)
+        return next((each[name] for each in by_name if name in each), None)
 
     def _uses_of(self, rules: Registered, key: tuple[int, ...]) -> list[tuple[str, tuple[int, ...]]]:
         """Return the relations that evaluated rules use, each with the values of its parameters. key: those of the rules."""
@@ -325,6 +336,7 @@ class Registry:
             if not rules.users:
                 self._session.upkeep.retract(rules.strata)
                 rules.strata = []
+                self.of_changes.pop(name, None)
             self._release_uses(rules, key)
             self._show(rules)
 
@@ -338,9 +350,10 @@ class Registry:
     def savepoint(self) -> Callable[[], None]:
         """Return a step that restores the current uses, parts of relations and subscriptions."""
         uses, parts, restore_subscribers = dict(self._uses), dict(self.demand.parts), self.subscribers.savepoint()
+        of_changes = dict(self.of_changes)
 
         def restore() -> None:
-            self._uses, self.demand.parts = uses, parts
+            self._uses, self.demand.parts, self.of_changes = uses, parts, of_changes
             restore_subscribers()
 
         return restore
@@ -416,12 +429,12 @@ class Registry:
         reads = {name: rules.reads for name, rules in self.rules.items()}
         changed = {*redefined, *(name for name in reads if not reachable([name], reads).isdisjoint(redefined))}
         for called, history in registrations.names.items():  # by the name of the subscription
-            name = history.relation
+            name = with_tuples(history.relation)
             if name not in {*self.rules, *self._session.relations, *RELATIONS} or name in changed:
                 log.warning("%s follows from other rules now: the changes kept for the subscription %r are gone", name, called)
             else:
                 if not history.lapsed:
-                    self.acquire(name, history.key)
+                    self.acquire(history.relation, history.key)
                 self.subscribers.histories[called] = history
 
 
