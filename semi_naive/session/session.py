@@ -366,6 +366,33 @@ class Session(Relations):
         with self.limited(), self.in_turn():
             return self.registry.subscribers.subscribe(relation, callback, parameters, when, snapshot, since, name, keep=keep)
 
+    def watch(
+        self, pattern: Any, callback: Callback, /, *, edges: str = "edge", directed: bool = False, symmetry: bool = True,
+        homomorphisms: bool = False, triangles: bool = False, count: bool = False, snapshot: bool = False, epochs: int = 1,
+        seconds: float = 0.0, background: bool = False, name: str | None = None,
+    ) -> Subscription:  # fmt: skip
+        """Call callback(changes, epoch) after each transaction by which matches of a pattern appear or disappear: their vertices,
+        in columns a, b, c, … in the order of the pattern's, and `diff`. No match is kept or evaluated before: a session takes the
+        memory of the edges, and of indexes of them. With `count=True` the change is that of the number of matches, n.
+
+        pattern, directed, symmetry, homomorphisms: as for `subgraphs`. edges: a relation of two attributes of one type. Loops are
+            left out; if `directed` is False, an edge is there while it is there in one direction or in both.
+        triangles: keep the triangles of the graph, and join them in place of their edges.
+        count: the number is computed at once, and followed; `s[subscription.relation]` has it. Matches are not kept for it.
+        snapshot: with `count=True` the first call has the number. epochs, seconds, background, name: as for `subscribe`.
+
+        The rules are registered, under names that begin with that of the relation, as edge__up; equal ones are shared.
+        """
+        from semi_naive.subgraph_queries.watched import rules_of_pattern
+
+        self.check_open()
+        when = Granularity(epochs, seconds, background)
+        graph = self.registry.relation(edges)
+        texts = rules_of_pattern(pattern, graph, directed, symmetry, homomorphisms, triangles, count)
+        with self.limited(), self.in_turn():
+            relation = self.registry.register_patterns(texts)
+            return self.registry.subscribers.subscribe(relation, callback, {}, when, snapshot, None, name, keep=count)
+
     def sink(
         self, relation: str, op: str | None = None, key: Iterable[str] | None = None, query: str | None = None
     ) -> StreamSink:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,18 @@ class Registry:
             self._register_or_wait(each.name, each.text, each.share)
         self._register_unblocked()
         self._session.commits.log_event(False, "register", name, text, share)
+
+    def register_patterns(self, texts: list[tuple[str, str]]) -> str:
+        """Register the rules of a pattern (`rules_of_pattern`), except for those that are registered already. Return the name of
+        the last relation: another one if its name is taken."""
+        *indexes, (match, rules) = texts
+        names = (match if number == 1 else f"{match}_{number}" for number in count(1))
+        is_free = lambda name, text: name not in self.readable or name in self.rules and self.rules[name].text == text  # noqa: E731
+        match = next(name for name in names if is_free(name, rules.format(match=name)))
+        for name, text in [*indexes, (match, rules.format(match=match))]:
+            if name not in self.rules or self.rules[name].text != text:
+                self.register(name, text)
+        return match
 
     def _withdraw(self, name: str) -> list[Registered]:
         """Forget rules, which may wait, and all that read them, before they are registered again. Return the latter. Raises
