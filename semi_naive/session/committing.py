@@ -15,6 +15,7 @@ from typing import Any
 
 from semi_naive.host import limits
 from semi_naive.host.interrupts import deferred
+from semi_naive.planning.maintaining.names import with_tuples
 from semi_naive.ra.blocks.changes import Change
 from semi_naive.ra.ir import Relation
 from semi_naive.ra.values.values import Values
@@ -133,7 +134,7 @@ class Commits:
         """Return the statistics of an epoch. net, changes: the changes of explicit facts, and of all relations. began: when the
         commit began, by `time.perf_counter`."""
         facts, tuples = (sum(change.size for change in each.values()) for each in (net, changes))  # their numbers
-        counts = {name: (changes[name].born_count, changes[name].lost_count) for name in self._reported(changes)}
+        counts = {with_tuples(name): (changes[name].born_count, changes[name].lost_count) for name in self._reported(changes)}
         seconds, work = time.perf_counter() - began, self._session.system.cost_of_rules(number)
         return EpochStatistics(number, epoch_time, seconds, facts, tuples, counts, work)
 
