@@ -250,7 +250,7 @@ class Shell:
         """Include the matches of a pattern that appear and disappear, or their number, in the changes that are printed."""
         pattern, text = split_word(rest)
         given = dict(field.partition("=")[::2] for field in split_fields(text))
-        options = {name: value if name == "edges" else _FLAGS.get(value) for name, value in given.items()}
+        options: dict[str, Any] = {name: value if name == "edges" else _FLAGS.get(value) for name, value in given.items()}
         if given.keys() - set(_PATTERN_OPTIONS) or None in options.values():
             raise BadInput(f"expected watch {USAGE['watch']}")
         subscription = self.session.watch(pattern, lambda changes, epoch: None, **options)

@@ -371,12 +371,14 @@ class Session(Relations):
         homomorphisms: bool = False, triangles: bool = False, count: bool = False, snapshot: bool = False, epochs: int = 1,
         seconds: float = 0.0, background: bool = False, name: str | None = None,
     ) -> Subscription:  # fmt: skip
-        """Call callback(changes, epoch) after each transaction by which matches of a pattern appear or disappear: their vertices,
-        in columns a, b, c, … in the order of the pattern's, and `diff`. No match is kept or evaluated before: a session takes the
-        memory of the edges, and of indexes of them. With `count=True` the change is that of the number of matches, n.
+        """Call callback(changes, epoch) after each transaction by which matches of a pattern appear or disappear: their
+        vertices, in columns a, b, c, … in the order of the pattern's, and `diff`. No match is kept or evaluated before: a
+        session takes the memory of the edges, and of indexes of them. With `count=True` the changes are those of the number of
+        matches, n.
 
-        pattern, directed, symmetry, homomorphisms: as for `subgraphs`. edges: a relation of two attributes of one type. Loops are
-            left out; if `directed` is False, an edge is there while it is there in one direction or in both.
+        pattern, directed, symmetry, homomorphisms: as for `subgraphs`.
+        edges: a relation of two attributes of one type. Loops are left out; if `directed` is False, an edge is there while it
+            is there in one direction or in both.
         triangles: keep the triangles of the graph, and join them in place of their edges.
         count: the number is computed at once, and followed; `s[subscription.relation]` has it. Matches are not kept for it.
         snapshot: with `count=True` the first call has the number. epochs, seconds, background, name: as for `subscribe`.

@@ -3,8 +3,8 @@
     edge__diamond(a, b, c, d) :- edge__up(a, b), edge__both(a, c), edge__both(a, d), edge__both(b, c), edge__both(b, d), c < d.
 
 The head has all variables, so the changes of the matches follow from those of the edges, and no match is kept
-(`Session.subscribe(keep=False)`). Symmetries are broken by the values of the vertices. A change may be any edge of a match, so an
-order by degree would save less than in `subgraphs`: no bindings for diamonds, 3 % for triangles, 5 to 20 % for 4-cliques
+(`Session.subscribe(keep=False)`). Symmetries are broken by the values of the vertices. A change may be any edge of a match, so
+an order by degree would save less than in `subgraphs`: no bindings for diamonds, 3 % for triangles, 5 to 20 % for 4-cliques
 (RMAT graphs of 2^11 and 2^13 vertices), while degrees change with each edge.
 """
 
@@ -31,8 +31,8 @@ def rules_of_pattern(
     source, edges: Relation, directed: bool, symmetry: bool, homomorphisms: bool, triangles: bool, count: bool
 ) -> list[tuple[str, str]]:
     """Return (name, rules) of the relations to register, of which the last one has the matches of a pattern, or their number;
-    the others are its indexes. The name is a placeholder `{match}` in the last rules. edges: the relation that is searched; other
-    parameters: see `Session.watch`. Raises BadPattern, and BadInput if the relation is no graph."""
+    the others are its indexes. The name is a placeholder `{match}` in the last rules. edges: the relation that is searched;
+    other parameters: see `Session.watch`. Raises BadPattern, and BadInput if the relation is no graph."""
     types = [type_ for _, type_ in edges.attributes]
     if len(types) != 2 or types[0].name != types[1].name or types[0].kind is Kind.RECORD:
         found = ", ".join(f"{name}: {type_.name}" for name, type_ in edges.attributes)
@@ -45,17 +45,18 @@ def rules_of_pattern(
     wanted |= {read for name in wanted for read in READS[name]}
     ordered = "ord({})" if types[0].kind is Kind.SYMBOL else "{}"  # symbols by number: to compare their texts takes longer
     ends = {end: ordered.format(end) for end in "xy"}
-    found = []
-    for name, (columns, rule) in INDEXES.items():
+    texts = []
+    for name, (attributes, rule) in INDEXES.items():
         if name in wanted:
-            head = _declaration(names[name], columns.split(), types[0].name)
-            found.append((names[name], f"{head}\n{rule.format(**names, **ends)}"))
+            head = _declaration(names[name], attributes.split(), types[0].name)
+            texts.append((names[name], f"{head}\n{rule.format(**names, **ends)}"))
     body = ", ".join(_literals(query, names, ordered, directed))
     match = f"{edges.name}__{str(source).replace('-', '_') if isinstance(source, str) else 'pattern'}"
     if count:
-        return [*found, (f"{match}_count", f".decl {{match}}(n: number)\n{{match}}(n) :- n = count : {{{{ {body} }}}}.")]
+        return [*texts, (f"{match}_count", f".decl {{match}}(n: number)\n{{match}}(n) :- n = count : {{{{ {body} }}}}.")]
     variables = sorted(query.variables)
-    return [*found, (match, f"{_declaration('{match}', variables, types[0].name)}\n{{match}}({', '.join(variables)}) :- {body}.")]
+    head = _declaration("{match}", variables, types[0].name)
+    return [*texts, (match, f"{head}\n{{match}}({', '.join(variables)}) :- {body}.")]
 
 
 def _declaration(name: str, columns: list[str], type_name: str) -> str:

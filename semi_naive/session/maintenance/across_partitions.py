@@ -16,7 +16,18 @@ from dataclasses import dataclass, field, replace
 from semi_naive.host import limits
 from semi_naive.planning.maintaining import Begun, Maintained
 from semi_naive.planning.maintaining.flips import AGGREGATED
-from semi_naive.planning.maintaining.names import after, before, explicit, gained, is_changes_only, lost, origin, remaining, renamed, suspects
+from semi_naive.planning.maintaining.names import (
+    after,
+    before,
+    explicit,
+    gained,
+    is_changes_only,
+    lost,
+    origin,
+    remaining,
+    renamed,
+    suspects,
+)  # fmt: skip
 from semi_naive.planning.strata import Stratum, names_read
 from semi_naive.ra.blocks.changes import Change
 from semi_naive.ra.blocks.table import Table

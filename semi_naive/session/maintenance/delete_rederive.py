@@ -28,7 +28,17 @@ from semi_naive.planning.joins.order import RuleVersion
 from semi_naive.planning.maintaining import Maintained
 from semi_naive.planning.maintaining.counted import counting
 from semi_naive.planning.maintaining.flips import AGGREGATED, is_exact
-from semi_naive.planning.maintaining.names import after, asked, before, explicit, gained, is_changes_only, lost, origin, suspects
+from semi_naive.planning.maintaining.names import (
+    after,
+    asked,
+    before,
+    explicit,
+    gained,
+    is_changes_only,
+    lost,
+    origin,
+    suspects,
+)  # fmt: skip
 from semi_naive.planning.maintaining.suspected import suspecting
 from semi_naive.ra.blocks.block import Block
 from semi_naive.ra.blocks.changes import (

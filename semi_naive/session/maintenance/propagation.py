@@ -135,8 +135,8 @@ class Propagation:
             return {}
         by_number: dict[int, Any] = self.rules.across if spread else self.rules.here
         if number not in by_number:
-            reason = f"the tuples of {with_tuples(name)} are not kept"
-            by_number[number] = AcrossPartitions(self.relations, number) if spread else DeleteRederive(self.relations, number, reason)
+            given = () if spread else (f"the tuples of {with_tuples(name)} are not kept",)
+            by_number[number] = (AcrossPartitions if spread else DeleteRederive)(self.relations, number, *given)
         return by_number[number].maintain({}, self.changes, math.inf)
 
     def _is_affected(self, closure: Closure) -> bool:

@@ -196,8 +196,8 @@ class Upkeep:
 
     def extend(self, compiled: Compiled, inputs: dict[str, Table]) -> list[int]:
         """Evaluate the rules of another compiled program, and maintain them from now on. Return the numbers of their strata.
-        Relations whose tuples are not kept remain empty. After an error, the caller takes the step of `savepoint`. inputs: those of its relations whose facts may change, with
-        their facts."""
+        Relations whose tuples are not kept remain empty. After an error, the caller takes the step of `savepoint`. inputs:
+        those of its relations whose facts may change, with their facts."""
         run, relations = self.run, self.relations
         relations.use_copies()
         added = {name: each for name, each in compiled.program.relations.items() if name not in self.program.relations}

@@ -103,8 +103,8 @@ class Registry:
         self._session.commits.log_event(False, "register", name, text, share)
 
     def register_patterns(self, texts: list[tuple[str, str]]) -> str:
-        """Register the rules of a pattern (`rules_of_pattern`), except for those that are registered already. Return the name of
-        the last relation: another one if its name is taken."""
+        """Register the rules of a pattern (`rules_of_pattern`), except for those that are registered already. Return the name
+        of the last relation: another one if its name is taken."""
         *indexes, (match, rules) = texts
         names = (match if number == 1 else f"{match}_{number}" for number in count(1))
         is_free = lambda name, text: name not in self.readable or name in self.rules and self.rules[name].text == text  # noqa: E731

@@ -134,8 +134,8 @@ def rules_of_changes(rules: Registered) -> Registered:
     name = changes_only(rules.name)
 
     def renamed(node):
-        own = getattr(node, "relation", None)
-        is_own = own == rules.name or own is not None and own.startswith(f"{rules.name}.")
+        own = getattr(node, "relation", None) or ""
+        is_own = own == rules.name or own.startswith(f"{rules.name}.")
         return replace(node, relation=name + own[len(rules.name) :]) if is_own else node
 
     program, relations = rules.checked, {}
