@@ -40,7 +40,9 @@ def embedding_query(
     atoms += [_edge_atom(u, v, less, pattern.directed) for u, v in pattern.edges if (u, v) not in covered]
     comparisons = tuple(_vertex_comparisons(pattern, less)) if injective else ()
     unordered = [edge for edge in pattern.edges if edge in covered - ordered_by_triangle]
-    comparisons += tuple(Comparison("<", VARIABLES[u], VARIABLES[v]) for pair in unordered for u, v in {pair, pair[::-1]} & less)
+    comparisons += tuple(
+        Comparison("<", VARIABLES[u], VARIABLES[v]) for pair in unordered for u, v in {pair, pair[::-1]} & less
+    )
     return ConjunctiveQuery(tuple(atoms), comparisons, _checked_order(pattern, order))
 
 
@@ -111,7 +113,9 @@ def find_matches(
         assert memory is not None
         boxed, rows = vertices.search(query, count, memory, sc)
         return boxed.count if rows is None else rows, boxed.trace
-    tries, trace = vertices.want({atom.relation for atom in query.atoms}), None
+    is_partitioned, trace = plan in ("bigjoin", "bigjoin-s"), None
+    by_edges = _by_edges(query) if is_partitioned else query  # the triangles are computed on the partitions
+    tries = vertices.want({atom.relation for atom in by_edges.atoms})
     if plan == "leapfrog" and sc is not None and not on_this_host(sc.master):
         found = shares.run_shares(query, tries, sc, count=count)
     elif plan == "leapfrog":
@@ -121,20 +125,32 @@ def find_matches(
         boxed = boxing.run_boxed(query, tries, memory, count=count, sc=sc)
         found, trace = boxed.count if count else boxed.rows, boxed.trace
     else:
-        planned = replace(query, order=query.order or orders.choose_order(query, tries))
+        planned = replace(query, order=query.order or orders.choose_order(by_edges, tries))
         graph = vertices.on_partitions(sc or _spark_context(None), plan == "bigjoin-s")
         number, columns, trace = graph.run(planned if vertices.directed else _oriented(planned), not count, memory=memory)
         found = number if count else columns.T
     return found if count else found.astype(np.int32)[:, np.argsort(query.variables)], trace
 
 
+def _by_edges(query: ConjunctiveQuery) -> ConjunctiveQuery:
+    """Return a query with the edges of triangles in place of these, as the query without triangles has them."""
+    compared = {(each.left, each.right) for each in query.comparisons if each.op == "<"}
+    atoms: list[QueryAtom] = []
+    for atom in query.atoms:
+        ends = list(combinations(atom.terms, 2)) if atom.relation in ("triangle", "corner") else []
+        less = ends if atom.relation == "triangle" else {*ends, *(pair[::-1] for pair in ends)} & compared
+        atoms += [QueryAtom("up", pair) for pair in less] if ends else [atom]
+        atoms += [QueryAtom("edge", pair) for pair in ends if not {pair, pair[::-1]} & set(less)]
+    return replace(query, atoms=tuple(dict.fromkeys(atoms)))
+
+
 def _oriented(query: ConjunctiveQuery) -> ConjunctiveQuery:
-    """Return a query over an undirected graph in which each atom of `edge` begins with the vertex that is bound first. As the
-    relation has both directions, one index serves all of these atoms."""
+    """Return a query over an undirected graph in which the vertices of each atom of `edge` and `corner` are in the order in
+    which they are bound. As these relations have all orders, one index serves all of their atoms."""
     assert query.order is not None
     atoms = list(query.atoms)
     for number, atom in enumerate(atoms):
-        if atom.relation == "edge":
+        if atom.relation in ("edge", "corner"):
             atoms[number] = atom._replace(terms=tuple(sorted(atom.terms, key=query.order.index)))
     return replace(query, atoms=tuple(atoms))
 
