@@ -40,9 +40,8 @@ def embedding_query(
     atoms += [_edge_atom(u, v, less, pattern.directed) for u, v in pattern.edges if (u, v) not in covered]
     comparisons = tuple(_vertex_comparisons(pattern, less)) if injective else ()
     unordered = [edge for edge in pattern.edges if edge in covered - ordered_by_triangle]
-    comparisons += tuple(
-        Comparison("<", VARIABLES[u], VARIABLES[v]) for pair in unordered for u, v in {pair, pair[::-1]} & less
-    )
+    pairs = [pair for edge in unordered for pair in (edge, edge[::-1]) if pair in less]
+    comparisons += tuple(Comparison("<", VARIABLES[u], VARIABLES[v]) for u, v in pairs)
     return ConjunctiveQuery(tuple(atoms), comparisons, _checked_order(pattern, order))
 
 
@@ -138,9 +137,11 @@ def _by_edges(query: ConjunctiveQuery) -> ConjunctiveQuery:
     atoms: list[QueryAtom] = []
     for atom in query.atoms:
         ends = list(combinations(atom.terms, 2)) if atom.relation in ("triangle", "corner") else []
-        less = ends if atom.relation == "triangle" else {*ends, *(pair[::-1] for pair in ends)} & compared
-        atoms += [QueryAtom("up", pair) for pair in less] if ends else [atom]
-        atoms += [QueryAtom("edge", pair) for pair in ends if not {pair, pair[::-1]} & set(less)]
+        is_ordered = atom.relation == "triangle"
+        for u, v in ends:
+            relation = "up" if is_ordered or {(u, v), (v, u)} & compared else "edge"
+            atoms.append(QueryAtom(relation, (v, u) if (v, u) in compared else (u, v)))
+        atoms += [] if ends else [atom]
     return replace(query, atoms=tuple(dict.fromkeys(atoms)))
 
 
