@@ -59,8 +59,9 @@ def table(data: dict) -> ResultTable:
         counted = [run[name] for name in ("answers", "prefixes", "proposals", "messages", "load")]
         rows.append([run["query"], run["variant"], *counted, *seconds, theirs.get(run["variant"]), of_theirs])
     return ResultTable(TITLE, columns, rows, [
-        f"An RMAT graph of {data['edges']:,} edges on {data['partitions']} partitions, which share this process. The paper's are"
-        " seconds on 160 cores and a larger graph; SEED+O took 60, 1,013 and 1,206 s. Its house is factorised, ours is listed.",
+        f"An RMAT graph of {data['edges']:,} edges on {data['partitions']} partitions, which share this process. The paper's"
+        " are seconds on 160 cores and a larger graph; SEED+O took 60, 1,013 and 1,206 s. Its house is factorised, ours is"
+        " listed.",
         f"Load: bindings that a partition received in a round. The batch gives it {data['share']:,} proposals (theorem 3.4).",
         "Table 3 of the paper has 38 M intermediate prefixes for triangles of LiveJournal, and 350 M for 4-cliques; Arabesque"
         " considers 1.46 G and 18.7 G.",
